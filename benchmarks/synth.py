@@ -201,8 +201,8 @@ def main() -> None:
     sizes = dict(first.model.sizes)
     if asked.workloads:
         workloads(sizes)
-    values = {name: list(found) for name, found in first._columns.items()}
-    real = coded(_real(asked.file), values, first._bins)
+    values = {name: list(found) for name, found in first.columns.items()}
+    real = coded(_real(asked.file), values, first.bins)
     contest = Contest(real, list(sizes), list(sizes.values()), list(sizes).index(TARGETS[table]))
     print(f"\ntrained on real rows: {accuracy(real[len(real) // 5 :], contest.test, contest.target):.3f}\n")
     print("| method | ε | mean TV, 2-way | mean TV, 3-way | accuracy | processor s | clock s |\n" + "|---" * 7 + "|")
@@ -213,7 +213,7 @@ def main() -> None:
                     continue
                 start, used = time.perf_counter(), time.process_time()
                 made = curator.synthesize(table, epsilon=epsilon, delta=DELTA, method=method, rows=len(real))  # type: ignore[arg-type]
-                drawn = coded(made.to_arrow(), values, first._bins)
+                drawn = coded(made.to_arrow(), values, first.bins)
                 contest.line(method, epsilon, drawn, time.perf_counter() - start, time.process_time() - used)
             for each in asked.rival:
                 name, _, rest = each.partition("=")

@@ -54,7 +54,7 @@ def dpmm(frame: Any, domain: dict[str, int], method: str, epsilon: float, delta:
     from dpmm.models.mst import MSTGM
 
     kind = {"aim": AIMGM, "mst": MSTGM}[method]
-    model = kind(epsilon=epsilon, delta=delta, domain={name: size - 1 for name, size in domain.items()}, n_jobs=1)
+    model = kind(epsilon=epsilon, delta=delta, domain=dict(domain), n_jobs=1)
     model.fit(frame.astype("uint16"))
     return model.generate(n_records=len(frame))
 

@@ -81,6 +81,8 @@ _HOMES = {
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
+    "MultiplicativeWeights": "tacit.synth.multiplicative_weights:MultiplicativeWeights",
+    "SyntheticTable": "tacit.curator.synthetic_table:SyntheticTable",
     "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.receipts.receipt:Receipt",
     "verify_receipt": "tacit.receipts.verify_receipt:verify_receipt",
@@ -156,6 +158,7 @@ if TYPE_CHECKING:
     from tacit.core.relations import Relation as Relation
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open as open  # noqa: A004
+    from tacit.curator.synthetic_table import SyntheticTable as SyntheticTable
     from tacit.curator.views.answer_object import Answer as Answer
     from tacit.curator.views.notebook_magic import load_ipython_extension as load_ipython_extension
     from tacit.mechanisms import planning as planning
@@ -190,6 +193,7 @@ if TYPE_CHECKING:
     from tacit.query.frames.frame import Frame as Frame
     from tacit.receipts.receipt import Receipt as Receipt
     from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
+    from tacit.synth.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
     from tacit.synth.workload import Workload as Workload
 
 __all__ = [*_HOMES, "__version__"]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from support.clinic import COUNT, open_clinic
+from support.clinic import CATALOG, COUNT, open_clinic
+from support.toy_curators import toy_curator
 from support.toy_engine import Killed, ToyEngine
 from tacit.core.errors import FailedRunError
 from tacit.curator.curator import Curator
+from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.query.planning.plan import with_values
+from tacit.query.relational.algebra import Constants, RelationNode, bottom_up
 from tacit.receipts.release_format import released_from_text
 from tacit.receipts.verify_receipt import verify_receipt
 
@@ -128,3 +134,73 @@ def test_a_part_that_costs_nothing_leaves_all_to_the_others() -> None:
     plan = curator.explain(keys, epsilon="0.5").plan
     assert sorted(part.priced.amount for part in plan.parts) == [0, Fraction(1, 2)]
     assert len(curator.sql(keys, epsilon="0.5")) == 3
+
+
+# -- a value that is released first
+
+ABOVE = (
+    "WITH m AS (SELECT AVG(cost) AS c FROM visits) "
+    "SELECT COUNT(*) AS n, (SELECT c FROM m) AS mean FROM visits WHERE cost > (SELECT c FROM m)"
+)
+
+
+def constants_of(answer: Any) -> list[Any]:
+    found: list[Any] = []
+
+    def look(node: RelationNode) -> RelationNode:
+        if isinstance(node, Constants):
+            found.append(node.rows[0][0].value)
+        return node
+
+    for part in answer.plan.parts:
+        bottom_up(part.final.source, look)
+    return found
+
+
+def test_rows_are_compared_with_the_released_value_and_the_price_is_one() -> None:
+    curator, engine = open_duckdb()
+    answer = curator.sql(ABOVE, epsilon="1")
+    ((_, mean),) = answer.finished.values
+    assert constants_of(answer) == [mean], "the noisy mean, not the exact one"
+    assert (spent(curator), len(curator.history())) == ([1], 1)
+    again = curator.sql(ABOVE, epsilon="1", confidence="0.5")
+    assert (again.finished.values, again.charge.amounts) == (answer.finished.values, ())
+    assert constants_of(again) == [mean]
+    assert again.plan.parts[0].final.text == answer.plan.parts[0].final.text
+    assert verify_receipt(answer.receipt, curator.public_key).ok
+    engine.close()
+
+
+def test_a_value_that_is_null_meets_no_row() -> None:
+    curator, engine = open_duckdb()
+    nothing = "SELECT n FROM (SELECT COUNT(*) AS n FROM visits) s WHERE n < -1000000"
+    answer = curator.sql(f"SELECT COUNT(*) AS n FROM visits WHERE cost > ({nothing})", epsilon="3")
+    assert constants_of(answer) == [None]
+    ((value,),) = answer.finished.values
+    assert abs(int(value)) < 100  # type: ignore[arg-type]
+    engine.close()
+
+
+def test_a_part_that_reads_a_value_is_explained_and_its_noise_does_not_depend_on_it() -> None:
+    curator, engine = open_duckdb()
+    quote = curator.explain(ABOVE, epsilon="1")
+    assert "compared with a value that another part releases first" in str(quote)
+    plan = quote.plan
+    ((key, _),) = plan.question.values
+    low, high = (with_values(plan.parts[0], {key: value}) for value in (-1e300, 1e300))
+    assert low.priced == high.priced == plan.parts[0].priced
+    assert (low.final.measures, low.final.keys) == (high.final.measures, high.final.keys)
+    engine.close()
+
+
+def open_duckdb() -> tuple[Curator, DuckDBEngine]:
+    rows = pa.table(
+        {
+            "patient": list(range(300)),
+            "ward": ["abc"[i % 3] for i in range(300)],
+            "cost": pa.array([Decimal(i % 101) for i in range(300)], pa.decimal128(18, 2)),
+            "street": ["s"] * 300,
+        }
+    )
+    engine = DuckDBEngine(CATALOG, {"visits": DataSource("frame", None, rows)}, Limits(threads=1))
+    return toy_curator(CATALOG, engine, {"epsilon": "8"}), engine

@@ -15,10 +15,12 @@ from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.database import DuckDBSession
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast import array_totals as fetching
+from tacit.engines.duckdb.fast import array_totals
+from tacit.engines.duckdb.fast import fetched_rows as fetching
 from tacit.engines.duckdb.fast.array_totals import TooWideError, UnitGroups, UnitShare, dense_totals
 from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.planning.left_out import loss_table
 from tacit.query.question import FinalAggregation
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, SqlType
@@ -78,8 +80,14 @@ def frame(kind: pa.DataType, unit: Units, rows: int = 6000) -> pa.Table:
     )
 
 
-def plain(found: Measurements) -> tuple[list[int], list[list[int]]]:
-    return found.raw_units.tolist(), [array.tolist() for array in found.raw]
+def plain(found: Measurements) -> tuple[list[int], list[list[int]], list[int] | None]:
+    lost = None if found.raw_left_out is None else found.raw_left_out.tolist()
+    return found.raw_units.tolist(), [array.tolist() for array in found.raw], lost
+
+
+def task(final: FinalAggregation) -> MeasurementTask:
+    """A question, and the table of what bounding leaves out of it."""
+    return MeasurementTask(final, SECRET, left_out=loss_table(final))
 
 
 @pytest.mark.parametrize("name", UNITS)
@@ -90,14 +98,14 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as alone:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
-            want = [plain(by_sql.measure(MeasurementTask(final, SECRET))) for final in finals]
-    monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals._BATCH", 2048)
+            want = [plain(by_sql.measure(task(final))) for final in finals]
+    monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows._BATCH", 2048)
     # In batches where there are more than a few rows, and else all at once.
     for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
         monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals._BLOCK", block)
-        monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals.FEW", few)
+        monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
-            assert [plain(folded.measure(MeasurementTask(final, SECRET))) for final in finals] == want
+            assert [plain(folded.measure(task(final))) for final in finals] == want
 
 
 @pytest.mark.parametrize(("name", "taken"), [("small", 5), ("negative", 5), ("narrow", 5), ("wide", 0), ("text", 0)])
@@ -111,24 +119,24 @@ def test_units_that_keep_all_their_groups_are_added_up_in_cells(
     finals = [resolve(sql, whole).final for sql in QUESTIONS]
     found: list[object] = []
 
-    def counted(rows: fetching.FetchedRows, work: fetching.Fold) -> list[tuple[int, ...]] | None:
+    def counted(rows: array_totals.FetchedRows, work: array_totals.Fold) -> array_totals.FoldedRows | None:
         found.append(dense_totals(rows, work))
         return dense_totals(rows, work)
 
     with DuckDBEngine(whole, data) as engine:
         with monkeypatch.context() as alone:
             alone.setattr(engine, "_most_rows", 0)
-            want = [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals]
+            want = [plain(engine.measure(task(final))) for final in finals]
         monkeypatch.setattr(fetching, "dense_totals", counted)
-        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
+        assert [plain(engine.measure(task(final))) for final in finals] == want
         assert sum(each is not None for each in found) == taken
-        monkeypatch.setattr(fetching, "_CELLS_PER_ROW", 0)
-        assert [plain(engine.measure(MeasurementTask(final, SECRET))) for final in finals] == want
+        monkeypatch.setattr(array_totals, "_CELLS_PER_ROW", 0)
+        assert [plain(engine.measure(task(final))) for final in finals] == want
         assert sum(each is not None for each in found) == taken
 
 
 def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan | None:
-    return DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET).statements()[0].rows
+    return DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET, loss_table(final)).statements()[0].rows
 
 
 def shares_of(sql: str) -> tuple[UnitShare, ...]:
@@ -151,7 +159,10 @@ def test_which_questions_are_folded() -> None:
             assert plan is not None, sql
             cursor = engine._connection.cursor()
             cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
-            assert fetching.measure(DuckDBSession(cursor), plan, 10**6, 1), sql
+            found = fetching.measure(DuckDBSession(cursor), plan, 10**6, 1)
+            assert found is not None, sql
+            assert found.totals, sql
+            assert found.cells, sql
             assert fetching.measure(DuckDBSession(cursor), plan, 20, 1) is None, sql
 
 
@@ -204,7 +215,7 @@ def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
             return real(*arguments)  # type: ignore[arg-type]
 
         with monkeypatch.context() as during:
-            during.setattr("tacit.engines.duckdb.fast.array_totals.fold", interrupted)
+            during.setattr("tacit.engines.duckdb.fast.fetched_rows.fold", interrupted)
             with pytest.raises(EngineError):
                 engine.measure(MeasurementTask(final, SECRET))
         assert engine.measure(MeasurementTask(final, SECRET)).raw_units.any()
@@ -227,12 +238,14 @@ def test_shares_that_might_not_fit_are_given_back() -> None:
 
 def test_cells_whose_shares_might_not_add_up_are_given_back() -> None:
     share = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
-    column = fetching.ValueColumn(np.full(4, 3), 0)
-    rows = fetching.FetchedRows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": column})
+    column = array_totals.ValueColumn(np.full(4, 3), 0)
+    rows = array_totals.FetchedRows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": column}, array_totals.Beside())
 
-    def added(largest: int) -> list[tuple[int, ...]] | None:
+    def added(largest: int) -> array_totals.FoldedRows | None:
         wide = replace(share, column="y0", measure=replace(share.measure, clamp=(0, largest)))
-        return dense_totals(rows, fetching.Fold(1, 1, 0, lambda _, codes: codes.astype(np.uint32), {"y0": 9}, (wide,)))
+        return dense_totals(
+            rows, array_totals.Fold(1, 1, 0, lambda _, codes: codes.astype(np.uint32), {"y0": 9}, (wide,))
+        )
 
     assert added(2**59) is not None
     with pytest.raises(TooWideError):

@@ -18,7 +18,7 @@ from sql.corpus.accepted import GENERATED, WRITTEN
 from sql.corpus.clinic import CATALOG
 from sql.corpus.kept_rows import DECLARED
 from sql.corpus.refused import REFUSED
-from sql.corpus.several import SEVERAL
+from sql.corpus.several import SEVERAL, VALUED
 from support.bits import SeededBits
 from support.replay import Finding
 from support.sql_replay import Steady, bench, findings, population_of, reports
@@ -95,7 +95,7 @@ def test_other_populations() -> None:
 
 
 def test_questions_with_several_parts() -> None:
-    made = reports(ALL_PEOPLE, hostile.ordinary(), SEVERAL[::2] + DECLARED)
+    made = reports(ALL_PEOPLE, hostile.ordinary(), SEVERAL[::3] + DECLARED + VALUED)
     assert findings(made) == {}
     assert sum(each.moved for each in made.values()) > len(SEVERAL) * 3 // 8
 
@@ -103,7 +103,7 @@ def test_questions_with_several_parts() -> None:
 @pytest.mark.parametrize("name", ["a person comes", "one for another"])
 def test_several_parts_of_other_neighbours(name: str) -> None:
     one, other, catalog = PAIRS[name]
-    assert findings(reports(one, other, SEVERAL[1 + len(name) % 4 :: 8], catalog)) == {}
+    assert findings(reports(one, other, SEVERAL[1 + len(name) % 4 :: 12] + VALUED[::3], catalog)) == {}
 
 
 def test_refusals_say_the_same_of_both_databases() -> None:

@@ -21,7 +21,8 @@ from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
-from tacit.curator.table_synthesis_release import SyntheticTable, _prepare, transcript_from_text, transcript_to_text
+from tacit.curator.synthetic_table import SyntheticTable
+from tacit.curator.table_synthesis_release import _prepare, transcript_from_text, transcript_to_text
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
@@ -298,9 +299,110 @@ def test_it_is_asked_and_saved_for_nothing(published: tuple[Curator, SyntheticTa
         table.save(tmp_path / "t.txt")
     assert table.sample(7).num_rows == 7
     quality = {each.columns: each for each in table.quality()}
-    assert set(quality) == {each.measurement.columns for each in table.transcript.measured}
+    assert set(quality) == {each.columns for each in table.measured}
     assert all(each.distance < 0.1 for each in quality.values())
     assert "not measured, so nothing is promised: 1 of 3 pairs" in table.report()
+
+
+def test_a_table_is_drawn_again_from_the_ledger_for_nothing(
+    published: tuple[Curator, SyntheticTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator, table = published
+    (told,) = curator.synthetic_tables()
+    assert (told.name, told.source, told.method) == ("people_synthetic", "people", "mst")
+    monkeypatch.setattr(type(curator.context.engine), "measure", lambda *_: pytest.fail("data was read"))
+    again = curator.synthetic("people_synthetic", rows=20)
+    assert again.charge.repeated
+    assert again.receipt.to_json() == table.receipt.to_json()
+    assert again.sql("SELECT COUNT(*) AS n FROM people_synthetic").to_pylist() == [{"n": 20}]
+    assert np.allclose(again.model.marginal(["ward"]), table.model.marginal(["ward"]))
+    assert len(curator.history()) == 1
+    for wrong in ("nothing", 10**6, 0):
+        with pytest.raises(InputError):
+            curator.synthetic(wrong)
+
+
+def test_counts_have_an_interval_where_they_were_measured(published: tuple[Curator, SyntheticTable]) -> None:
+    _, table = published
+    real = Counter(people(3000)["ward"].to_pylist())
+    rows = table.marginal(["ward"]).to_pylist()
+    assert [row["ward"] for row in rows] == ["a", "b", "c"]
+    for row in rows:
+        assert row["low"] < row["measured"] < row["high"]
+        assert row["low"] - 40 < real[row["ward"]] < row["high"] + 40
+    (never,) = table.not_measured
+    assert all(row["measured"] is None and row["model"] >= 0 for row in table.marginal(never).to_pylist())
+    with pytest.raises(InputError):
+        table.marginal(["ward", "ward"])
+    note = table.sql("SELECT 1 AS one FROM people_synthetic LIMIT 1").schema.metadata[b"note"]
+    assert b"only where a marginal was measured" in note
+
+
+def test_a_model_is_kept_in_a_file_and_samples_under_conditions(
+    published: tuple[Curator, SyntheticTable], tmp_path: Path
+) -> None:
+    _, table = published
+    table.save_model(tmp_path / "people.model")
+    back = SyntheticTable.load_model(tmp_path / "people.model")
+    assert back.report() == table.report()
+    assert back.columns == table.columns
+    assert np.allclose(back.model.marginal(["sex", "age"]), table.model.marginal(["sex", "age"]))
+    women = back.sample(200, {"sex": "f", "AGE": [1, 2]})
+    assert set(women["sex"].to_pylist()) == {"f"}
+    assert set(women["age"].to_pylist()) <= {1, 2}
+    for wrong in ({"sex": "x"}, {"z": 1}):
+        with pytest.raises(InputError):
+            back.sample(5, wrong)
+    (tmp_path / "other").write_bytes(b"PK not a model")
+    with pytest.raises(InputError, match="not a model"):
+        SyntheticTable.load_model(tmp_path / "other")
+
+
+def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    curator = open_people()
+
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tacit.curator.table_synthesis_release.measure_table", killed)
+        with pytest.raises(Killed):
+            curator.synthesize("people", ["sex", "ward"], rho="1", method="mst", rows=10)
+    assert curator.synthetic_tables() == ()
+    spent = curator.budget().spent
+    table = curator.synthesize("people", ["sex", "ward"], rho="1", method="mst", rows=10)
+    assert table.to_arrow().num_rows == 10
+    assert curator.budget().spent == spent
+    assert len(curator.history()) == 1
+    assert len(curator.synthetic_tables()) == 1
+
+
+def test_declared_impossible_combinations_are_in_no_row() -> None:
+    curator = open_people()
+    rules = [{"sex": "f", "ward": ["a", "b"]}, {"smoker": True, "ward": "c"}]
+    table = curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst", impossible=rules, rows=500)
+    for row in table.to_arrow().to_pylist():
+        assert not (row["sex"] == "f" and row["ward"] in ("a", "b"))
+        assert not (row["smoker"] and row["ward"] == "c")
+    assert curator.synthetic("people_synthetic", rows=9).model.fixed.keys() == table.model.fixed.keys()
+    # They change no measurement: the same table without them is a repeat.
+    assert curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst").charge.repeated
+    for wrong in ([{"sex": "x"}], [{"z": 1}], [{}], [{"sex": ["f", "m"]}]):
+        with pytest.raises(InputError, match="impossible"):
+            curator.synthesize("people", ["sex", "ward"], rho="1", impossible=wrong)
+
+
+def test_the_order_of_rows_and_columns_changes_nothing_that_is_charged() -> None:
+    rows = people(200)
+    texts = []
+    for table, columns in ((rows, ["sex", "ward"]), (rows.take(np.arange(200)[::-1]), ["ward", "sex"])):
+        ready = _prepare(open_people(table).context, "people", columns, {"rho": "1"}, "mst", None)
+        counted = ready.counts.count(open_people(table).context, [("sex", "ward")])["sex", "ward"]
+        texts.append((ready.guarantee, ready.plan.rho, sorted(map(sorted, ready.plan.candidates)), counted.tolist()))
+    assert texts[0] == texts[1]
 
 
 def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
@@ -317,6 +419,8 @@ def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
     drawn = bins.drawn(places, np.array([0.0, 0.999999])[: len(places)])
     assert drawn[0] == -5 + bins.width * places[0]
     assert drawn.max() <= 994
+    every = bins.drawn(np.repeat(np.arange(ready.counts.sizes["pay"]), 2), np.tile([0.0, 0.999999], 33)[: 2 * 33])
+    assert (every.min(), every.max()) == (-5, 994)
 
 
 def test_what_cannot_be_synthesised_is_refused_before_it_is_charged() -> None:

@@ -107,10 +107,36 @@ class Channel:
         """Read something."""
         return self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {}))
 
+    def download(self, path: str, query: Mapping[str, str]) -> bytes:
+        """Read a file."""
+        import httpx
+
+        for attempt in range(ATTEMPTS):
+            try:
+                status, headers, body = self._send("GET", path, params=dict(query), headers={"Accept": "*/*"})
+            except (httpx.TransportError, httpx.StreamError) as problem:
+                if attempt == ATTEMPTS - 1 or _is_hopeless(problem):
+                    raise RemoteError(f"{self.url} cannot be reached: {_words(problem)}") from None
+                self._sleep(_pause(attempt))
+                continue
+            if status == 200:
+                return body
+            if status not in _AGAIN:
+                break
+            self._sleep(_pause(attempt, headers.get("retry-after", "")))
+        _read(status, headers, body)
+        raise RemoteError(f"status {status} instead of a file")
+
     def post(self, path: str, body: str, headers: Mapping[str, str] | None = None) -> HttpReply:
         """Ask something that is free, or whose headers hold an Idempotency-Key."""
         words = {"Content-Type": "application/json", **(headers or {})}
         return self._exchange("POST", path, content=body.encode(), headers=words)
+
+    def wait(self, seconds: float) -> None:
+        """Wait before asking again."""
+        if self._closed.is_set():
+            raise RemoteError("the connection was closed")
+        self._sleep(seconds)
 
     def close(self) -> None:
         """Hang up."""

@@ -7,23 +7,25 @@ the first time), and of every answer that its receipt holds and speaks of what w
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, Unpack
 
-from tacit.client.client_errors import RemoteError, TrustError, parsing
+from tacit.client.client_errors import RemoteError, TrustError, error_of, parsing
 from tacit.client.http_client import Channel, HttpReply
 from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
 from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
+from tacit.client.remote_synthetic_table import RemoteSyntheticTable
 from tacit.client.server_identity import Identity, identity_of, own_keys
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import exact
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
+from tacit.curator.table_synthesis_release import SyntheticRelease
 from tacit.curator.views.notebook_tables import ChargeList, curator_html
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
@@ -32,13 +34,22 @@ from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt, is_of_sums
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
-from tacit.wire.requests import request_text
-from tacit.wire.responses import AnswerBody, Budgets, History, QuoteBody, ReceiptBody, TablesSchema
+from tacit.wire.job_responses import JobBody, JobPut, SyntheticTableBody, SyntheticTablesBody
+from tacit.wire.requests import request_text, synthesis_text
+from tacit.wire.responses import (
+    AnswerBody,
+    Budgets,
+    History,
+    QuoteBody,
+    ReceiptBody,
+    TablesSchema,
+)
 from tacit.wire.values import read_amounts
 
 __all__ = ["RemoteCurator", "connect"]
 
 _KEY_BITS = 128
+_POLL_SECONDS = 1.0
 
 
 def connect(
@@ -237,6 +248,78 @@ class RemoteCurator(Closing):
             head = self._confirmed(self._witness.headers)
         # Stated in the same response as the entry before it, or the first that is seen at all.
         self._witness.advance(head, "", self._holds)
+
+    @takes_options
+    def synthesize(
+        self,
+        source: str,
+        columns: Sequence[str] | None = None,
+        *,
+        rows: int | None = None,
+        method: str = "aim",
+        marginals: Sequence[Sequence[str]] | None = None,
+        minutes: int | None = None,
+        idempotency_key: str = "",
+        progress: Callable[[str], None] | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> RemoteSyntheticTable:
+        """A synthetic table, made on the server as a job; for owners. See :meth:`tacit.Curator.synthesize`.
+
+        Args:
+            source: the name of a table, or a SELECT of rows.
+            columns: to be synthesised; by default all with declared categories or bounds.
+            rows: how many to draw.
+            method: ``"aim"``, ``"mst"``, ``"independent"`` or ``"marginals"``.
+            marginals: sets of columns.
+            minutes: how large a model of ``"aim"`` may grow.
+            options: see below; ``epsilon``, ``delta``, ``rho`` and ``max_rows`` mean something here.
+            idempotency_key: as for :meth:`tacit.Curator.sql`.
+            progress: told the state of the job while it is waited for.
+        """
+        named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
+        body = synthesis_text(
+            {"source": source, "columns": columns, "rows": rows, "method": method, "marginals": marginals,
+             "minutes": minutes}, options,
+        )  # fmt: skip
+        job = self._channel.post("/v1/synthesize", body, {"Idempotency-Key": named}).content
+        with parsing("the job"):
+            identity = JobPut.read(job).id
+        while True:
+            content = self._channel.get(f"/v1/jobs/{identity}").content
+            with parsing("the job"):
+                state = JobBody.read(content)
+            if state.state == "failed":
+                raise error_of({"error": content["error"]}, 200)
+            if state.state == "done":
+                return self._synthetic(state.synthesis)
+            if progress is not None:
+                progress(f"{state.state}, {state.seconds:.0f} s")
+            self._channel.wait(_POLL_SECONDS)
+
+    def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
+        """The synthetic tables that were paid for, the oldest first; free."""
+        content = self._channel.get("/v1/synthetic").content
+        with parsing("the synthetic tables"):
+            return tuple(SyntheticRelease(**each.plain()) for each in SyntheticTablesBody.read(content).tables)
+
+    def synthetic(self, table: str | int) -> RemoteSyntheticTable:
+        """A synthetic table that was paid for, by its name (the newest) or the position of its charge; free."""
+        position = table
+        if isinstance(table, str):
+            found = [each.position for each in self.synthetic_tables() if each.name == table.lower()]
+            if not found:
+                raise InputError("table", f"there is no synthetic table {table[:80]!r}")
+            position = found[-1]
+        content = self._channel.get(f"/v1/synthetic/{int(position)}").content
+        with parsing("the synthetic table"):
+            return self._synthetic(SyntheticTableBody.read(content))
+
+    def _synthetic(self, body: SyntheticTableBody) -> RemoteSyntheticTable:
+        receipt = body.receipt.to_domain()
+        self._check(receipt)
+        _agree("position", receipt.position, body.position)
+        path = f"/v1/synthetic/{body.position}"
+        return RemoteSyntheticTable(body, receipt, lambda form: self._channel.download(path, {"form": form}))
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Not over HTTP: the value would have to leave its owner."""

@@ -15,8 +15,11 @@ Modules:
 * :mod:`.opening` — ``tacit.open``: a curator from a project file, or from one file or frame; its ledger and keys
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit
 * :mod:`.planner` — Planner with a cache of recent questions and plans
+* :mod:`.query_session` — Sessions of counting queries: any number of them, of which only the hard ones are paid for
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
 * :mod:`.reuse` — Releases that the ledger holds, found again for coarser questions that are sums of their cells
+* :mod:`.synthetic_table` — Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of
+  what was measured
 * :mod:`.table_synthesis_release` — Synthetic tables made inside the curator: one charge, a receipt of every
   measurement, a table that is free to use
 * :mod:`.views` — Views of an answer: text, tables, charts

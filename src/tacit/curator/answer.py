@@ -18,9 +18,11 @@ from tacit.ledger.history import outcome_of
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import outline
+from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.plan import Plan, with_found
+from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows
-from tacit.query.release import NoisyRelease, release, together, with_left_out
+from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
@@ -154,15 +156,21 @@ def run(
 ) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
     if plan.others:
-        return together(plan, [run(context, part, progress, seconds) for part in plan.parts])
+        return in_turn(plan, lambda _, part: run(context, part, progress, seconds))
     while plan.first is not None:
         found = run(context, plan.first, progress, seconds)
         plan = with_found(plan, found.noisy, found.laws)
     secret = context.keys.group_secret(plan.final.population)
-    raw_measurements = context.engine.measure(MeasurementTask(plan.final, secret, timeout=seconds, progress=progress))
+    work = MeasurementTask(plan.final, secret, timeout=seconds, progress=progress, left_out=plan.losses)
+    raw_measurements = context.engine.measure(work)
     released = release(plan, raw_measurements)
-    table = plan.left_out
-    return released if table is None else with_left_out(released, run(context, table, progress, seconds))
+    if plan.losses is None:
+        return released
+    raw_counts = raw_measurements.raw_left_out
+    if raw_counts is None:
+        table = loss_question(plan.final, plan.losses)
+        raw_counts = context.engine.measure(replace(work, final=table, left_out=None)).raw[0]
+    return with_left_out(released, raw_counts)
 
 
 def answer_from_outcome(

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
+from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget, Entry, entry_of
 from tacit.curator.answer import answer, free_release, quote
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
 from tacit.curator.model_fit import Fitted, fit_privately
+from tacit.curator.query_session import QuerySession
 from tacit.curator.quote import Quote
-from tacit.curator.table_synthesis_release import SyntheticTable, synthesize
+from tacit.curator.synthetic_table import SyntheticTable
+from tacit.curator.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.notebook_tables import ChargeList, curator_html, table_html
 from tacit.curator.views.progress_bar import terminal_progress
@@ -298,6 +301,7 @@ class Curator(Closing):
         method: Method = "aim",
         marginals: Sequence[Sequence[str]] | None = None,
         minutes: int = MINUTES,
+        impossible: Sequence[Mapping[str, Any]] = (),
         analyst: str | None = None,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
@@ -319,6 +323,8 @@ class Curator(Closing):
                 default all pairs.
             minutes: for ``"aim"``, about how long fits may take. Only the number itself matters: it says how large the
                 model may grow, whatever the machine and the data.
+            impossible: combinations of values that no row of the synthetic table may have, such as ``[{"sex": "m",
+                "pregnant": True}]``; a list of values stands for each of them. They must be public knowledge.
             options: see below.
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
@@ -331,8 +337,51 @@ class Curator(Closing):
         caller = Caller(analyst or self.analyst, idempotency_key)
         return synthesize(
             self._context, source, columns, options, caller,
-            rows=rows, method=method, marginals=marginals, minutes=minutes, progress=progress,
+            rows=rows, method=method, marginals=marginals, minutes=minutes, impossible=impossible,
+            progress=progress,
         )  # fmt: skip
+
+    def query_session(
+        self, source: str, columns: Sequence[str], *, epsilon: Number, threshold: int, analyst: str | None = None
+    ) -> QuerySession:
+        """Counting queries one after the other, each from what was answered before; only the hard ones are paid for.
+
+        One row of each person counts. ``epsilon`` is charged now, for the number of rows, then at the first query, and
+        at the first query after each one that the histogram answered too badly.
+
+        Args:
+            source: the name of a table, or a SELECT of rows.
+            columns: with public values, of which there are at most 100,000 combinations.
+            epsilon: price of each part.
+            threshold: error of an answer that is let pass; see :meth:`.QuerySession.error`.
+            analyst: who asks; by default the curator's own.
+        """
+        caller = Caller(analyst or self.analyst)
+        return QuerySession(self._context, source, columns, epsilon=epsilon, threshold=threshold, caller=caller)
+
+    def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
+        """The synthetic tables that were paid for, the oldest first; free."""
+        return published_tables(self._context)
+
+    def synthetic(self, table: str | int, *, rows: int | None = None) -> SyntheticTable:
+        """A synthetic table that was paid for before, drawn again from what the ledger holds: free, reads no data.
+
+        Ask it in SQL by :meth:`.SyntheticTable.sql`, for nothing.
+
+        Args:
+            table: its name, such as ``visits_synthetic``, for the newest of that name; or the position of its charge.
+            rows: how many to draw; by default about as many as there are, estimated privately.
+
+        Raises:
+            InputError: there is none, or its columns are declared otherwise now.
+        """
+        if isinstance(table, int):
+            return drawn_again(self._context, table, rows)
+        found = [each.position for each in self.synthetic_tables() if each.name == table.lower()]
+        if not found:
+            known = ", ".join(sorted({each.name for each in self.synthetic_tables()})) or "none yet"
+            raise InputError("table", f"there is no synthetic table {table[:80]!r}; there are: {known}")
+        return drawn_again(self._context, found[-1], rows)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.

@@ -72,7 +72,10 @@ class PricedPlan:
     def quote(self) -> Quote:
         """Quote: effect and price before the question is asked."""
         words = explain(self.plan)
-        lines = [line for stage in self.plan.stages for line in self.engine.explain(stage.final)]
+        lines = []
+        for plan in (self.plan, *self.plan.others):
+            lines += [line for search in plan.searches for line in self.engine.explain(search.final)]
+            lines += self.engine.explain(plan.final, plan.losses)
         if lines:
             words = words.with_engine_sql(";\n".join(lines))
         return Quote(self.plan, words)
@@ -129,8 +132,7 @@ class Planner:
         if known is not None:
             return known
         plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
-        for final in plan.measured:
-            self._engine.check(final)
+        self._engine.check_all(plan.measured)
         return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:

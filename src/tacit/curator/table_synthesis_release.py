@@ -7,14 +7,11 @@ repeated request is free and draws another table from the same measurements.
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -29,9 +26,10 @@ from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
 from tacit.curator.payment import pay
+from tacit.curator.synthetic_table import MOST_ROWS, EqualBins, SyntheticTable, checked_rows
 from tacit.curator.workload_release import about_measurements, concentrated_price, settled
-from tacit.engines.registry import query_public
-from tacit.ledger import Order, Reservation
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger.history import charge_at
 from tacit.query.catalog import Column, Table
 from tacit.query.planning.pricing import check_charge
 from tacit.query.refusal import Refusal
@@ -40,8 +38,7 @@ from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.count_measurement import CountMeasurement
-from tacit.synth.graphical_model import GraphicalModel, uniform
-from tacit.synth.noise_interval import interval_factor
+from tacit.synth.graphical_model import Impossible
 from tacit.synth.strategy import IdentityStrategy
 from tacit.synth.table_synthesis import (
     MINUTES,
@@ -54,159 +51,16 @@ from tacit.synth.table_synthesis import (
     measure_table,
 )
 
-__all__ = ["MarginalQuality", "SyntheticTable", "synthesize"]
+__all__ = ["SyntheticRelease", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
 
 _FORMAT: Final = "tacit-synthesis"
+_LABEL: Final = "synthetic table ("
 _HEEDED: Final = ("epsilon", "delta", "rho", "max_rows")
 #: Integers with more values than this are put into bins.
 _MOST_VALUES: Final = 64
 _BINS: Final = 32
-_MOST_ROWS: Final = 10_000_000
-
-
-@dataclass(frozen=True)
-class _Bins:
-    """Equal bins of an integer column, by a public rule: from ``low`` on, each ``width`` wide, up to ``high``."""
-
-    low: int
-    high: int
-    width: int
-
-    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Whole numbers spread evenly over bins."""
-        begin = self.low + places * self.width
-        wide = np.minimum(self.width, self.high + 1 - begin)
-        return np.asarray(begin + np.floor(shares * wide).astype(np.int64))
-
-
-@dataclass(frozen=True)
-class MarginalQuality:
-    """Distance of the model from a marginal that was measured.
-
-    Args:
-        columns: of the marginal.
-        distance: half the l1 distance between the model's counts and the noisy ones, over the number of rows.
-        noise: the same distance that noise alone would make, on average.
-        stddev: of the noise on each count.
-    """
-
-    columns: tuple[str, ...]
-    distance: float
-    noise: float
-    stddev: float
-
-
-class SyntheticTable:
-    """A synthetic table, the model it was drawn from, the charge and the receipt.
-
-    Args:
-        name: of the table, for questions.
-        transcript: everything that was released.
-        model: fitted to it.
-        columns: names and values.
-        bins: of columns that were put into bins.
-        rows: how many to draw.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        transcript: Transcript,
-        model: GraphicalModel,
-        columns: Mapping[str, Sequence[Any]],
-        bins: Mapping[str, _Bins],
-        rows: int,
-    ) -> None:
-        self.name = name
-        self.transcript = transcript
-        self.model = model
-        self.rows = rows
-        self._columns = {name: tuple(values) for name, values in columns.items()}
-        self._bins = dict(bins)
-        self.charge: Entry
-        self.receipt: Receipt
-
-    def to_arrow(self) -> Any:
-        """The table, drawn once."""
-        return self._table
-
-    @cached_property
-    def _table(self) -> Any:
-        return self.sample(self.rows)
-
-    def sample(self, rows: int) -> Any:
-        """Another Arrow table of the model, with so many rows; free."""
-        import pyarrow as pa
-
-        drawn = self.model.sample(_checked_rows(rows))
-        made = {}
-        for name, values in self._columns.items():
-            places = drawn[name]
-            if name in self._bins:
-                made[name] = pa.array(self._bins[name].drawn(places, uniform(len(places))))
-            else:
-                plain = [float(value) if isinstance(value, Fraction) else value for value in values]
-                made[name] = pa.array(plain).take(pa.array(places))
-        return pa.table(made)
-
-    def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
-        return self._table.to_pandas()
-
-    def save(self, path: str | Path) -> None:
-        """Write the table to a Parquet or CSV file, by the ending of its name."""
-        target = Path(path)
-        if target.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            pq.write_table(self._table, target)
-        elif target.suffix == ".csv":
-            with target.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(self._table.column_names)
-                writer.writerows(zip(*(column.to_pylist() for column in self._table.columns), strict=True))
-        else:
-            raise InputError("path", "must end in .parquet or .csv")
-
-    def sql(self, question: str) -> Any:
-        """The answer to ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
-
-        Noise has an interval only where a marginal was measured; see :meth:`quality`.
-        """
-        return query_public(question, {self.name: self._table})
-
-    def quality(self) -> tuple[MarginalQuality, ...]:
-        """For each marginal that was measured, how far the model is from it; made of what was paid for alone."""
-        found = []
-        for noisy in self.transcript.marginals:
-            expected = self.model.marginal(noisy.columns)
-            apart = float(np.abs(expected.ravel() - noisy.counts.ravel()).sum())
-            alone = math.sqrt(2 / math.pi) * noisy.stddev * noisy.counts.size
-            total = max(self.model.total, 1.0)
-            found.append(MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev))
-        return tuple(found)
-
-    def report(self) -> str:
-        """The quality in words: measured marginals, the model's distance, and what was not measured."""
-        factor = interval_factor("0.95", 2.0**16)
-        lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
-        measured = set()
-        for each in self.quality():
-            measured.add(frozenset(each.columns))
-            lines.append(
-                f"  {' × '.join(each.columns)}: measured, each count within ± {factor * each.stddev:.1f} (95%); model "
-                f"and noisy counts are {100 * each.distance:.1f}% apart, of which noise makes {100 * each.noise:.1f}%"
-            )
-        names = list(self._columns)
-        pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
-        missing = [pair for pair in pairs if not any({*pair} <= known for known in measured)]
-        if missing:
-            shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
-            lines.append(f"  not measured, so nothing is promised: {len(missing)} of {len(pairs)} pairs ({shown})")
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self._columns)} columns>"
+#: Cells of a rule about impossible combinations.
+_MOST_IMPOSSIBLE: Final = 100_000
 
 
 @dataclass(frozen=True)
@@ -214,10 +68,19 @@ class _Prepared:
     """Rows, plan and price of a synthetic table."""
 
     counts: MarginalCounts
-    bins: Mapping[str, _Bins]
+    bins: Mapping[str, EqualBins]
     plan: SynthesisPlan
     guarantee: AccountGuarantee
     terms: Terms
+    impossible: Impossible
+
+    @property
+    def text(self) -> str:
+        """Canonical text of the rows and of what is measured of them."""
+        plan = self.plan
+        # Minutes matter for one method, and tables from before there were any have none.
+        stated = [] if plan.method != "aim" or plan.minutes == MINUTES else [plan.minutes]
+        return canonical([self.counts.text, plan.method, [list(names) for names in plan.sets], *stated])
 
 
 def synthesize(
@@ -231,17 +94,17 @@ def synthesize(
     method: Method,
     marginals: Sequence[Sequence[str]] | None,
     minutes: int = MINUTES,
+    impossible: Sequence[Mapping[str, Any]] = (),
     progress: Callable[[str], None] | None = None,
 ) -> SyntheticTable:
     """Make a synthetic table; see :meth:`tacit.curator.curator.Curator.synthesize`."""
     with hide_internal_errors():
         if rows is not None:
-            _checked_rows(rows)
-        ready = _prepare(context, source, columns, options, method, marginals, minutes)
+            checked_rows(rows)
+        ready = _prepare(context, source, columns, options, method, marginals, minutes, impossible)
         counts, plan = ready.counts, ready.plan
-        name = f"{source if is_name(source) else 'rows'}_synthetic"
-        label = f"synthetic table ({method}): {source}"
-        text = canonical([counts.text, method, [list(names) for names in plan.sets], *_if_stated(plan)])
+        label = f"{_LABEL}{method}): {source}"
+        text = ready.text
         about: dict[str, Any] = {
             "name": label,
             "query": source,
@@ -249,6 +112,16 @@ def synthesize(
             "bounding": counts.bounding,
             "groups": f"public: combinations of values of {', '.join(counts.sizes)}",
         }
+        # With these the table can be drawn again from the ledger alone, for nothing.
+        told = {
+            "source": source, "columns": None if columns is None else list(columns), "method": method,
+            "marginals": None if marginals is None else [list(names) for names in marginals], "minutes": minutes,
+            "impossible": [dict(each) for each in impossible],
+            "options": {
+                name: value if isinstance(value, int) else str(value)
+                for name, value in options.items() if value is not None
+            },
+        }  # fmt: skip
         # Which marginals are measured depends on selections, so the order speaks of all of them together.
         whole = ZCDPEvent(plan.rho, mechanism=f"synthetic table, {method}", relation=plan.relation)
         before = quoted(about_mechanism(plan, whole, label, released="")["mechanisms"])
@@ -256,7 +129,7 @@ def synthesize(
         parts = [_FORMAT, text, context.catalog.digest, plan.relation.value, repr(ready.guarantee), repr(version)]
         order = Order(
             counts.population, ready.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=about["plan"], quote={"mechanisms": before}, repeat_key=digest_of(canonical(parts)),
+            plan=about["plan"], quote={"mechanisms": before, "synthesis": told}, repeat_key=digest_of(canonical(parts)),
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, before])),
         )  # fmt: skip
 
@@ -276,27 +149,116 @@ def synthesize(
 
         paid = pay(context, order, run, transcript_to_text, statement)
         check_succeeded(paid.outcome)
-        transcript = transcript_from_text(paid.outcome.result.decode(), plan)
         if progress is not None:
             progress("fitting the model")
-        model = fitted(plan, transcript)
-        values = {key: column.values for key, column in counts.columns.items()}
-        size = rows if rows is not None else min(max(1, round(model.total)), _MOST_ROWS)
-        table = SyntheticTable(name, transcript, model, values, ready.bins, size)
-        table.charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
-        table.receipt = paid.receipt
-        return table
+        charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
+        return _table(source, ready, paid.outcome, charge, rows)
 
 
-def _if_stated(plan: SynthesisPlan) -> list[int]:
-    """Minutes in the text of a table, where they matter and are not the usual ones."""
-    return [] if plan.method != "aim" or plan.minutes == MINUTES else [plan.minutes]
+def check_synthesis(
+    context: CuratorContext,
+    source: str,
+    columns: Sequence[str] | None,
+    options: Mapping[str, Any],
+    *,
+    rows: int | None = None,
+    method: Method = "aim",
+    marginals: Sequence[Sequence[str]] | None = None,
+    minutes: int = MINUTES,
+) -> str:
+    """The price of a synthetic table in words, if it can be made; free, reads no data.
+
+    Raises:
+        Refusal, InputError: it cannot be made; says why.
+    """
+    with hide_internal_errors():
+        if rows is not None:
+            checked_rows(rows)
+        ready = _prepare(context, source, columns, options, method, marginals, minutes)
+        currency = currency_of(ready.guarantee)
+        return currency.text(currency.amounts_of(ready.guarantee))
 
 
-def _checked_rows(rows: object) -> int:
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= _MOST_ROWS:
-        raise InputError("rows", f"must be a whole number from 1 to {_MOST_ROWS:,}, or left out")
-    return rows
+@dataclass(frozen=True)
+class SyntheticRelease:
+    """A synthetic table that was paid for, as the ledger holds it.
+
+    Args:
+        position: of its charge.
+        name: for questions.
+        source: the table, or the SELECT of rows.
+        method: which marginals were measured.
+        time: of the charge.
+        population: that paid.
+    """
+
+    position: int
+    name: str
+    source: str
+    method: str
+    time: str
+    population: str
+
+
+def published_tables(context: CuratorContext) -> tuple[SyntheticRelease, ...]:
+    """The synthetic tables of a project that exist for the caller, the oldest first; free."""
+    found = []
+    with hide_internal_errors():
+        for population in context.catalog.populations:
+            for record in context.ledger.history(population=population.name):
+                if record.project == context.project and record.sql.startswith(_LABEL) and record.answered:
+                    charged = charge_at(context.ledger, record.seq)
+                    told = {} if charged is None else charged.quote.get("synthesis", {})
+                    if told:
+                        name = _name(told["source"])
+                        found.append(
+                            SyntheticRelease(
+                                record.seq, name, told["source"], told["method"], record.time, record.population
+                            )
+                        )
+    return tuple(sorted(found, key=lambda each: each.position))
+
+
+def drawn_again(context: CuratorContext, position: int, rows: int | None = None) -> SyntheticTable:
+    """A synthetic table from what the ledger holds at a place: nothing is charged and no data is read.
+
+    Raises:
+        InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
+    """
+    with hide_internal_errors():
+        if rows is not None:
+            checked_rows(rows)
+        charged = charge_at(context.ledger, position)
+        told = {} if charged is None else charged.quote.get("synthesis", {})
+        outcome = context.ledger.outcome(position) if told else None
+        if charged is None or outcome is None:
+            raise InputError("position", f"there is no synthetic table at {position}")
+        check_succeeded(outcome)
+        ready = _prepare(
+            context, told["source"], told["columns"], told["options"], told["method"], told["marginals"],
+            told["minutes"], told["impossible"],
+        )  # fmt: skip
+        if digest_of(ready.text) != charged.record.plan:
+            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+        record = charged.record
+        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        return _table(told["source"], ready, outcome, charge, rows)
+
+
+def _table(source: str, ready: _Prepared, outcome: Outcome, charge: Entry, rows: int | None) -> SyntheticTable:
+    """The table of what was released."""
+    transcript = transcript_from_text(outcome.result.decode(), ready.plan)
+    model = fitted(ready.plan, transcript, ready.impossible)
+    values = {key: column.values for key, column in ready.counts.columns.items()}
+    size = rows if rows is not None else min(max(1, round(model.total)), MOST_ROWS)
+    table = SyntheticTable(_name(source), transcript.marginals, model, values, ready.bins, size)
+    table.charge = charge
+    table.receipt = Receipt.from_json(outcome.receipt)
+    return table
+
+
+def _name(source: str) -> str:
+    return f"{source if is_name(source) else 'rows'}_synthetic"
 
 
 def _prepare(
@@ -307,13 +269,14 @@ def _prepare(
     method: Method,
     marginals: Sequence[Sequence[str]] | None,
     minutes: int = MINUTES,
+    impossible: Sequence[Mapping[str, Any]] = (),
 ) -> _Prepared:
     if not isinstance(source, str):
         raise InputError("source", f"must be the name of a table or a SELECT of rows, not {type(source).__name__}")
     if isinstance(columns, str):
         raise InputError("columns", "must be a list of names of columns")
     request = Request.of("", options)
-    bins: dict[str, _Bins] = {}
+    bins: dict[str, EqualBins] = {}
     if is_name(source):
         source, bins = _binned(context, source, columns)
         columns = None
@@ -324,10 +287,36 @@ def _prepare(
     sets = tuple(tuple(dict.fromkeys(name.lower() for name in names)) for names in marginals or ())
     plan = SynthesisPlan(method, counts.sizes, rho, counts.rows, relation, sets, minutes)
     counts.check(context, plan.candidates)
-    return _Prepared(counts, bins, plan, guarantee, terms)
+    return _Prepared(counts, bins, plan, guarantee, terms, _never(impossible, counts, bins))
 
 
-def _binned(context: CuratorContext, source: str, columns: Sequence[str] | None) -> tuple[str, dict[str, _Bins]]:
+def _never(
+    impossible: Sequence[Mapping[str, Any]], counts: MarginalCounts, bins: Mapping[str, EqualBins]
+) -> dict[tuple[str, ...], NDArray[np.bool_]]:
+    """Cells that the owner declares impossible, by columns; they change the model, and nothing that is measured."""
+    found: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+    for rule in impossible:
+        given = {str(name).lower(): value for name, value in rule.items()}
+        names = tuple(name for name in counts.sizes if name in given)
+        if len(given) != len(names) or not names or any(name in bins for name in names):
+            raise InputError("impossible", "must be values by columns of the table, of those that are not in bins")
+        if (cells := math.prod(counts.sizes[name] for name in names)) > _MOST_IMPOSSIBLE:
+            raise InputError("impossible", f"{', '.join(names)} have {cells:,} combinations, more than a rule may have")
+        chosen = []
+        for name in names:
+            values = counts.columns[name].values
+            wanted = given[name] if isinstance(given[name], list) else [given[name]]
+            if any(each not in values for each in wanted):
+                raise InputError("impossible", f"names a value of {name} that is not declared")
+            chosen.append([values.index(each) for each in wanted])
+        cells_of = found.setdefault(names, np.zeros(tuple(counts.sizes[name] for name in names), dtype=np.bool_))
+        cells_of[np.ix_(*chosen)] = True
+        if cells_of.all():
+            raise InputError("impossible", f"leaves no combination of {', '.join(names)}")
+    return found
+
+
+def _binned(context: CuratorContext, source: str, columns: Sequence[str] | None) -> tuple[str, dict[str, EqualBins]]:
     """A SELECT of the columns of a table, integers with many values in bins; and the bins."""
     table = context.plans.catalog.table(source)
     if table is None:
@@ -360,13 +349,13 @@ def _countable(table: Table) -> list[Column]:
     ]
 
 
-def _bins_of(column: Column) -> _Bins | None:
+def _bins_of(column: Column) -> EqualBins | None:
     if column.bounds is None or column.categories is not None or column.type.kind is not Kind.INTEGER:
         return None
     low, high = int(column.bounds[0]), int(column.bounds[1])  # type: ignore[arg-type]
     if high - low < _MOST_VALUES:
         return None
-    return _Bins(low, high, -(-(high - low + 1) // _BINS))
+    return EqualBins(low, high, -(-(high - low + 1) // _BINS))
 
 
 def _lines(made: Transcript, plan: SynthesisPlan) -> list[dict[str, Any]]:

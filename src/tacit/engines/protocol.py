@@ -11,18 +11,20 @@ An engine promises, for one final aggregation:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
 from tacit.engines.csv_format import CsvFormat
+from tacit.query.planning.left_out import loss_question
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from tacit.query.planning.left_out import LossTable
     from tacit.query.question import FinalAggregation
     from tacit.query.relational.algebra import RelationNode
     from tacit.query.types import Value
@@ -41,12 +43,14 @@ class MeasurementTask:
         timeout: seconds after which the work is interrupted; None for the engine's own limit.
         progress: told now and then, from any thread, what percentage has been read; 0 while that is not known. Data
             decides it, so it is for the holder of the data alone.
+        left_out: the table of what bounding leaves out, to be counted on the same state of the data.
     """
 
     final: FinalAggregation
     key_secret: bytes
     timeout: float | None = None
     progress: Callable[[float], None] | None = field(default=None, compare=False, repr=False)
+    left_out: LossTable | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,11 +64,14 @@ class Measurements:
         raw: one array of integers per measure, int64 or Python's own where 64 bits might not do: one number per key,
             or for LEAVES and CATEGORIES one row of ``width`` numbers per key; for PLACES one tuple per key, of
             pairs of a place that occurs and its count, ascending.
+        raw_left_out: number of units in each cell of the table of what bounding leaves out; None where it was not asked
+            for, or the engine has to be asked for it as for any other question.
     """
 
     keys: tuple[tuple[Value | None, ...], ...]
     raw_units: NDArray[np.int64]
     raw: tuple[NDArray[Any], ...]
+    raw_left_out: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,25 @@ class Engine(Closing):
             Refusal: naming what to write instead.
         """
 
+    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+        """The same for the table of what bounding leaves out of a question that was checked.
+
+        Raises:
+            Refusal: naming what to write instead.
+        """
+        self.check(loss_question(final, table))
+
+    def check_all(self, questions: Iterable[tuple[FinalAggregation, LossTable | None]]) -> None:
+        """Refuse a question, or a table of what bounding leaves out of it, that cannot be computed exactly.
+
+        Raises:
+            Refusal: naming what to write instead.
+        """
+        for final, table in questions:
+            self.check(final)
+            if table is not None:
+                self.check_left_out(final, table)
+
     @abstractmethod
     def measure(self, work: MeasurementTask) -> Measurements:
         """Read the data.
@@ -177,7 +203,11 @@ class Engine(Closing):
     def interrupt(self) -> None:
         """Stop all questions that run; their callers get an EngineError."""
 
-    def explain(self, final: FinalAggregation) -> tuple[str, ...]:  # noqa: ARG002 - an engine may have no statements
+    def explain(
+        self,
+        final: FinalAggregation,  # noqa: ARG002 - an engine may have no statements
+        left_out: LossTable | None = None,  # noqa: ARG002
+    ) -> tuple[str, ...]:
         """The statements that would run, for people; reads no data. None by default."""
         return ()
 

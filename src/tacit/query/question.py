@@ -48,6 +48,7 @@ from tacit.query.relational.algebra import (
     WindowCall,
     call_text,
     relation_text,
+    released_values,
     row_bounds,
     window_text,
 )
@@ -383,6 +384,8 @@ class Question:
         options: what the text said about its budget.
         others: the aggregations of further parts, in order; see :func:`numbered`.
         part: of a question that a step reads, the number of its aggregation among :attr:`finals` of the whole.
+        values: questions with one value each that rows below an aggregation are compared with, by key: their parts are
+            released first, and the value is then a public number.
     """
 
     final: FinalAggregation
@@ -391,6 +394,12 @@ class Question:
     options: Options
     others: tuple[FinalAggregation, ...] = ()
     part: int = 0
+    values: tuple[tuple[str, Question], ...] = ()
+
+    @property
+    def parts_read(self) -> frozenset[int]:
+        """Numbers of the parts whose released rows it reads."""
+        return frozenset((self.part,)).union(*(other.parts_read for other in branches(self.steps)))
 
     @property
     def finals(self) -> tuple[FinalAggregation, ...]:
@@ -444,7 +453,13 @@ def numbered(question: Question) -> Question:
         return replace(each, steps=steps, part=part)
 
     found = number(question)
-    return replace(found, others=tuple(finals[1:]))
+    waiting, values = dict(question.values), dict[str, Question]()
+    # The parts that release a value may read other values.
+    for final in finals:
+        for key in released_values(final.source):
+            if key not in values:
+                values[key] = number(waiting[key])
+    return replace(found, others=tuple(finals[1:]), values=tuple(values.items()))
 
 
 def _step_text(step: Step) -> str:

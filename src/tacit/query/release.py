@@ -109,9 +109,14 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
     return NoisyRelease(tuple(keys), tuple(noisy[i] for i in range(len(raw))), laws, plan)
 
 
-def with_left_out(released: NoisyRelease, counted: NoisyRelease) -> NoisyRelease:
-    """A release, and the table of what bounding left out of it, released by the plan's own last stage."""
-    return replace(released, noisy_left_out=tuple(int(count) for count in np.asarray(counted.noisy[0])))
+def with_left_out(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[Any]) -> NoisyRelease:
+    """A release, and with it the table of what bounding left out, from the exact number of units in each cell."""
+    part = released.plan.priced.left_out
+    if part is None or len(raw_counts) != part.table.cells:
+        raise InternalError("the engine counted something else than the plan says")
+    each, keys = part.priced.releases[0], part.table.keys
+    noisy = draw(each, keys, inputs(each.block, [np.asarray(raw_counts, dtype=np.int64)]))
+    return replace(released, noisy_left_out=tuple(int(count) for count in noisy[:, 0]))
 
 
 def together(plan: Plan, parts: Sequence[NoisyRelease]) -> NoisyRelease:

@@ -32,7 +32,8 @@ from tacit.query.planning.auto_limits import FoundLimits
 from tacit.query.planning.plan import Plan, with_bounds, with_limits
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
 from tacit.query.planning.rank_choice import RankChoice
-from tacit.query.release import KeyTuple, NoisyRelease, together
+from tacit.query.postprocess.parts_in_turn import in_turn
+from tacit.query.release import KeyTuple, NoisyRelease
 from tacit.query.types import Kind, SqlType, Value
 
 __all__ = ["canonical", "digest_of", "manifest", "released_from_text", "released_to_text"]
@@ -95,10 +96,11 @@ def released_from_text(text: str, plan: Plan) -> NoisyRelease:
         if content["format"] != _FORMAT or content["version"] != _VERSION:
             raise ValueError(f"version {content['version']!r}")
         stored = [content, *content.get("others", [])]
-        parts = [_read_part(each, part) for each, part in zip(stored, plan.parts, strict=True)]
+        if len(stored) != len(plan.parts):
+            raise ValueError("other parts")
+        return in_turn(plan, lambda number, part: _read_part(stored[number], part))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
         raise InternalError(f"a stored answer does not fit its plan: {problem}") from None
-    return together(plan, parts)
 
 
 def _read_part(content: dict[str, Any], plan: Plan) -> NoisyRelease:

@@ -142,8 +142,7 @@ def _split(context: CuratorContext, batch: BatchPlan) -> Split:
         kind = context.accounts[population.name].kind
         split = split_total(batch, questions, population.relation, kind, catalog=context.catalog.digest)
         for plan in split.plans:
-            for final in plan.measured:
-                context.engine.check(final)
+            context.engine.check_all(plan.measured)
     return split
 
 

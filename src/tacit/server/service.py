@@ -22,6 +22,14 @@ from tacit.curator.conversation import Conversation
 from tacit.curator.curator import Curator, TableInfo
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.quote import Quote
+from tacit.curator.synthetic_table import SyntheticTable
+from tacit.curator.table_synthesis_release import (
+    SyntheticRelease,
+    check_synthesis,
+    drawn_again,
+    published_tables,
+    synthesize,
+)
 from tacit.curator.views.answer_object import Answer
 from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
@@ -37,6 +45,7 @@ if TYPE_CHECKING:
     from tacit.curator.planner import PricedPlan
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
+    from tacit.wire.requests import SynthesisSchema
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
@@ -44,6 +53,8 @@ __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 ASK: Final = "ask"
 AUDIT: Final = "audit"
 ADMIN: Final = "admin"
+#: Synthetic tables that are kept in memory.
+_MOST_DRAWN: Final = 4
 
 
 class CuratorService:
@@ -61,6 +72,7 @@ class CuratorService:
         self.settings = settings or Settings()
         self._lock = threading.Lock()
         self._seen: dict[frozenset[str] | None, Curator] = {}
+        self._drawn = _RecentTables()
 
     def quote(self, access: Access, ask: Request) -> Quote:
         """Effect and price of a question. Free; reads no data."""
@@ -111,6 +123,43 @@ class CuratorService:
             if isinstance(problem, AccessError) and not self._is_active(access):
                 raise Unauthenticated from None
             raise
+
+    def check_synthesis(self, access: Access, said: SynthesisSchema) -> str:
+        """The price of a synthetic table in words; refuses one that cannot be made. Free; reads no data."""
+        self._need(access, ADMIN)
+        return check_synthesis(self._for(access).context, **said.arguments)
+
+    def synthesize(self, access: Access, said: SynthesisSchema, *, key: str = "") -> SyntheticTable:
+        """Make a synthetic table, charged to its population; for owners."""
+        self._need(access, ADMIN)
+        words = {"method": "aim", "rows": None, "marginals": None, **said.arguments}
+        context = self._for(access).context
+        table = synthesize(
+            context, words.pop("source"), words.pop("columns"), words.pop("options"), Caller(access.person.name, key),
+            **words,
+        )  # fmt: skip
+        self._drawn.put(table.receipt.position, table)
+        return table
+
+    def synthetic_tables(self, access: Access) -> tuple[SyntheticRelease, ...]:
+        """Synthetic tables of the populations that the person sees; they were paid for, and are free to use."""
+        return published_tables(self._for(access).context)
+
+    def synthetic(self, access: Access, position: int) -> SyntheticTable:
+        """A synthetic table, drawn from what the ledger holds; free, reads no data.
+
+        Raises:
+            Unknown: there is none for the person.
+        """
+        if all(each.position != position for each in self.synthetic_tables(access)):
+            raise Unknown("synthetic table")
+        # A fit takes seconds, so one at a time, and the newest few are kept.
+        with self._drawn.lock:
+            found = self._drawn.get(position)
+            if found is None:
+                found = drawn_again(self._for(access).context, position)
+                self._drawn.put(position, found)
+            return found
 
     def budget(
         self,
@@ -266,6 +315,25 @@ class CuratorService:
     def _need(access: Access, *scopes: str) -> None:
         if not set(scopes) & set(access.scopes):
             raise AccessError(f"this needs the scope {' or '.join(scopes)}, which your {access.kind} does not have")
+
+
+class _RecentTables:
+    """The synthetic tables that were asked for last."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._found: dict[int, SyntheticTable] = {}
+
+    def get(self, position: int) -> SyntheticTable | None:
+        """The table of a charge, if it is kept."""
+        return self._found.get(position)
+
+    def put(self, position: int, table: SyntheticTable) -> None:
+        """Keep one; the oldest makes room."""
+        with self.lock:
+            self._found[position] = table
+            while len(self._found) > _MOST_DRAWN:
+                del self._found[next(iter(self._found))]
 
 
 @dataclass(frozen=True)

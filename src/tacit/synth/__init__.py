@@ -6,6 +6,8 @@ Modules:
 * :mod:`.graphical_model` — Graphical models of a table: fitted to noisy marginals, queried, conditioned and sampled
 * :mod:`.junction_tree` — Junction trees: cliques of columns in a tree, on which the marginals of a graphical model are
   exact
+* :mod:`.multiplicative_weights` — Multiplicative weights: many counting queries about few cells, from the answers to
+  those that were explained worst
 * :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance

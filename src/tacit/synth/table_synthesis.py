@@ -36,6 +36,7 @@ from tacit.mechanisms.exponential import Exponential
 from tacit.synth.count_measurement import CountMeasurement, CountSource, divide
 from tacit.synth.graphical_model import (
     GraphicalModel,
+    Impossible,
     NoisyMarginal,
     estimated_total,
     fit_model,
@@ -355,9 +356,9 @@ def model_total(model: Mapping[str, NDArray[np.float64]]) -> float:
     return max(1.0, float(next(iter(model.values())).sum()))
 
 
-def fitted(plan: SynthesisPlan, transcript: Transcript) -> GraphicalModel:
-    """The model of everything that was measured."""
-    return fit_model(plan.sizes, transcript.marginals, iterations=_LAST_STEPS)
+def fitted(plan: SynthesisPlan, transcript: Transcript, impossible: Impossible | None = None) -> GraphicalModel:
+    """The model of everything that was measured, without combinations that are declared impossible."""
+    return fit_model(plan.sizes, transcript.marginals, iterations=_LAST_STEPS, impossible=impossible)
 
 
 def _combinations(names: Columns, size: int) -> list[Columns]:

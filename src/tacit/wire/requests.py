@@ -26,11 +26,13 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.request import OPTIONS, OptionKind, Request
+from tacit.synth.table_synthesis import Method
 from tacit.wire.values import decimal_text
 
 __all__ = [
     "NewPerson", "NewToken", "NumberText", "QuestionSchema", "Quota", "Reports", "RequestBody", "Role", "Scopes",
-    "read_question", "request_text",
+    "SynthesisSchema",
+    "read_question", "request_text", "synthesis_text",
 ]  # fmt: skip
 
 Role = Literal["owner", "analyst", "auditor"]
@@ -126,6 +128,18 @@ def _base64(name: str, value: Any) -> bytes:
         return base64.b64decode(_text(name, value), validate=True)
     except (ValueError, binascii.Error):
         raise InputError(name, "must be base64") from None
+
+
+def _sets(name: str, value: Any) -> list[list[str]]:
+    if not isinstance(value, list) or len(value) > _LONGEST:
+        raise InputError(name, "must be a list of lists of names")
+    return [_texts(name, each) for each in value]
+
+
+def _method(name: str, value: Any) -> str:
+    if _text(name, value) not in get_args(Method):
+        raise InputError(name, f"must be one of {', '.join(get_args(Method))}")
+    return str(value)
 
 
 def _label(name: str, value: Any) -> str:
@@ -235,6 +249,40 @@ class NewToken(RequestBody):
     )
 
 
+class SynthesisSchema(RequestBody):
+    """A synthetic table to make, and one of epsilon and rho."""
+
+    source: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
+        description="a table, or a SELECT of rows"
+    )
+    columns: Names = _maybe(description="null for all that are declared")
+    rows: _OPTION_TYPES[OptionKind.COUNT] = _maybe(  # type: ignore[valid-type]
+        description="to draw; by default about as many as there are"
+    )
+    method: Annotated[str, _by(_method), WithJsonSchema({"type": "string", "enum": list(get_args(Method))})] = _maybe()
+    marginals: Annotated[list[list[str]], _by(_sets), WithJsonSchema({"type": "array", "items": _TEXTS})] = _maybe(
+        description="sets of columns to measure, or whose error matters"
+    )
+    minutes: _OPTION_TYPES[OptionKind.COUNT] = _maybe(  # type: ignore[valid-type]
+        description="that fits may take; says how large the model may grow"
+    )
+    epsilon: _Amount = _maybe()
+    delta: _Amount = _maybe()
+    rho: _Amount = _maybe()
+    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = _maybe()  # type: ignore[valid-type]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of :func:`tacit.curator.table_synthesis_release.synthesize`."""
+        said = self.stated
+        priced = ("epsilon", "delta", "rho", "max_rows")
+        named: dict[str, Any] = {
+            name: said[name] for name in ("rows", "method", "marginals", "minutes") if name in said
+        }
+        options = {name: said[name] for name in priced if name in said}
+        return {"source": self.source, "columns": said.get("columns"), "options": options, **named}
+
+
 class Reports(RequestBody):
     """Reports to a survey, made on the devices of people: payloads in a row, each as long as the protocol says."""
 
@@ -284,6 +332,22 @@ def request_text(request: Request) -> str:
     parts = [f'"sql":{json.dumps(request.sql)}']
     stated = ((name, getattr(request, name)) for name in OPTIONS)
     parts += [f"{json.dumps(name)}:{_written(value, name)}" for name, value in stated if value is not None]
+    return "{" + ",".join(parts) + "}"
+
+
+def synthesis_text(words: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """The body of a synthetic table to make, as a client sends it."""
+    parts = []
+    for name, value in words.items():
+        if value is not None:
+            plain = list(map(list, value)) if name == "marginals" else value
+            parts.append(f"{json.dumps(name)}:{json.dumps(list(plain) if name == 'columns' else plain)}")
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name not in SynthesisSchema.model_fields:
+            raise InputError(name, "means nothing for a synthetic table; state epsilon, delta, rho or max_rows")
+        parts.append(f"{json.dumps(name)}:{_written(value, name)}")
     return "{" + ",".join(parts) + "}"
 
 

@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
-    "History", "JobBody", "JobPut", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
+    "History", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
     "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "SurveyBody", "SurveyCollected", "SurveyResults",
     "TableTold", "TablesSchema", "TokenShown", "TokenTold", "TokensSchema", "Withdrawn", "answer_json", "charge_json",
+    "maybe",
     "seen_text",
 ]  # fmt: skip
 
@@ -74,7 +75,7 @@ _Scalar = bool | int | float | str | None
 _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 
 
-def _maybe(**words: Any) -> Any:
+def maybe(**words: Any) -> Any:
     """A field that may be left out, and is never null."""
     return Field(default=None, **words)
 
@@ -129,8 +130,8 @@ class ErrorTold(ResponseBody):
 
     code: str = Field(description="stable; may be matched on")
     message: str = Field(description="for people")
-    id: str = _maybe(description="under which the operator's log has the reason")
-    parameter: str = _maybe(description="the input that cannot be used")
+    id: str = maybe(description="under which the operator's log has the reason")
+    parameter: str = maybe(description="the input that cannot be used")
 
 
 class ErrorBody(ResponseBody):
@@ -145,7 +146,7 @@ class ColumnTold(ResponseBody):
     name: str
     type: str
     interval: bool = Field(description="whether its cells have value, low and high")
-    not_negative: bool = _maybe(description="whether the truth is 0 or more for certain, whatever the noise says")
+    not_negative: bool = maybe(description="whether the truth is 0 or more for certain, whatever the noise says")
 
     def to_domain(self) -> OutputColumn:
         """The column, of which only name, type and noise are known."""
@@ -159,9 +160,9 @@ class CellSchema(ResponseBody):
     value: _Scalar
     low: _Scalar
     high: _Scalar
-    bias_low: _Scalar = _maybe(description="of the interval that allows for what was left out")
-    bias_high: _Scalar = _maybe(description="likewise")
-    marked: bool = _maybe(description="true where what was left out may exceed the interval")
+    bias_low: _Scalar = maybe(description="of the interval that allows for what was left out")
+    bias_high: _Scalar = maybe(description="likewise")
+    marked: bool = maybe(description="true where what was left out may exceed the interval")
 
 
 class CauseTold(ResponseBody):
@@ -214,7 +215,7 @@ class ChargeSchema(ResponseBody):
     population: str
     amounts: dict[str, Exact]
     position: int = Field(description="of the charge in the ledger, and of its receipt")
-    summed: bool = _maybe(description="the answer is made of sums of that release, and cost nothing more")
+    summed: bool = maybe(description="the answer is made of sums of that release, and cost nothing more")
 
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Self:
@@ -333,23 +334,6 @@ def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
     return CellRead(value, (low, high), (least, most), cell.get("marked") is True)
 
 
-class JobPut(ResponseBody):
-    """A question that will be answered later."""
-
-    id: str
-    state: Literal["waiting"]
-
-
-class JobBody(ResponseBody):
-    """The state of such a question."""
-
-    id: str
-    state: Literal["waiting", "running", "done", "failed"]
-    seconds: float = Field(description="since it was put down, in whole slots")
-    answer: AnswerBody = _maybe()
-    error: ErrorTold = _maybe()
-
-
 class PriceSchema(ResponseBody):
     """The charge that a question would make."""
 
@@ -424,9 +408,9 @@ class QuoteBody(ResponseBody):
     confidence: Exact
     errors: list[ErrorExpected]
     plan: str = Field(description="digest")
-    engine_sql: str | None = _maybe(description="for owners")
-    advice: list[str] = _maybe(description="what to write for less noise, a sentence each")
-    sets: str = _maybe(description="grouping sets, and how their totals are made")
+    engine_sql: str | None = maybe(description="for owners")
+    advice: list[str] = maybe(description="what to write for less noise, a sentence each")
+    sets: str = maybe(description="grouping sets, and how their totals are made")
     questions_left: int | None = Field(description="how many more such questions fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"

@@ -295,16 +295,16 @@ _HAND: list[tuple[str, str]] = [
         "volatile",
         "SELECT COUNT(*) FROM visits WHERE @() IS NOT NULL",
         "random uuid gen_random_uuid now today current_setting txid_current version pg_backend_pid nextval setseed "
-        "current_query current_schema current_database get_current_timestamp pg_sleep getenv hash md5 sha256 typeof stats",
+        "current_query current_schema current_database get_current_timestamp pg_sleep getenv stats",
     ),
     ("volatile", "SELECT COUNT(*) FROM visits WHERE admitted > current_date"),
     ("volatile", "SELECT COUNT(*) FROM visits WHERE seen > CURRENT_TIMESTAMP"),
     ("volatile", "SELECT COUNT(*) FROM visits WHERE note = current_user"),
-    ("volatile", "SELECT COUNT(*) FROM visits WHERE error('leak ' || note) IS NULL"),
+    ("function", "SELECT COUNT(*) FROM visits WHERE error('leak ' || note) IS NULL"),
     *_each(
         "function",
         "SELECT COUNT(*) FROM visits WHERE @(note) IS NOT NULL",
-        "json_extract parse_json from_json levenshtein soundex "
+        "hash md5 sha256 typeof json_extract parse_json from_json levenshtein soundex "
         "read_text to_base64 encode decode bar format printf list_value struct_pack unnest try columns "
         "chr ascii unicode reverse translate string_split array_length map nextafter gamma sin cos tan factorial "
         "bit_count getbit sql_auto_complete load_extension pg_read_file lo_import dblink xmlparse f no_such_function",
@@ -437,7 +437,6 @@ _HAND: list[tuple[str, str]] = [
     ("public_only", "SELECT * FROM (VALUES (1), (2)) t"),
     # subqueries that would look at exact values
     ("subquery", "SELECT (SELECT note FROM visits WHERE patient_id = 17) FROM visits"),
-    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)"),
     # … or come in through a public table
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT beds FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT beds FROM wards WHERE ward = 'surgery')"),
@@ -451,7 +450,6 @@ _HAND: list[tuple[str, str]] = [
     ("subquery", "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT MAX(beds) FROM wards w WHERE w.ward > v.ward)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds + nights) FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(visits.nights) FROM wards)"),
-    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM visits))"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(score) FROM visits)"),
     (
         "subquery",
@@ -465,7 +463,6 @@ _HAND: list[tuple[str, str]] = [
         "subquery",
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(b) FROM (SELECT beds AS b FROM wards UNION ALL SELECT nights FROM visits))",
     ),
-    ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards JOIN visits USING (ward))"),
     (
         "subquery",
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) FROM wards LEFT JOIN visits USING (ward))",
@@ -473,18 +470,6 @@ _HAND: list[tuple[str, str]] = [
     (
         "subquery",
         "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) + (SELECT MAX(nights) FROM visits) FROM wards)",
-    ),
-    (
-        "subquery",
-        "WITH wards AS (SELECT * FROM visits) SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(cost) FROM wards)",
-    ),
-    (
-        "subquery",
-        "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT COUNT(*) FROM visits WHERE cost > (SELECT n FROM t)",
-    ),
-    (
-        "subquery",
-        "SELECT COUNT(*) FROM visits WHERE cost > (WITH wards AS (SELECT nights AS beds FROM visits) SELECT MAX(beds) FROM wards)",
     ),
     ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON beds > (SELECT MAX(nights) FROM visits)"),
     ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON beds > (SELECT AVG(beds) FROM wards)"),

@@ -4,11 +4,33 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["SEVERAL", "SEVERAL_REFUSED"]
+__all__ = ["SEVERAL", "SEVERAL_REFUSED", "VALUED"]
 
 #: One per line of ``several.sql``.
 SEVERAL: tuple[str, ...] = tuple(
     line for line in Path(__file__).with_name("several.sql").read_text(encoding="utf-8").splitlines() if line.strip()
+)
+
+#: A value is released first, and rows of another part are compared with it.
+VALUED: tuple[str, ...] = (
+    "SELECT COUNT(*) AS n FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)",
+    "SELECT ward, COUNT(*) AS n FROM visits WHERE nights > (SELECT AVG(nights) FROM visits WHERE urgent) GROUP BY ward",
+    "WITH m AS (SELECT AVG(cost) AS c FROM visits) "
+    "SELECT COUNT(*) AS n, (SELECT c FROM m) AS mean FROM visits WHERE cost > (SELECT c FROM m)",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward = (SELECT ward FROM (SELECT ward, COUNT(*) AS n FROM visits "
+    "WHERE ward IS NOT NULL GROUP BY ward) s ORDER BY n DESC, ward LIMIT 1)",
+    "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT AVG(nights) FROM visits WHERE nights > "
+    "(SELECT AVG(nights) FROM visits))",
+    "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT COUNT(*) FROM patients)",
+    "SELECT SUM(CLAMP(nights - (SELECT COUNT(*) FROM patients), -100, 100)) AS d FROM visits",
+    "SELECT COUNT(*) AS n FROM (SELECT patient_id, SUM(nights) AS s FROM visits GROUP BY patient_id "
+    "HAVING SUM(nights) > (SELECT AVG(nights) FROM visits)) t",
+    "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT n FROM (SELECT COUNT(*) AS n FROM visits) s WHERE n < 0)",
+    "SELECT COUNT(*) FILTER (WHERE nights > (SELECT AVG(nights) FROM visits)) AS more FROM visits",
+    "SELECT CASE WHEN nights > (SELECT AVG(nights) FROM visits) THEN 'long' ELSE 'short' END AS k, COUNT(*) AS n "
+    "FROM visits GROUP BY 1",
+    "SELECT (SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)) * 1.0 / "
+    "(SELECT COUNT(*) FROM visits) AS share",
 )
 
 _WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -74,6 +96,29 @@ SEVERAL_REFUSED: tuple[tuple[str, str, str], ...] = (
         "too_large",
         " UNION ALL ".join(f"SELECT COUNT(*) AS n FROM visits WHERE nights = {i}" for i in range(25)),
         "SELECT nights, COUNT(*) AS n FROM visits WHERE nights < 25 GROUP BY nights",
+    ),
+    (
+        "population",
+        "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT AVG(salary) FROM staff)",
+        "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT AVG(nights) FROM visits)",
+    ),
+    (
+        "subquery",
+        "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT n - (SELECT MAX(beds) FROM wards) AS d FROM "
+        "(SELECT COUNT(*) AS n FROM patients) s)",
+        "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT n FROM (SELECT COUNT(*) AS n FROM patients) s) - "
+        "(SELECT MAX(beds) FROM wards)",
+    ),
+    (
+        "subquery",
+        "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT DP_INTERVAL_LOW(m) AS low FROM "
+        "(SELECT COUNT(*) AS m FROM patients) s)",
+        "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT COUNT(*) AS m FROM patients)",
+    ),
+    (
+        "bounds",
+        "SELECT SUM(nights - (SELECT AVG(nights) FROM visits)) AS d FROM visits",
+        "SELECT SUM(CLAMP(nights - (SELECT AVG(nights) FROM visits), -60, 60)) AS d FROM visits",
     ),
     (
         "ambiguous_column",

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from tacit.engines.duckdb import fast
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.array_totals import MOST_ROWS, ROW_BYTES
+from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, ROW_BYTES
 from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.sources import DuckDBTable
 from tacit.engines.duckdb.statements import DuckDBStatement, DuckDBWriter
 from tacit.engines.protocol import Limits, MeasurementTask, SourceLike
-from tacit.engines.sql.engine import SqlEngine
+from tacit.engines.sql.engine import Answered, SqlEngine
 from tacit.engines.sql.relations import StoredTable, has_row_units, scanned
 from tacit.engines.sql.statements import Statement
 from tacit.query.catalog import Catalog
+from tacit.query.planning.left_out import LossTable
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import RelationNode
 
@@ -89,15 +90,20 @@ class DuckDBEngine(SqlEngine):
         if rows is None:
             return statement.sql
         kept = f"keeps its first {rows.most} groups" if rows.groups > rows.most else "is bounded"
-        return f"{rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then its shares are added up."
+        shown = f"{rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then its shares are added up."
+        lost = "\n-- The same rows tell what was left out of each unit, and so its cell in the table of that."
+        return shown + lost if statement.tells_left_out else shown
 
-    def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> list[object]:
+    def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> Answered:
         """The rows of a statement, by its faster form if that can."""
         if statement.rows is not None:
-            rows = fast.measure(session, statement.rows, self._most_rows, self._threads)
-            if rows is not None:
-                return list(rows)
-        return session.rows(statement.sql)
+            found = fast.measure(session, statement.rows, self._most_rows, self._threads)
+            if found is not None:
+                return Answered(statement, list(found.totals), found.cells)
+        return super()._answer(session, statement)
+
+    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+        """Nothing is refused: no row is a unit, the windows of the question were checked, and counts are narrow."""
 
     @contextmanager
     def _session(

@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from tacit.engines.duckdb.fast.array_totals import MOST_ROWS, RowPlan, read_shares
+from tacit.engines.duckdb.fast.array_losses import loss_plan
+from tacit.engines.duckdb.fast.array_totals import read_shares
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
+from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, RowPlan
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.relations import has_union, scanned, slots_of
@@ -36,6 +38,11 @@ class DuckDBStatement(Statement):
     """A statement; ``rows`` is the faster form of the same, if there is one."""
 
     rows: RowPlan | None = None
+
+    @property
+    def tells_left_out(self) -> bool:
+        """Whether the rows of the faster form tell the table of what bounding leaves out as well."""
+        return self.rows is not None and self.rows.losses is not None
 
 
 @dataclass(frozen=True)
@@ -74,14 +81,21 @@ class DuckDBWriter(Writer):
         if found is None:
             return None
         columns, shares = found
+        losses = None
+        if self.left_out is not None:
+            known = {share.measure: share.column for share in shares}
+            losses = loss_plan(self.final, self.left_out, columns, known)
+            measures = [*self.final.measures]
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
         loose = self.reading_loosely(measures)._reading_places(read)
-        rows = loose.all_rows({name: made.sql for name, made in columns.items()}, read)
+        more = {} if losses is None else losses.columns
+        rows = loose.all_rows({name: made.sql for name, made in (*columns.items(), *more.items())}, read)
         bounds = (self.groups.count, self.final.max_groups)
         # DuckDB waits for ever where a LIMIT stands over a cross join of unions; large sources are read without one.
         large = self._is_large() or has_union(self.final.source)
-        return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=self._most_rows())
+        most_rows = self._most_rows()
+        return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=most_rows, losses=losses)
 
     def _reading_places(self, read: frozenset[int]) -> Self:
         """The same with numbers of keys instead of keys, where the table has them and nothing else reads the keys."""

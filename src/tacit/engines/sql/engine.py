@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from tacit.engines.sql.relations import StoredTable, check_windows, has_row_unit
 from tacit.engines.sql.statements import SPREAD, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
+from tacit.query.planning.left_out import LossTable, loss_question
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
@@ -39,7 +40,7 @@ from tacit.query.types import Kind, SqlType, Value, sort_key
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ActiveSessions", "SqlEngine", "SqlSession", "read_measurements"]
+__all__ = ["ActiveSessions", "Answered", "SqlEngine", "SqlSession", "read_measurements"]
 
 Result = TypeVar("Result")
 KeyTuple = tuple[Value | None, ...]
@@ -60,6 +61,14 @@ class SqlSession(Protocol):
 
     def interrupt(self) -> object:
         """Stop it; also statements that have not begun yet."""
+
+
+class Answered(NamedTuple):
+    """Rows of a statement, and where it tells them the cells of the table of what bounding leaves out."""
+
+    statement: Statement
+    rows: list[Any]
+    left_out: Sequence[int] | None = None
 
 
 class ActiveSessions:
@@ -156,10 +165,9 @@ class SqlEngine(Engine):
     ) -> AbstractContextManager[tuple[SqlSession, Mapping[str, StoredTable]]]:
         """A session that reads a relation, and the tables as it reads them; ``work`` is given for measuring."""
 
-    def _answer(self, session: Any, statement: Any) -> list[Any]:
+    def _answer(self, session: Any, statement: Any) -> Answered:
         """The rows of a statement."""
-        found: list[Any] = session.rows(statement.sql)
-        return found
+        return Answered(statement, session.rows(statement.sql))
 
     def _named_tables(self) -> Mapping[str, StoredTable]:
         """The tables as people are shown them: by name."""
@@ -189,11 +197,13 @@ class SqlEngine(Engine):
             _ = statement.sql
         return made
 
-    def explain(self, final: FinalAggregation) -> tuple[str, ...]:
+    def explain(self, final: FinalAggregation, left_out: LossTable | None = None) -> tuple[str, ...]:
         """The statements for a final aggregation, for people: without the secret."""
-        return tuple(
-            map(self._shown, self.writer.of(self.dialect, final, self._named_tables(), b"secret").statements())
-        )
+        made = self.writer.of(self.dialect, final, self._named_tables(), b"secret", left_out).statements()
+        shown = tuple(map(self._shown, made))
+        if left_out is None or any(statement.tells_left_out for statement in made):
+            return shown
+        return (*shown, *self.explain(loss_question(final, left_out)))
 
     def measure(self, work: MeasurementTask) -> Measurements:
         """Run the statements, all on one state of the data."""
@@ -203,12 +213,25 @@ class SqlEngine(Engine):
 
     def _measure(self, work: MeasurementTask) -> Measurements:
         with self._session(work.final.source, work) as (session, tables):
-            written = self._checked.written(work.final, tables)
-            planned = [statement.keyed(work.key_secret) for statement in written]
-            if not planned:
-                planned = [*self.writer.of(self.dialect, work.final, tables, work.key_secret).statements()]
-            answered = [(statement, self._answer(session, statement)) for statement in planned]
-        return read_measurements(work.final, answered)
+            answered = self._answers(session, work.final, tables, work)
+            found = read_measurements(work.final, answered)
+            if work.left_out is None:
+                return found
+            cells: Any = next((each.left_out for each in answered if each.left_out is not None), None)
+            if cells is None:
+                question = loss_question(work.final, work.left_out)
+                cells = read_measurements(question, self._answers(session, question, tables, work)).raw[0]
+        return replace(found, raw_left_out=np.asarray(cells, dtype=np.int64))
+
+    def _answers(
+        self, session: SqlSession, final: FinalAggregation, tables: Mapping[str, StoredTable], work: MeasurementTask
+    ) -> list[Answered]:
+        """The rows of all statements of a final aggregation."""
+        planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables)]
+        if not planned:
+            table = work.left_out if final is work.final else None
+            planned = [*self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()]
+        return [self._answer(session, statement) for statement in planned]
 
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
@@ -283,14 +306,14 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
 # -- Measurements from result rows: every public group, or private groups in key order.
 
 
-def read_measurements(final: FinalAggregation, answered: Sequence[tuple[Statement, list[Any]]]) -> Measurements:
+def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> Measurements:
     """The results of the statements, in the form all engines return."""
     groups = Groups(final)
     width = len(groups.columns)
-    keys, places = _keys(groups, [tuple(row[:width]) for row in answered[0][1]])
+    keys, places = _keys(groups, [tuple(row[:width]) for row in answered[0].rows])
     units = np.zeros(len(keys), dtype=np.int64)
     arrays: dict[int, NDArray[Any]] = {}
-    for statement, rows in answered:
+    for statement, rows, _ in answered:
         first = final.measures[statement.measures[0]] if statement.measures else None
         if first is not None and first.kind is MeasureKind.PLACES:
             arrays[statement.measures[0]] = _places(rows, width, places, len(keys))

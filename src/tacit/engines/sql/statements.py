@@ -23,6 +23,7 @@ from tacit.engines.sql.group_choice import Chooser, Groups, keyed, position_sql
 from tacit.engines.sql.relations import StoredTable, has_row_units, relation_sql, slots_of
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql
+from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, Scan
@@ -61,6 +62,11 @@ class Statement:
         """
         return self.write()
 
+    @property
+    def tells_left_out(self) -> bool:
+        """Whether its rows tell the table of what bounding leaves out as well."""
+        return False
+
     def keyed(self, secret: bytes) -> Statement:
         """The same with a secret, of a statement that was written without one."""
         return Statement(partial(keyed, self.sql, secret), self.measures, self.is_spread)
@@ -76,7 +82,17 @@ class Named:
 
 @dataclass(frozen=True)
 class Writer:
-    """Writes the statements of one final aggregation."""
+    """Writes the statements of one final aggregation.
+
+    Args:
+        d: the dialect.
+        final: the aggregation.
+        tables: as they are read.
+        chooser: decides which groups a unit keeps.
+        groups: of the aggregation.
+        unit: the slot of the unit.
+        left_out: the table of what bounding leaves out, where a statement may be able to tell it as well.
+    """
 
     d: Dialect
     final: FinalAggregation
@@ -84,15 +100,23 @@ class Writer:
     chooser: Chooser
     groups: Groups
     unit: int
+    left_out: LossTable | None = None
 
     @classmethod
-    def of(cls, d: Dialect, final: FinalAggregation, tables: Mapping[str, StoredTable], secret: bytes | None) -> Self:
+    def of(
+        cls,
+        d: Dialect,
+        final: FinalAggregation,
+        tables: Mapping[str, StoredTable],
+        secret: bytes | None,
+        left_out: LossTable | None = None,
+    ) -> Self:
         """The writer for a final aggregation; without a secret its statements are keyed later."""
         unit = final.source.unit
         if unit is None:
             raise InternalError("a final aggregation needs an owned source")
         chooser = Chooser(secret, final.source.fields[unit].type, has_row_units(final.source))
-        return cls(d, final, tables, chooser, Groups(final), unit)
+        return cls(d, final, tables, chooser, Groups(final), unit, left_out)
 
     def statements(self) -> tuple[Statement, ...]:
         """All statements of a question."""

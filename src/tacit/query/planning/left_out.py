@@ -30,6 +30,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -51,19 +52,29 @@ from tacit.query.relational.expressions import (
     literal,
 )
 from tacit.query.relational.functions import call, case, in_list
-from tacit.query.types import BOOLEAN, INTEGER, Domain, Kind, SqlType, Value, from_ordinal
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Domain, Kind, SqlType, Value, from_ordinal, ordinal
 
 __all__ = [
     "CAUSES",
     "CLIPPING",
+    "EXCESSES",
     "GROUPS",
     "KEYS",
     "ROWS",
+    "CountedValues",
+    "Interval",
     "LossTable",
     "cell_counts",
+    "counted_values",
+    "excess_limits",
+    "lists_exactly",
     "loss_question",
     "loss_table",
+    "moves_to_bounds",
     "row_value",
+    "total_argument",
+    "total_limits",
+    "total_type",
 ]
 
 #: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, and rows whose
@@ -77,14 +88,16 @@ CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS)
 _MOST_BUCKETS: Final = 10
 #: Parts of a row in which the loss of sums and means is counted, and their power of two.
 _QUARTERS: Final = 4
-#: Excess of one value is told apart up to this many quarters; it is rounded up to a power of two.
-_MOST_EXCESS: Final = 64
+#: Quarters of excess that are told apart: powers of two, and one for all that is farther outside.
+EXCESSES: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 #: Longer lists of keys are compared by their ends, where they have an order.
 _LONG_LIST: Final = 64
 #: Texts that all keys together are compared with; beyond, any that is not NULL counts as listed.
 _MOST_LISTED: Final = 3_000
 #: Kinds of values of one question that are looked at, so that the statement stays within the limits of a clause.
 _MOST_COUNTED: Final = 12
+#: Bounds whose limits are kept: those of columns come in many questions.
+_MOST_LIMITS: Final = 256
 #: Questions about tables that are kept.
 _MOST_RECENT: Final = 32
 _RECENT: OrderedDict[int, tuple[FinalAggregation, LossTable, FinalAggregation]] = OrderedDict()
@@ -94,6 +107,10 @@ _NODES: Final = 10
 #: Measurements that add values up, or search among them, and so depend on bounds.
 _RANKED: Final = (MeasureKind.LEAVES, MeasureKind.PLACES)
 _BOUNDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, *_RANKED)
+
+
+#: Two values of a type with all that is between them; None for no end.
+Interval = tuple[Value | None, Value | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +131,11 @@ class LossTable:
     def cells(self) -> int:
         """Number of cells."""
         return self.buckets << len(self.causes)
+
+    @property
+    def keys(self) -> list[tuple[Value | None, ...]]:
+        """For each cell which causes apply, and the power of two of the loss."""
+        return list(product(*[(False, True)] * len(self.causes), range(self.buckets)))
 
     def listing(self) -> Iterator[tuple[int, frozenset[str], int]]:
         """Every cell that a unit can be in: its number, the causes that apply, and the power of two of the loss.
@@ -236,8 +258,8 @@ def _question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
     unit = final.source.unit
     if unit is None:
         raise AssertionError("a final aggregation needs an owned source")
-    counted = _counted(final, table)
-    calls = [made for each in counted for made in each.calls]
+    counted = [(each, _calls(each)) for each in counted_values(final, table)]
+    calls = [made for _, own in counted for made in own]
     keys = [(None, reference(final.source, unit)), *((None, key.expression) for key in final.keys)]
     source = ownership.group(final.source, keys, calls)
     source, parts = _computed(source, _losses(source, counted, table, len(source.fields) - len(calls)), final, table)
@@ -271,22 +293,31 @@ def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationN
     return made, [part if isinstance(part, Literal) else reference(made, next(places)) for part in parts]
 
 
-class _Counted(NamedTuple):
-    """Aggregates of a unit in a group, for measurements of the same values.
+class CountedValues(NamedTuple):
+    """Values of a unit in a group whose loss is looked for, for all measurements of the same values.
 
     Args:
-        calls: number of values, then the total of a sum, then its excess; as far as there are.
-        rows: so many of them count; None for a measurement that is cut by no number of rows.
-        total: limits of the total, for sums; None for others.
-        clipped: whether the last call is the excess.
-        unit: whether a group counts once.
+        measure: one of these measurements.
+        clipped: whether values may be outside their bounds.
     """
 
-    calls: tuple[tuple[UnitCall, Domain], ...]
-    rows: int
-    total: Measure | None
+    measure: Measure
     clipped: bool
-    once: bool
+
+    @property
+    def once(self) -> bool:
+        """Whether a group counts once, however many values it has."""
+        return self.measure.kind is MeasureKind.UNITS
+
+    @property
+    def has_total(self) -> bool:
+        """Whether the sum of the values has limits; other values are cut by their number."""
+        return self.measure.kind is MeasureKind.SUM and self.measure.argument is not None
+
+    @property
+    def values(self) -> tuple[str, Expression | None, Expression | None]:
+        """Function that counts the values, its argument and its condition."""
+        return _function(self.measure), self.measure.argument, self.measure.where
 
 
 class _Loss(NamedTuple):
@@ -297,32 +328,37 @@ class _Loss(NamedTuple):
     excess: Expression
 
 
-def _counted(final: FinalAggregation, table: LossTable) -> list[_Counted]:
-    found: dict[object, _Counted] = {}
+def counted_values(final: FinalAggregation, table: LossTable) -> list[CountedValues]:
+    """The values of a question whose losses are looked for."""
+    found: dict[object, CountedValues] = {}
     for measure in final.measures:
-        clips = CLIPPING in table.causes and _may_be_clipped(measure)
-        calls = [_called(_function(measure), measure.argument, measure.where)]
-        total = measure if measure.kind is MeasureKind.SUM and measure.argument is not None else None
-        if total is not None:
-            calls.append(_called("sum", _inside(total), measure.where))
-        if clips and measure.argument is not None:
-            known = call("not", call("is_null", measure.argument))
-            where = known if measure.where is None else call("and", measure.where, known)
-            calls.append(_called("sum", _excess(measure.argument, measure), where))
-        once = measure.kind is MeasureKind.UNITS
-        found.setdefault(
-            (tuple(made for made, _ in calls), measure.rows, once, total is not None and measure.clamp),
-            _Counted(tuple(calls), measure.rows, total, clips, once),
-        )
+        each = CountedValues(measure, CLIPPING in table.causes and _may_be_clipped(measure))
+        bounds = (measure.low, measure.high, measure.step, measure.centre)
+        limits = (measure.clamp if each.has_total else None, bounds if each.has_total or each.clipped else None)
+        found.setdefault((*each.values, each.once, measure.rows, each.clipped, *limits), each)
     # A count of the same values as a mean loses no more than the mean.
-    fuller = [each for each in found.values() if len(each.calls) > 1]
+    means = [each for each in found.values() if each.clipped and not each.has_total]
     kept = [
         each
         for each in found.values()
-        if len(each.calls) > 1
-        or not any(o.calls[0] == each.calls[0] and o.rows == each.rows and o.total is None for o in fuller)
+        if each.clipped
+        or each.has_total
+        or not any(o.values == each.values and o.measure.rows == each.measure.rows for o in means)
     ]
     return kept[:_MOST_COUNTED]
+
+
+def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
+    """Number of values, then the total of a sum, then the excess; as far as there are."""
+    measure = each.measure
+    calls = [_called(*each.values)]
+    if each.has_total:
+        calls.append(_called("sum", total_argument(measure), measure.where))
+    if each.clipped and measure.argument is not None:
+        known = call("not", call("is_null", measure.argument))
+        where = known if measure.where is None else call("and", measure.where, known)
+        calls.append(_called("sum", _beyond(measure.argument, excess_limits(measure)), where))
+    return calls
 
 
 def _function(measure: Measure) -> str:
@@ -339,65 +375,101 @@ def _whole(number: int) -> Literal:
     return literal(number, INTEGER)
 
 
-def _inside(measure: Measure) -> Expression:
-    """The value within its bounds, as it is summed."""
+def moves_to_bounds(measure: Measure) -> bool:
+    """Whether values of a sum are moved to its bounds before they are added up; others cannot be beyond them."""
+    argument = measure.argument
+    if argument is None or _is_bounded(argument) or not argument.type.is_numeric:
+        return False
+    return None not in [_value(end * measure.step, argument.type) for end in (measure.low, measure.high)]
+
+
+def total_argument(measure: Measure) -> Expression:
+    """The value within its bounds, as it is summed; of a DOUBLE its number of steps, as it is released."""
     argument = measure.argument
     if argument is None:
         raise AssertionError("a sum has an argument")
-    ends = [_value(end * measure.step, argument.type) for end in (measure.low, measure.high)]
-    if _is_bounded(argument) or None in ends or not argument.type.is_numeric:
+    if moves_to_bounds(measure):
+        ends = [_value(end * measure.step, argument.type) for end in (measure.low, measure.high)]
+        low, high = (literal(end, argument.type) for end in ends)
+        # NULL stays NULL, as it does not under GREATEST.
+        argument = call("clamp", argument, low, high)
+    if argument.type.kind is not Kind.DOUBLE:
         return argument
-    low, high = (end for end in ends if end is not None)
-    return call("least", call("greatest", argument, low), high)
+    steps = call("div", argument, literal(float(measure.step), DOUBLE))
+    # Nearest, ties up; the double below one half would be rounded up when one half is added.
+    nearest = call("floor", call("add", steps, literal(0.5, DOUBLE)))
+    return case([(call("eq", steps, literal(math.nextafter(0.5, 0), DOUBLE)), _whole(0))], nearest)
 
 
-def _excess(argument: Expression, measure: Measure) -> Expression:
-    """Distance of a value from its bounds, in quarters of the largest value, rounded up to a power of two."""
+def total_type(measure: Measure) -> SqlType:
+    """The type of the total."""
+    if measure.argument is None or measure.argument.type.kind in (Kind.INTEGER, Kind.DOUBLE):
+        return INTEGER
+    return _called("sum", total_argument(measure), measure.where)[0].type
+
+
+def total_limits(measure: Measure, kind: SqlType) -> Sequence[Interval]:
+    """Intervals around the limits of a total, wider and wider, in the values of the type that the total has."""
+    one = Fraction(1) if measure.argument is not None and measure.argument.type.kind is Kind.DOUBLE else measure.step
+    ends = measure.clamp[0] * one, measure.clamp[1] * one
+    return _limits(ends, row_value(measure) * one / _QUARTERS, kind)
+
+
+def excess_limits(measure: Measure) -> Sequence[Interval]:
+    """Intervals around the bounds of a value, wider and wider, by quarters of the largest value."""
+    if measure.argument is None:
+        raise AssertionError("only values have bounds")
     ends = measure.low * measure.step, measure.high * measure.step
     reach = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), 1)
-    return _beyond(argument, ends, reach * measure.step / _QUARTERS)
+    return _limits(ends, reach * measure.step / _QUARTERS, measure.argument.type)
 
 
-def _beyond(value: Expression, ends: tuple[Fraction, Fraction], quarter: Fraction) -> Expression:
-    """Quarters outside two ends, rounded up to a power of two; comparisons alone, so that nothing can overflow."""
+@lru_cache(_MOST_LIMITS)
+def _limits(ends: tuple[Fraction, Fraction], quarter: Fraction, kind: SqlType) -> tuple[Interval, ...]:
+    return tuple(
+        (_value(ends[0] - steps * quarter, kind, up=False), _value(ends[1] + steps * quarter, kind, up=True))
+        for steps in EXCESSES[:-1]
+    )
+
+
+def _beyond(value: Expression, limits: Sequence[Interval]) -> Expression:
+    """Quarters outside some ends, rounded up to a power of two; comparisons alone, so that nothing can overflow."""
     branches = []
-    steps = 0
-    while steps <= _MOST_EXCESS:
-        low = _value(ends[0] - steps * quarter, value.type, up=False)
-        high = _value(ends[1] + steps * quarter, value.type, up=True)
-        limits = ([] if low is None else [call("ge", value, low)]) + ([] if high is None else [call("le", value, high)])
-        branches.append((call("and", *limits) if len(limits) > 1 else limits[0] if limits else TRUE, _whole(steps)))
-        steps = 2 * steps or 1
-    return case(branches, _whole(2 * _MOST_EXCESS))
+    for steps, (low, high) in zip(EXCESSES, limits, strict=False):
+        inside = [] if low is None else [call("ge", value, literal(low, value.type))]
+        inside += [] if high is None else [call("le", value, literal(high, value.type))]
+        branches.append((call("and", *inside) if len(inside) > 1 else inside[0] if inside else TRUE, _whole(steps)))
+    return case(branches, _whole(EXCESSES[-1]))
 
 
-def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Literal | None:
+def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
     """The value of a type at a place or next to it, outwards; None where it has none."""
     step = kind.step
     if step is not None:
         place = (math.ceil(place / step) if up else math.floor(place / step)) * step
-    value = from_ordinal(place, kind)
-    return None if value is None else literal(value, kind)
+    return from_ordinal(place, kind)
 
 
-def _losses(relation: RelationNode, counted: Sequence[_Counted], table: LossTable, first: int) -> list[_Loss]:
+def _losses(
+    relation: RelationNode,
+    counted: Sequence[tuple[CountedValues, Sequence[object]]],
+    table: LossTable,
+    first: int,
+) -> list[_Loss]:
     """The losses in one group of a unit, from the columns of the calls."""
     found, slot = [], first
-    for each in counted:
-        columns = [reference(relation, slot + i) for i in range(len(each.calls))]
+    for each, calls in counted:
+        columns = [reference(relation, slot + i) for i in range(len(calls))]
         slot += len(columns)
         number: Expression = columns[0]
         if each.once:
             number = case([(call("gt", number, _whole(0)), _whole(1))], _whole(0))
         cut: Expression = _whole(0)
-        if each.total is not None:
-            measure = each.total
-            ends = measure.clamp[0] * measure.step, measure.clamp[1] * measure.step
-            quarter = row_value(measure) * measure.step / _QUARTERS
+        if each.has_total:
             total = columns[1]
-            cut = case([(call("is_null", total), _whole(0))], _beyond(total, ends, quarter))
+            cut = case([(call("is_null", total), _whole(0))], _beyond(total, total_limits(each.measure, total.type)))
         elif not each.once and ROWS in table.causes:
-            most = _whole(each.rows)
+            most = _whole(each.measure.rows)
             cut = _parts(call("sub", call("greatest", number, most), most), table)
         excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
         found.append(_Loss(_parts(number, table), cut, excess))
@@ -445,6 +517,22 @@ def _listed(values: Sequence[Expression], keys: Sequence[GroupKey]) -> Expressio
 
 
 _FALSE: Final = literal(False, BOOLEAN)
+
+
+def lists_exactly(final: FinalAggregation, table: LossTable) -> bool:
+    """Whether a row is on the public lists exactly where it is in a public group; long lists are not compared so."""
+    if KEYS not in table.causes:
+        return True
+    return all(_is_exact(key, _MOST_LISTED // len(final.keys)) for key in final.keys)
+
+
+def _is_exact(key: GroupKey, most: int) -> bool:
+    kind, listed = key.expression.type, [item for item in key.values or () if item is not None]
+    if len(listed) > _LONG_LIST and (kind.is_numeric or kind.is_temporal):
+        # Between the ends there is nothing else where each value is one step from the next.
+        places = sorted(ordinal(item, kind) for item in listed)
+        return kind.step is not None and places[-1] - places[0] == (len(set(places)) - 1) * kind.step
+    return len(listed) <= most
 
 
 def _is_listed(value: Expression, key: GroupKey, most: int) -> Expression:

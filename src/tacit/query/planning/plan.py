@@ -8,7 +8,7 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -28,7 +28,7 @@ from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, find, search_of, sought
 from tacit.query.planning.auto_limits import FoundLimits, limited
 from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
-from tacit.query.planning.left_out import loss_question
+from tacit.query.planning.left_out import LossTable, loss_question
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.pricing import (
     KeySelection,
@@ -44,9 +44,11 @@ from tacit.query.planning.set_totals import check_units_of_totals, largest_total
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Scan
-from tacit.query.relational.expressions import Reference
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import RelationNode, ReleasedValue, Scan, bottom_up, released_values
+from tacit.query.relational.expressions import Reference, literal
 from tacit.query.request import BOUNDS, EVERY, KEYS, LIMITS, Request, Terms, settle
+from tacit.query.types import Value
 
 __all__ = [
     "Outline",
@@ -63,6 +65,7 @@ __all__ = [
     "with_found",
     "with_limits",
     "with_parts",
+    "with_values",
 ]
 
 #: An accuracy that needs more epsilon than this is refused as a typing error.
@@ -153,12 +156,18 @@ class Plan:
         return (*own, *(stage for other in self.others for stage in other.stages))
 
     @property
-    def measured(self) -> tuple[FinalAggregation, ...]:
-        """Aggregations that an engine must accept beforehand; of AUTO limits the largest that can be found."""
-        final, part = auto_limits.widest(self.final), self.priced.left_out
-        table = () if part is None else (loss_question(final, part.table),)
-        own = (*(search.final for search in self.searches), final, *table)
+    def measured(self) -> tuple[tuple[FinalAggregation, LossTable | None], ...]:
+        """Aggregations that an engine must accept beforehand, with the tables of what bounding leaves out of them.
+
+        Of AUTO limits it is the largest that can be found.
+        """
+        own = (*((search.final, None) for search in self.searches), (auto_limits.widest(self.final), self.losses))
         return (*own, *(each for other in self.others for each in other.measured))
+
+    @property
+    def losses(self) -> LossTable | None:
+        """The cells of the table of what bounding leaves out; None where it is not bought."""
+        return None if self.priced.left_out is None else self.priced.left_out.table
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -293,6 +302,23 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
     event = _together([priced.event(relation) for priced in bought], relation)
     check_charge(event, guarantee)
     return Plan(question, terms, relation, bought[0], guarantee, event, catalog, others=others)
+
+
+def with_values(plan: Plan, values: Mapping[str, Value | None]) -> Plan:
+    """The plan of a part, once the values that its rows are compared with are released; noise and price stay.
+
+    Args:
+        plan: of the part.
+        values: by key, as they were released.
+    """
+
+    def known(node: RelationNode) -> RelationNode:
+        if not isinstance(node, ReleasedValue):
+            return node
+        return ownership.constants([[literal(values[node.key], node.fields[0].type)]], node.fields)
+
+    source = bottom_up(plan.final.source, known)
+    return replace(plan, question=replace(plan.question, final=replace(plan.final, source=source)))
 
 
 def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
@@ -601,6 +627,8 @@ def _bounding(plan: Plan) -> str:
             else f"at most {_many(final.max_groups, 'group')}"
         )
         parts.append(f"in {kept}, chosen by a keyed hash")
+    if released_values(final.source):
+        parts.append("compared with a value that another part releases first")
     entering = [f"{most} of {name}" for name, most in cuts(final.source)]
     if entering:
         shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")

@@ -48,6 +48,7 @@ from tacit.query.planning.measures import Block, blocks_of
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import released_values
 from tacit.query.relational.expressions import literal
 from tacit.query.request import Terms
 from tacit.query.types import INTEGER
@@ -529,7 +530,7 @@ def _bought(
         case "zcdp":
             rho, delta = (amount, delta) if currency == "rho" else _rho_alone(amount, delta, terms)
             priced = bought(PlanBudget("rho", rho, delta))
-            more = rho if currency == "rho" else _rho_of_gaussian(priced, amount, terms)
+            more = rho if currency == "rho" else _rho_of_gaussian(parts, priced, amount, terms)
             if more > rho:
                 priced, rho = bought(PlanBudget("rho", more, delta)), more
             return priced, ZCDP(rho, delta=delta, relation=relation)
@@ -611,14 +612,18 @@ def _rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fra
     return rho, for_keys
 
 
-def _rho_of_gaussian(bought: Sequence[Priced], epsilon: Fraction, terms: Terms) -> Fraction:
+def _rho_of_gaussian(
+    parts: Sequence[PricedPart], bought: Sequence[Priced], epsilon: Fraction, terms: Terms
+) -> Fraction:
     """The largest ρ at which these releases are (ε, δ)-DP by the profile of Gaussian noise, which is all they have.
 
-    That of the budget where there is other noise, keys are private or bounds are sought. Never more than the account
-    holds, so that a question may always be asked for all of it.
+    That of the budget where there is other noise, keys are private, bounds are sought or a part reads another's value.
+    Never more than the account holds, so that a question may always be asked for all of it.
     """
     whole = sum((priced.amount for priced in bought), Fraction(0))
     plain = all(priced.keys is None and not priced.searches for priced in bought) and terms.alone is not None
+    # A part that reads another's value is chosen by it, and the profile is one of noises that are drawn together.
+    plain = plain and not any(released_values(part.final.source) for part in parts)
     releases = [
         (release, release.share * part.budget.amount / whole)
         for priced in bought

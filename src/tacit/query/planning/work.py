@@ -55,6 +55,7 @@ from tacit.query.relational.algebra import (
     JoinKind,
     ProjectColumns,
     RelationNode,
+    ReleasedValue,
     Scan,
     UnionAll,
     UnitAggregate,
@@ -366,6 +367,8 @@ def _slots(expressions: Iterable[Expression]) -> Slots:
 
 def _most_alike(node: Constants, slots: Slots) -> int:
     """Number of rows of a list that agree in some columns, none of them NULL."""
+    if isinstance(node, ReleasedValue):
+        return 1
     listed = [tuple(_value(row[slot]) for slot in sorted(slots)) for row in node.rows]
     counts = Counter(row for row in listed if None not in row)
     return max(counts.values(), default=0)

@@ -15,6 +15,8 @@ Modules:
 * :mod:`.mean_variance` — AVG, VARIANCE and STDDEV from a noisy count, a noisy centred sum and a noisy sum of
   centred squares
 * :mod:`.mode` — MODE and the k-th most common value, from noisy counts of declared categories
+* :mod:`.parts_in_turn` — Parts of a question in turn: a value that rows are compared with is released before the part
+  that reads it
 * :mod:`.public_join` — Joins of released rows with public rows
 * :mod:`.quantiles` — Quantiles, MEDIAN, MIN and MAX from a noisy tree of counts
 * :mod:`.ratios` — Quotients of two sums of released integers: shares, rates and means of cells

@@ -11,6 +11,7 @@ node            rows
 Scan            a table; numbers that are not finite are NULL, rows without a unit are dropped, the unit is the last
                 column where no visible column is it
 Constants       the rows of a VALUES list; public
+ReleasedValue   one row with a value that another part of the question releases first; public once it is known
 Filter          those for which the condition is true
 Project         one column per expression
 Join            pairs for which the condition is true, and for LEFT, RIGHT, FULL the unmatched rows with NULLs. The
@@ -51,6 +52,7 @@ __all__ = [
     "JoinKind",
     "ProjectColumns",
     "RelationNode",
+    "ReleasedValue",
     "Scan",
     "SortKey",
     "UnionAll",
@@ -67,6 +69,7 @@ __all__ = [
     "moved_window",
     "reference",
     "relation_text",
+    "released_values",
     "row_bounds",
     "sources",
     "substituted",
@@ -170,6 +173,16 @@ class Constants(RelationNode):
     """The rows of a VALUES list."""
 
     rows: tuple[tuple[Literal, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedValue(Constants):
+    """One row with a value that another part of the question releases first; NULL until it is known.
+
+    ``key`` names the question whose value it is (:attr:`tacit.query.question.Question.values`).
+    """
+
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +448,8 @@ def _own_text(node: RelationNode) -> list[str]:
         case Scan():
             hops = [f"{hop.column}->{hop.table}.{hop.references}" for hop in node.path]
             return [node.table, ",".join(node.columns), str(node.unit_source), *hops]
+        case ReleasedValue():
+            return [node.key]
         case Constants():
             return [",".join(map(text_of, row)) for row in node.rows]
         case FilterRows() | ExistsColumn():
@@ -485,6 +500,12 @@ def is_public_throughout(node: RelationNode) -> bool:
 # -- rewriting
 
 Change = Callable[[Expression], Expression]
+
+
+def released_values(node: RelationNode) -> tuple[str, ...]:
+    """The keys of the values that a relation reads and that are yet to be released."""
+    own = (node.key,) if isinstance(node, ReleasedValue) else ()
+    return tuple(dict.fromkeys((*own, *(key for part in sources(node) for key in released_values(part)))))
 
 
 def bottom_up(node: RelationNode, change: Callable[[RelationNode], RelationNode]) -> RelationNode:

@@ -17,17 +17,19 @@ from tacit.query.question import (
     Combine,
     Derive,
     FinalAggregation,
+    Keep,
     Match,
     OutputColumn,
     Question,
     Regroup,
+    Sort,
     Step,
     Unique,
     most_rows,
 )
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Field, JoinKind, RelationNode, is_public_throughout
-from tacit.query.relational.expressions import TRUE, Expression, Reference, references
+from tacit.query.relational.algebra import Field, JoinKind, RelationNode, ReleasedValue, is_public_throughout
+from tacit.query.relational.expressions import TRUE, Expression, Interval, Reference, literal, references, walk
 from tacit.query.relational.functions import cast
 from tacit.query.resolve.scalars import Scope, ScopeSource, renamed
 from tacit.query.types import Domain, common_type, union
@@ -117,6 +119,25 @@ class ReleasedRelation:
         most = most_rows(self.question)
         return most is not None and most <= 1
 
+    def value_below(self, rows: RelationNode) -> ReleasedValue:
+        """The one value of this relation for rows below another aggregation; known when its parts are released.
+
+        Raises:
+            Refusal: the value is about other persons, or depends on more than released cells.
+        """
+        if rows.population != self.final.population:
+            raise population_refusal(str(rows.population), self.final.population)
+        if self.question.reads or _has_interval(self.steps):
+            raise Refusal(
+                "subquery",
+                "A value that rows of persons are compared with is made of released numbers alone: leave public tables "
+                "and DP_INTERVAL_LOW or DP_INTERVAL_HIGH out of its subquery.",
+            )
+        (column,) = self.columns
+        field = Field(column.name, column.type, Domain(nullable=True))
+        nothing = ((literal(None, column.type),),)
+        return ReleasedValue((field,), None, None, 1, 1, 1, nothing, self.question.digest)
+
     @staticmethod
     def stacked(parts: Sequence[ReleasedRelation], *, distinct: bool) -> ReleasedRelation:
         """UNION of released relations: columns side by side in one type, under the names of the first."""
@@ -162,11 +183,41 @@ def value_step(final: FinalAggregation, value: RelationNode | ReleasedRelation) 
 
 def _check_population(one: FinalAggregation, other: FinalAggregation) -> None:
     if one.population != other.population:
-        raise Refusal(
-            "population",
-            f"One part is about {one.population} and another about {other.population}, which have an account each; "
-            "ask two questions and put their answers together.",
-        )
+        raise population_refusal(one.population, other.population)
+
+
+def population_refusal(one: str, other: str) -> Refusal:
+    """Refusal of parts that are about different persons."""
+    return Refusal(
+        "population",
+        f"One part is about {one} and another about {other}, which have an account each; ask two questions and put "
+        "their answers together.",
+    )
+
+
+def _has_interval(steps: Sequence[Step]) -> bool:
+    """Whether a step reads an end of an interval, which depends on the confidence asked for."""
+    for step in steps:
+        if any(isinstance(part, Interval) for read in _read(step) for part in walk(read)):
+            return True
+        if isinstance(step, Combine | Append) and _has_interval(step.other.steps):
+            return True
+    return False
+
+
+def _read(step: Step) -> list[Expression]:
+    match step:
+        case Derive():
+            return list(step.expressions)
+        case Keep() | Combine() | Match():
+            return [step.condition]
+        case Sort():
+            return [key.expression for key in step.keys]
+        case Regroup():
+            read = [part for call in step.calls for part in (call.argument, call.where)]
+            return [*step.keys, *(part for part in read if part is not None)]
+        case _:
+            return []
 
 
 def _columns(public: RelationNode) -> tuple[OutputColumn, ...]:

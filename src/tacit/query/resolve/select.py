@@ -87,7 +87,8 @@ from tacit.query.resolve.window_frames import window_frame
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
-    from tacit.query.resolve.sql_statements import Body, PublicValues
+    from tacit.query.resolve.sql_statements import Body
+    from tacit.query.resolve.subquery_values import PublicValues
 
 __all__ = [
     "FinalGroups",

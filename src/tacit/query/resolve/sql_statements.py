@@ -12,7 +12,7 @@ not be told from one that depends on persons; where it has none, the value is NU
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -20,9 +20,9 @@ from sqlglot import exp
 
 from tacit.core.errors import InputError
 from tacit.query import limits
-from tacit.query.catalog import ROW, Catalog
+from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
-from tacit.query.parsing.parse import Parsed, parse
+from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.set_totals import check_totals
@@ -37,7 +37,6 @@ from tacit.query.relational.algebra import (
     UnitAggregate,
     is_public_throughout,
     reference,
-    row_bounds,
     sources,
 )
 from tacit.query.relational.expressions import (
@@ -78,10 +77,13 @@ from tacit.query.resolve.select import (
 )
 from tacit.query.resolve.select_list import Item, expand, unique_names
 from tacit.query.resolve.series import SERIES, series_relation, values_relation
+from tacit.query.resolve.stated_unit import check_stated_unit
+from tacit.query.resolve.subquery_values import PublicValues, protected_value, values_of
+from tacit.query.resolve.suggestions import nearest_question
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN
 
-__all__ = ["Body", "PublicValues", "Queries", "resolve", "resolve_rows"]
+__all__ = ["Body", "Queries", "is_accepted", "resolve", "resolve_rows"]
 
 # -- FROM
 
@@ -325,128 +327,6 @@ def _fresh(visible: Scope, expression: Expression) -> Expression:
     return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
 
 
-# -- subqueries that stand for a value
-
-
-class PublicValues:
-    """Resolves the subqueries of one SELECT that stand for values."""
-
-    def __init__(self, queries: Queries, ctes: Names) -> None:
-        self.queries = queries
-        self.ctes = ctes
-        self._known: dict[int, RelationNode | ReleasedRelation] = {}
-
-    def value(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
-        """A public or released relation of one column and at most one row.
-
-        Raises:
-            Refusal: for anything else.
-        """
-        if id(node) not in self._known:
-            self._known[id(node)] = self._resolved(node, outer)
-        return self._known[id(node)]
-
-    def relation(self, node: exp.Expr, outer: Scope) -> RelationNode:
-        """A public relation of one column and at most one row.
-
-        Raises:
-            Refusal: for anything else; with the code ``subquery`` whenever protected tables or the query around it
-                come in.
-        """
-        found = self.value(node, outer)
-        if isinstance(found, ReleasedRelation):
-            raise _protected()
-        return found
-
-    def _resolved(self, node: exp.Expr, outer: Scope) -> RelationNode | ReleasedRelation:
-        try:
-            found = self.queries.query(node, self.ctes)
-        except Refusal as refusal:
-            if self._names_protected(node):
-                raise _protected() from None
-            if refusal.reason in ("unknown_column", "unknown_table") and _refers_to(node, outer):
-                raise Refusal(
-                    "subquery",
-                    "A subquery that stands for a value cannot refer to the query around it; join the public table "
-                    "in FROM instead.",
-                ) from None
-            raise
-        if isinstance(found, ReleasedRelation):
-            return _single_released(found)
-        if not is_public_throughout(found):
-            raise _protected()
-        return _single(found)
-
-    def _names_protected(self, node: exp.Expr) -> bool:
-        """Whether some table named inside is protected, or a WITH that is not public."""
-        for table in node.find_all(exp.Table):
-            known = self.ctes.get(table.name.lower())
-            if known is None:
-                declared = self.queries.catalog.table(table.name)
-                if declared is not None and not declared.public:
-                    return True
-            elif isinstance(known, ReleasedRelation) or not is_public_throughout(known):
-                return True
-        return False
-
-
-def _single_released(found: ReleasedRelation) -> ReleasedRelation:
-    if len(found.columns) != 1:
-        raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
-    if not found.is_single:
-        raise Refusal(
-            "subquery",
-            "A subquery that stands for a value must have one row whatever is released: aggregate in it without "
-            "GROUP BY, or end it with LIMIT 1.",
-        )
-    return found
-
-
-def _values_of(select: exp.Select) -> Iterator[exp.Subquery]:
-    """The subqueries of a SELECT that stand for values, those inside of them left out."""
-    clauses = [select.args.get(name) for name in ("expressions", "where", "group", "having", "order")]
-    unseen: list[object] = list(reversed(clauses))
-    while unseen:
-        part = unseen.pop()
-        if isinstance(part, list):
-            unseen += reversed(part)
-        elif isinstance(part, exp.Subquery):
-            yield part
-        elif isinstance(part, exp.In):
-            unseen += [*reversed(part.expressions), part.this]
-        elif isinstance(part, exp.Expr) and not isinstance(part, exp.Exists):
-            unseen += reversed([*part.iter_expressions()])
-
-
-def _single(found: RelationNode) -> RelationNode:
-    visible = [slot for slot, column in enumerate(found.fields) if column.name is not None]
-    if len(visible) != 1:
-        raise Refusal("subquery", "A subquery that stands for a value must have exactly one column.")
-    most = row_bounds(found)[1]
-    if most is None or most > 1:
-        raise Refusal(
-            "subquery",
-            "A subquery that stands for a value must have one row whatever the table holds: aggregate in it without "
-            "GROUP BY, as in (SELECT MAX(x) FROM t).",
-        )
-    if len(found.fields) == 1:
-        return found
-    return ownership.compute(found, [(found.fields[visible[0]].name, reference(found, visible[0]))])
-
-
-def _refers_to(node: exp.Expr, outer: Scope) -> bool:
-    columns = node.find_all(exp.Column)
-    return any(outer.matches(column.name, column.table or None) for column in columns)
-
-
-def _protected() -> Refusal:
-    return Refusal(
-        "subquery",
-        "A subquery cannot stand for a value of protected tables: it would carry exact data into the answer. Join it "
-        "in FROM (grouped by the unit), use IN or EXISTS, or ask two questions.",
-    )
-
-
 # -- subqueries below the aggregation
 
 _SIMPLE = ("expressions", "from_", "joins", "where", "distinct")
@@ -481,7 +361,8 @@ class Body:
     def _scalar(self, node: exp.Subquery) -> Expression:
         """A public value, or one that equalities tie to each row."""
         try:
-            return self._value(self.values.relation(node, self.scope))
+            value = self.values.value(node, self.scope)
+            return self._value(self.queries.below(value, self.relation))
         except Refusal:
             found = self._tied(_query_of(node))
             if found is None:
@@ -505,9 +386,7 @@ class Body:
 
     def attach(self, relation: RelationNode, value: RelationNode | ReleasedRelation) -> RelationNode:
         """Rows below the aggregation, each with a value that a subquery stands for."""
-        if isinstance(value, ReleasedRelation):
-            raise _protected()
-        return ownership.attach(relation, value)
+        return ownership.attach(relation, self.queries.below(value, relation))
 
     def _in(self, value: Expression, query: exp.Query) -> Expression:
         other, condition, column = self._inner(query, columns=True)
@@ -621,6 +500,18 @@ class Queries:
     def __init__(self, catalog: Catalog, options: Options) -> None:
         self.catalog = catalog
         self.options = options
+        #: Questions whose value rows below an aggregation are compared with, by key.
+        self.values: dict[str, Question] = {}
+
+    def below(self, value: RelationNode | ReleasedRelation, rows: RelationNode) -> RelationNode:
+        """A value beside rows below an aggregation: a public one, or one that is released first."""
+        if not isinstance(value, ReleasedRelation):
+            return value
+        if rows.is_public:
+            raise protected_value()
+        made = value.value_below(rows)
+        self.values[made.key] = value.question
+        return made
 
     def question(self, tree: exp.Query) -> ReleasedRelation:
         """The outermost query, which must end in a final aggregation."""
@@ -755,7 +646,7 @@ class Queries:
     ) -> RelationNode | ReleasedRelation:
         """Public rows; as released ones where a subquery of the SELECT stands for a released value beside them."""
         values = PublicValues(self, ctes)
-        for part in _values_of(node):
+        for part in values_of(node):
             try:
                 value = values.value(part, scope)
             except Refusal:
@@ -829,7 +720,31 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
+
+    try:
+        return as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
+    except Refusal as refusal:
+        reason, sentence = refusal.reason, refusal.sentence
+    accepts = _accepting(catalog, max_rows)
+    raise Refusal(
+        reason, sentence, lambda: as_on_a_fresh_stack(lambda: nearest_question(sql, reason, catalog, accepts))
+    )
+
+
+def _accepting(catalog: Catalog, max_rows: ContributionNumber | None = None) -> Callable[[str], bool]:
+    def accepts(sql: str) -> bool:
+        try:
+            _resolve(sql, catalog, max_rows)
+        except (Refusal, InputError):
+            return False
+        return True
+
+    return accepts
+
+
+def is_accepted(sql: str, catalog: Catalog) -> bool:
+    """Whether a text is resolved; without the search for another one that :func:`resolve` makes where it is not."""
+    return as_on_a_fresh_stack(lambda: _accepting(catalog)(sql))
 
 
 def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
@@ -856,32 +771,15 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
 
 def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
     parsed = parse(sql)
-    _check_unit(parsed, catalog)
+    check_stated_unit(parsed, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
-    released = Queries(catalog, replace(parsed.options, max_rows=rows)).question(parsed.tree)
+    queries = Queries(catalog, replace(parsed.options, max_rows=rows))
+    released = queries.question(parsed.tree)
     names = [column.name.lower() for column in released.columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
-    question = numbered(apply_rules(replace(released.question, options=parsed.options)))
+    values = tuple((key, apply_rules(each)) for key, each in queries.values.items())
+    question = numbered(replace(apply_rules(replace(released.question, options=parsed.options)), values=values))
     limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
     check_totals(question)
     return bound_question(question)
-
-
-def _check_unit(parsed: Parsed, catalog: Catalog) -> None:
-    """Refuse a ``privacy_unit_column`` that is not the declared unit of a table that the text names."""
-    stated = parsed.options.privacy_unit
-    if stated is None:
-        return
-    units: list[str] = []
-    for node in parsed.tree.find_all(exp.Table):
-        table = catalog.table(node.name)
-        if table is None or table.public or table.unit is None or table.unit == ROW:
-            continue
-        units.append(f"{table.name}.{table.unit}")
-        called = (node.alias or node.name).lower()
-        qualified = not stated[:-1] or stated[-2].lower() == called
-        if stated[-1].lower() == table.unit.lower() and qualified:
-            return
-    known = f"declared are {', '.join(dict.fromkeys(units))}" if units else "the tables here declare no unit column"
-    raise Refusal("option", f"privacy_unit_column names {'.'.join(stated)[:63]!r}, but the owner declares it: {known}.")

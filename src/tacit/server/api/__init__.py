@@ -12,6 +12,8 @@ Modules:
 * :mod:`.request_limits` — Limits on paths, headers and bodies of requests
 * :mod:`.routes` — Endpoints for analysts
 * :mod:`.survey_routes` — Endpoints of surveys without a trusted party
+* :mod:`.synthesis_routes` — Endpoints of synthetic tables: owners make them as jobs, people who see the population use
+  them for nothing
 * :mod:`.thread_pools` — Bounded thread pools of a worker, whose threads analysts take in turns
 * :mod:`.worker_runtime` — Thread pools, response timing and rate limits of one worker
 """

@@ -21,17 +21,19 @@ from tacit.query.request import Request
 from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import ApiRequest, ApiResponse
-from tacit.server.api.request_body import ask_back, ask_text
+from tacit.server.api.request_body import ask_back, ask_text, synthesis_back, synthesis_text
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
-from tacit.server.service import ASK
+from tacit.server.service import ADMIN, ASK
+from tacit.wire.job_responses import SyntheticTableBody
+from tacit.wire.requests import SynthesisSchema
 from tacit.wire.responses import AnswerBody
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["JobRunner", "poll", "put_off"]
+__all__ = ["JobRunner", "poll", "put_off", "put_off_synthesis"]
 
 #: Unfinished jobs of one person.
 _MOST: Final = 20
@@ -42,11 +44,20 @@ _KEPT: Final = timedelta(days=1)
 
 def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
     """Put a question down as a job; one that would be refused is refused now."""
+    call.runtime.service.quote(call.user, ask)
+    return _put_down(call, ask_text(ask, key), key)
+
+
+def put_off_synthesis(call: ApiRequest, said: SynthesisSchema, key: str) -> ApiResponse:
+    """Put a synthetic table down as a job; one that would be refused is refused now."""
+    call.runtime.service.check_synthesis(call.user, said)
+    return _put_down(call, synthesis_text(said, key), key)
+
+
+def _put_down(call: ApiRequest, request: str, key: str) -> ApiResponse:
     from tacit.server.identity import Job
 
     access, people = call.user, call.runtime.service.people
-    call.runtime.service.quote(access, ask)
-    request = ask_text(ask, key)
     identity = _named(call.runtime, access, key) if key else people.new_id()
     job = people.job(identity, access.person.name) if key else None
     if job is None:
@@ -82,7 +93,8 @@ def poll(call: ApiRequest) -> ApiResponse:
     head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
     if job.state not in ("done", "failed"):
         return ApiResponse(200, head, headers=((b"retry-after", b"1"),))
-    name = b"answer" if job.state == "done" else b"error"
+    made = b"answer" if synthesis_back(job.request) is None else b"synthesis"
+    name = made if job.state == "done" else b"error"
     return ApiResponse(200, head[:-1] + b',"' + name + b'":' + job.outcome.encode() + b"}")
 
 
@@ -190,6 +202,12 @@ class JobRunner:
 
     def _outcome(self, job: Job, departure: QuestionDeparture) -> tuple[str, bool]:
         try:
+            table = synthesis_back(job.request)
+            if table is not None:
+                said, key = table
+                access = self._access(job, ADMIN)
+                made = self._runtime.service.synthesize(access, said, key=key or f"job {job.id}")
+                return json_bytes(SyntheticTableBody.of(made).plain()).decode(), False
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
             answer = self._runtime.service.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
@@ -197,14 +215,14 @@ class JobRunner:
         except Exception as problem:
             return _told(problem), True
 
-    def _access(self, job: Job) -> Access:
+    def _access(self, job: Job, needed: str = ASK) -> Access:
         """The current rights of the person who submitted the job."""
         from tacit.server.identity import Access
 
         person = self._runtime.service.people.person(job.analyst)
         if person is None or not person.active:
             raise Unauthenticated
-        return Access(person, frozenset(scope for scope in person.scopes if scope == ASK), "token", f"job {job.id}")
+        return Access(person, frozenset(scope for scope in person.scopes if scope == needed), "token", f"job {job.id}")
 
 
 def _told(problem: Exception) -> str:

@@ -13,6 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from tacit.server.api.content_negotiation import ARROW, JSON, json_bytes
 from tacit.server.api.request import ApiRequest, ApiResponse, Route
+from tacit.wire import job_responses as jobs
 from tacit.wire import requests as taken
 from tacit.wire import responses as sent
 
@@ -58,7 +59,7 @@ class _About(NamedTuple):
 _ABOUT: Final = {
     "POST /v1/query": _About(
         "Ask a question; it is charged before data is read, and a repeat is free",
-        {200: sent.AnswerBody, 202: sent.JobPut},
+        {200: sent.AnswerBody, 202: jobs.JobPut},
         taken.QuestionSchema,
         (402, 403, 406, 409, 422),
     ),
@@ -72,7 +73,7 @@ _ABOUT: Final = {
     "GET /v1/tables": _About("Tables, as their owner declared them", {200: sent.TablesSchema}),
     "GET /v1/history": _About("Charges, newest first", {200: sent.History}, fails=(403,)),
     "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: sent.ReceiptBody}, fails=(404,)),
-    "GET /v1/jobs/{id}": _About("State of a question that was put off", {200: sent.JobBody}, fails=(404,)),
+    "GET /v1/jobs/{id}": _About("State of a question that was put off", {200: jobs.JobBody}, fails=(404,)),
     "GET /v1/key": _About(
         "The key that receipts are signed with, and the newest entry", {200: sent.KeySchema}, fails=(409,)
     ),
@@ -92,6 +93,16 @@ _ABOUT: Final = {
     "GET /v1/results/{survey}": _About(
         "Estimates of a survey, with simultaneous intervals", {200: sent.SurveyResults}, fails=(404,)
     ),
+    "POST /v1/synthesize": _About(
+        "Make a synthetic table, as a job; for owners. It is charged once, and free to use for everyone",
+        {202: jobs.JobPut},
+        taken.SynthesisSchema,
+        (403, 409, 422),
+    ),
+    "GET /v1/synthetic": _About("Synthetic tables that were paid for", {200: jobs.SyntheticTablesBody}),
+    "GET /v1/synthetic/{position}": _About(
+        "Quality of a synthetic table, or the table as a file; free", {200: jobs.SyntheticTableBody}, fails=(404,)
+    ),
     "GET /v1/people": _About("All people, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
     "POST /v1/people": _About("Add a person, or change their role", {201: sent.PersonBody}, taken.NewPerson, (403,)),
     "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: sent.Revoked}, fails=(403, 404)),
@@ -106,6 +117,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "limit": {"type": "integer", "minimum": 1, "maximum": 50},
     "everyone": {"type": "string", "enum": ["true", "false"]},
     "position": {"type": "integer", "minimum": 1},
+    "form": {"type": "string", "enum": ["json", "csv", "parquet"]},
     "id": {"type": "string", "minLength": 1, "maxLength": 64},
     "name": {"type": "string", "minLength": 1, "maxLength": 200},
     "survey": {"type": "string", "minLength": 1, "maxLength": 60},
@@ -127,6 +139,7 @@ _SEEN: Final[tuple[str, dict[str, Any], str]] = (
 #: Headers of endpoints that ask no question.
 _HEADERS: Final = {
     "/v1/key": (_SEEN,),
+    "/v1/synthesize": (_ASKING[0],),
     "/v1/collect/{survey}": (
         (*_ASKING[0][:2], "a name for these reports, so that they may be sent again and count once"),
     ),

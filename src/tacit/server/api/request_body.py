@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 from tacit.query.request import Request
 from tacit.server.errors import RequestError
-from tacit.wire.requests import NumberText, RequestBody, read_question
+from tacit.wire.requests import NumberText, RequestBody, SynthesisSchema, read_question
 from tacit.wire.values import MAX_DIGITS
 
-__all__ = ["ask_back", "ask_of", "ask_text", "read_body", "read_json"]
+__all__ = ["ask_back", "ask_of", "ask_text", "read_body", "read_json", "synthesis_back", "synthesis_text"]
 
 #: Largest absolute value of a decimal exponent.
 MAX_EXPONENT: Final = 40
@@ -52,6 +52,17 @@ def ask_back(told: str) -> tuple[Request, str]:
     """The question and the key that :func:`ask_text` wrote."""
     words, key = json.loads(told)
     return Request(**words), key
+
+
+def synthesis_text(said: SynthesisSchema, key: str) -> str:
+    """A synthetic table to make and its key as one text; :func:`synthesis_back` reads it."""
+    return json.dumps([{"synthesis": said.stated}, key], sort_keys=True, separators=(",", ":"))
+
+
+def synthesis_back(told: str) -> tuple[SynthesisSchema, str] | None:
+    """The synthetic table and the key that :func:`synthesis_text` wrote; None where the text is a question."""
+    words, key = json.loads(told)
+    return (SynthesisSchema.model_construct(**words["synthesis"]), key) if "synthesis" in words else None
 
 
 def read_json(body: bytes) -> Any:

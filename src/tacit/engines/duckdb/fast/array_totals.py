@@ -1,10 +1,11 @@
 """Bounded totals of rows in memory: the same integers as the statements of ``engines/sql/unit_totals.py``.
 
 DuckDB hands over unit, public group, and one column per value that is added up: q(x), or NULL for rows that
-do not count. Here a value is y = q(x) - low + 1, which is 1 or more, and 0 for NULL. So Σ q(x) = Σ y + n·(low - 1),
-with n the number of positive y. Whole numbers that are not too large are packed into keys batch by batch, so that a row
-takes eight bytes. Other units are numbered first; equal ones get equal numbers, and which they are decides nothing. For
-units that are texts, the x of the choosing rule is computed once per unit instead of once per row.
+do not count (:mod:`.fetched_rows`). Here a value is y = q(x) - low + 1, which is 1 or more, and 0 for NULL. So
+Σ q(x) = Σ y + n·(low - 1), with n the number of positive y. Whole numbers that are not too large are packed into keys
+batch by batch, so that a row takes eight bytes. Other units are numbered first; equal ones get equal numbers, and which
+they are decides nothing. For units that are texts, the x of the choosing rule is computed once per unit instead of once
+per row.
 
 A row becomes one integer of 64 bits: its unit, the place of its group in the unit's own order, and
 below them its group and values, or where these are too wide its number. Sorted, the rows of a unit stand together, its
@@ -17,28 +18,42 @@ Everything is 64-bit integers. Whether they are wide enough is checked before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.unit_totals import TOTALS, counts_sql, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 
 if TYPE_CHECKING:
-    import duckdb
-    import pyarrow as pa
+    from tacit.engines.duckdb.fast.array_losses import LossPlan, Outside
 
-    from tacit.engines.duckdb.database import DuckDBSession
-
-__all__ = ["MOST_ROWS", "ROW_BYTES", "RowPlan", "TooWideError", "measure", "read_shares"]
+__all__ = [
+    "WIDEST",
+    "Beside",
+    "FetchedRows",
+    "Fold",
+    "FoldedRows",
+    "Integers",
+    "Read",
+    "TooWideError",
+    "UnitGroupKeys",
+    "UnitGroups",
+    "UnitShare",
+    "ValueColumn",
+    "dense_totals",
+    "fold",
+    "named_column",
+    "read_shares",
+]
 
 #: Sums of sizes stay below this, with room for one more addition.
 WIDEST = 2**62
@@ -62,7 +77,8 @@ class UnitGroups:
     def __init__(self, read: Callable[[str], Integers], full: Collection[str], lengths: Integers) -> None:
         self.lengths = lengths
         self.longest = int(lengths.max(initial=0))
-        self._read, self._full = read, full
+        self.full = full
+        self._read = read
         self._known: dict[tuple[str, str], Integers] = {}
 
     def sums(self, values: NDArray[Any]) -> Integers:
@@ -78,7 +94,7 @@ class UnitGroups:
 
     def counts(self, name: str) -> Integers:
         """Count the rows of each pair that have a positive value."""
-        if name in self._full:
+        if name in self.full:
             return self.lengths
         return self._once("counts", name, lambda: self.sums(self.values(name) > 0))
 
@@ -184,7 +200,7 @@ def read_shares(measures: Sequence[Measure], most_rows: int) -> tuple[dict[str, 
     shares = []
     for measure in measures:
         summed = measure if measure.kind in TOTALS else values.get((measure.argument, measure.where))
-        share = UnitShare(measure, _named(columns, _column(measure, summed)))
+        share = UnitShare(measure, named_column(columns, _column(measure, summed)))
         widest = max(share.largest, 0 if summed is None else 2 * max(abs(summed.low), abs(summed.high)) + 1)
         # Squares are wide; whether they fit is seen when it is known how many rows one unit has.
         if widest * (1 if measure.kind is MeasureKind.CENTRED_SQUARES else most_rows) >= WIDEST:
@@ -201,13 +217,22 @@ def _column(measure: Measure, summed: Measure | None) -> Read | None:
     return None if condition is None else Read(f"(CASE WHEN {condition} THEN 1::TINYINT END)", 0, 1)
 
 
-def _named(columns: dict[str, Read], column: Read | None) -> str | None:
+@overload
+def named_column(columns: dict[str, Read], column: Read, letter: str = ...) -> str: ...
+
+
+@overload
+def named_column(columns: dict[str, Read], column: Read | None, letter: str = ...) -> str | None: ...
+
+
+def named_column(columns: dict[str, Read], column: Read | None, letter: str = "y") -> str | None:
+    """The name of a column that is read, new or known; None for none."""
     if column is None:
         return None
     for name, known in columns.items():
         if known == column:
             return name
-    name = f"y{len(columns)}"
+    name = f"{letter}{len(columns)}"
     columns[name] = column
     return name
 
@@ -242,11 +267,39 @@ class ValueColumn:
 
 @dataclass(frozen=True)
 class FetchedRows:
-    """Fetched rows: units as numbers, public groups, and the columns that shares read, by name."""
+    """Fetched rows: units as numbers, public groups, and the columns that shares read, by name.
+
+    ``beside`` is for the table of what bounding leaves out.
+    """
 
     units: NDArray[np.int64]
     groups: NDArray[np.int16]
     columns: Mapping[str, ValueColumn]
+    beside: Beside
+
+
+class Beside(NamedTuple):
+    """Facts about units that the table of what bounding leaves out needs, where they are asked for.
+
+    Args:
+        others: units of rows outside the public list.
+        outside: values outside their bounds.
+    """
+
+    others: NDArray[np.int64] | None = None
+    outside: Outside | None = None
+
+
+class FoldedRows(NamedTuple):
+    """Sums of the rows.
+
+    Args:
+        totals: per group in which a unit is kept its number, how many units, and one total per share.
+        cells: units in each cell of the table of what bounding leaves out; None where SQL has to count them.
+    """
+
+    totals: list[tuple[int, ...]]
+    cells: list[int] | None
 
 
 @dataclass(frozen=True)
@@ -260,6 +313,7 @@ class Fold:
         places: from units and groups of some rows to places; a unit's groups have different ones.
         largest: the largest y of each column.
         shares: one per sum.
+        losses: the table of what bounding leaves out, if it is asked for.
     """
 
     groups: int
@@ -268,6 +322,7 @@ class Fold:
     places: Places
     largest: Mapping[str, int]
     shares: tuple[UnitShare, ...]
+    losses: LossPlan | None = None
 
 
 class UnitGroupKeys:
@@ -351,34 +406,107 @@ class UnitGroupKeys:
 _CELLS_PER_ROW = 4
 
 
-def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None]) -> list[tuple[int, ...]]:
-    """Per group in which a unit is kept: its number, how many units, and one total per share.
+def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None], beside: Beside) -> FoldedRows:
+    """Add up the rows.
 
     Args:
         keys: of all rows.
         threads: how many blocks at a time.
         check: called now and then; may raise to stop.
+        beside: facts about units, as they are numbered in the keys.
 
     Raises:
         TooWideError: when 64 bits might not do.
     """
     words = keys.sorted()
     blocks = _blocks(words, keys.below + keys.work.bits)
+    counted = _CellCount(keys.work.losses, beside)
 
     def one(block: tuple[int, int]) -> list[NDArray[np.int64]]:
         check()
-        return _block(keys, words[slice(*block)])
+        return _block(keys, words[slice(*block)], counted)
 
     if threads == 1 or len(blocks) < 2:
         totals = _added(map(one, blocks), keys.work, keys.count)
     else:
         with ThreadPoolExecutor(threads) as pool:
             totals = _added(pool.map(one, blocks), keys.work, keys.count)
-    return listed(totals)
+    return FoldedRows(listed(totals), counted.cells())
 
 
-def dense_totals(rows: FetchedRows, work: Fold) -> list[tuple[int, ...]] | None:
-    """The totals of :func:`fold` without its sort, where units are numbered closely and keep all of their groups.
+class _CellCount:
+    """Counts of units in the cells of a table, block by block; safe to use from several threads.
+
+    A table that 64 bits might not do for is left to SQL, and the totals are not.
+    """
+
+    def __init__(self, plan: LossPlan | None, beside: Beside) -> None:
+        others, outside = beside
+        self._plan = plan
+        self._others = None if others is None or not len(others) else np.unique(others)
+        if self._others is not None and plan is not None and not plan.has_others:
+            self._plan = None
+        self._owners: NDArray[np.int64] | None = None
+        self._excess: list[Integers] = []
+        if outside is not None:
+            self._owners, places = np.unique(outside.owners, return_inverse=True)
+            for amounts in outside.amounts:
+                total = np.zeros(len(self._owners), dtype=np.int64)
+                np.add.at(total, places, amounts)
+                self._excess.append(total)
+        self._lock = threading.Lock()
+        self._cells: Integers | None = None
+        #: Units with rows outside the public list that have others as well.
+        self._matched = 0
+
+    def __bool__(self) -> bool:
+        return self._plan is not None
+
+    def add(self, pairs: UnitGroups, units: NDArray[Any], per_unit: Callable[[NDArray[Any]], Integers]) -> None:
+        """Count whole units, which are given in ascending order."""
+        plan = self._plan
+        if plan is None:
+            return
+        others = None
+        if self._others is not None:
+            others = np.zeros(len(units), dtype=np.bool_)
+            others[_places(units, self._others)[0]] = True
+        excess = None
+        if self._owners is not None:
+            places, rows = _places(units, self._owners)
+            excess = [np.zeros(len(units), dtype=np.int64) for _ in self._excess]
+            for own, amounts in zip(excess, self._excess, strict=True):
+                own[places] = amounts[rows]
+        try:
+            found = plan.cells(pairs, per_unit, others, excess)
+        except TooWideError:
+            self._plan = None
+            return
+        with self._lock:
+            self._matched += 0 if others is None else int(others.sum())
+            self._cells = found if self._cells is None else self._cells + found
+
+    def cells(self) -> list[int] | None:
+        """All of them; None where SQL has to count."""
+        plan = self._plan
+        if plan is None:
+            return None
+        cells = np.zeros(plan.table.cells, dtype=np.int64) if self._cells is None else self._cells
+        if self._others is not None:
+            cells[plan.others_cell] += len(self._others) - self._matched
+        return [int(count) for count in cells]
+
+
+def _places(units: NDArray[Any], among: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where some numbers are in an ascending list that has them, and which of them it has."""
+    places = np.searchsorted(units, among)
+    found = places < len(units)
+    found[found] = units[places[found]] == among[found]
+    return places[found], found
+
+
+def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
+    """The result of :func:`fold` without its sort, where units are numbered closely and keep all of their groups.
 
     Sorting is half of the processor time of a small question, and under load the larger half.
 
@@ -403,7 +531,10 @@ def dense_totals(rows: FetchedRows, work: Fold) -> list[tuple[int, ...]] | None:
         share.check_sum(len(cells))
         # A unit that is not in a group has 0 there, and every clamp leaves 0 unchanged.
         totals.append(share.of(pairs).reshape(shape).sum(axis=1))
-    return listed(totals)
+    counted = _CellCount(work.losses, rows.beside)
+    if counted:
+        counted.add(pairs, np.arange(first, last + 1), lambda values: values.reshape(shape).sum(axis=0))
+    return FoldedRows(listed(totals), counted.cells())
 
 
 class _DenseCells(UnitGroups):
@@ -432,7 +563,7 @@ def _blocks(words: Words, below: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def _block(keys: UnitGroupKeys, words: Words) -> list[NDArray[np.int64]]:
+def _block(keys: UnitGroupKeys, words: Words, counted: _CellCount) -> list[NDArray[np.int64]]:
     """Units per group and one total per share and group, of whole units."""
     work = keys.work
     pairs = words >> np.uint64(keys.below)
@@ -445,9 +576,19 @@ def _block(keys: UnitGroupKeys, words: Words) -> list[NDArray[np.int64]]:
     kept = np.ones(len(units), dtype=np.bool_)
     kept[work.most :] = units[work.most :] != units[: -work.most]
     firsts = words[starts]
-    if not kept.all():
-        words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
-    return _per_group(work, keys.groups(firsts), UnitGroups(lambda name: keys.read(name, words), keys.full, lengths))
+    whole = UnitGroups(_reader(keys, words), keys.full, lengths)
+    if counted:
+        begins = _changes(units)
+        owners = units[begins].astype(np.int64)
+        counted.add(whole, owners, lambda values: np.add.reduceat(values, begins, dtype=np.int64))
+    if kept.all():
+        return _per_group(work, keys.groups(firsts), whole)
+    words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
+    return _per_group(work, keys.groups(firsts), UnitGroups(_reader(keys, words), keys.full, lengths))
+
+
+def _reader(keys: UnitGroupKeys, words: Words) -> Callable[[str], Integers]:
+    return lambda name: keys.read(name, words)
 
 
 def _per_group(work: Fold, groups: Integers, pairs: UnitGroups) -> list[Integers]:
@@ -482,194 +623,3 @@ def _added(blocks: Iterable[list[NDArray[np.int64]]], work: Fold, count: int) ->
         for total, part in zip(totals, block, strict=True):
             total += part
     return totals
-
-
-#: Up to this many rows come as whole columns: a reader of batches plans its statement twice.
-FEW = 2**18
-#: More rows are bounded by SQL, which can spill them.
-MOST_ROWS = 2**26
-#: Most bytes of a row while it is bounded: its key, and unit, group and some columns where it has to be numbered.
-ROW_BYTES = 64
-_BATCH = 2**17
-_UNITS = "tacit_units"
-
-#: Units as DuckDB gave them (an array of Arrow, or of numpy for whole columns), groups, and columns.
-Batch = tuple[Any, NDArray[np.int16], dict[str, ValueColumn]]
-
-
-@dataclass(frozen=True)
-class RowPlan:
-    """SQL whose columns are ``u``, ``g`` and those that shares read, and what to do with its rows.
-
-    Args:
-        sql: of the rows.
-        chooser: decides which groups a unit keeps.
-        groups: how many there are.
-        most: how many a unit keeps.
-        columns: after ``u`` and ``g``, by name.
-        shares: one per sum.
-        large: whether there will hardly be few rows.
-        most_rows: how many there are at most; None where that is not known.
-    """
-
-    sql: str
-    chooser: Chooser
-    groups: int
-    most: int
-    columns: Mapping[str, Read]
-    shares: tuple[UnitShare, ...]
-    large: bool = False
-    most_rows: int | None = None
-
-
-def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int) -> list[tuple[int, ...]] | None:
-    """Group, units and one total per share, for every group that has any; None where SQL has to do it.
-
-    Args:
-        session: to read with; asked now and then whether to stop.
-        plan: what to read.
-        most_rows: that are held at once.
-        threads: for adding up.
-    """
-    try:
-        few = _few(session, plan, most_rows) if plan.chooser.whole else None
-        if few:
-            totals = dense_totals(FetchedRows(*few[0]), _fold(plan, plan.chooser.folded))
-            if totals is not None:
-                return totals
-        keys = None
-        if plan.chooser.whole:
-            keys = _packed(plan, _batches(session, plan, most_rows) if few is None else few)
-        if keys is None:
-            keys = _numbered(session.cursor, plan, _batches(session, plan, most_rows))
-        session.check()
-        return fold(keys, threads, session.check)
-    except TooWideError:
-        return None
-
-
-def _few(session: DuckDBSession, plan: RowPlan, most_rows: int) -> list[Batch] | None:
-    """All rows in a public group at once, where units are whole numbers and rows are few; None where they are not."""
-    most = 0 if plan.large else min(FEW, most_rows)
-    # A limit costs about as much as a filter.
-    limit = "" if plan.most_rows is not None and plan.most_rows <= most else f" LIMIT {most + 1}"
-    found = session.cursor.execute(f"{plan.sql}{limit}").fetchnumpy() if most else {}
-    session.check()
-    # Numbers of more than 64 bits come as floats, which are not exact; a row without a unit is SQL's to judge.
-    exact = bool(found) and all(column.dtype.kind in "iu" for column in found.values())
-    if not exact or len(found["u"]) > most or np.ma.isMaskedArray(found["u"]):
-        return None
-    group = found["g"]
-    listed = ~np.ma.getmaskarray(group) if np.ma.isMaskedArray(group) else slice(None)
-    unit = found["u"][listed]
-    columns = {
-        name: ValueColumn(_filled(found[name][listed], read.fill), read.fill) for name, read in plan.columns.items()
-    }
-    return [(unit, np.ma.getdata(group)[listed].astype(np.int16, copy=False), columns)] if len(unit) else []
-
-
-def _batches(session: DuckDBSession, plan: RowPlan, most_rows: int) -> Iterator[Batch]:
-    """All rows in a public group.
-
-    Raises:
-        TooWideError: for more rows than may be held.
-    """
-    count = 0
-    for batch in session.cursor.sql(plan.sql).to_arrow_reader(_BATCH):
-        session.check()
-        rows = batch.filter(batch.column(1).is_valid()) if batch.column(1).null_count else batch
-        count += rows.num_rows
-        unit, group, *others = rows.columns
-        # Every row has a unit by ownership; a row without one is SQL's to judge.
-        if count > most_rows or unit.null_count:
-            raise TooWideError
-        columns = {
-            name: ValueColumn(_array(column.fill_null(read.fill) if column.null_count else column), read.fill)
-            for (name, read), column in zip(plan.columns.items(), others, strict=True)
-        }
-        if rows.num_rows:
-            yield unit, _array(group).astype(np.int16), columns
-
-
-def _packed(plan: RowPlan, batches: Iterable[Batch]) -> UnitGroupKeys | None:
-    """Keys that hold all of a row; None where a unit is too large for that."""
-    keys = UnitGroupKeys(_fold(plan, plan.chooser.folded))
-    for unit, groups, columns in batches:
-        if not keys.add(FetchedRows(_array(unit), groups, columns)):
-            return None
-    return keys
-
-
-def _numbered(cursor: duckdb.DuckDBPyConnection, plan: RowPlan, batches: Iterator[Batch]) -> UnitGroupKeys:
-    """Keys that hold numbers of units and of rows.
-
-    Raises:
-        TooWideError: where even these do not fit.
-    """
-    units: list[pa.Array] = []
-    groups: list[NDArray[np.int16]] = []
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in plan.columns}
-    for unit, group, others in batches:
-        units.append(unit if plan.chooser.whole else unit.dictionary_encode())
-        groups.append(group)
-        for name, column in others.items():
-            columns[name].append(column.values)
-    if not units:
-        return UnitGroupKeys(_fold(plan, plan.chooser.folded))
-    if plan.chooser.whole:
-        known = np.concatenate([_array(unit) for unit in units])
-        numbers, work = np.unique(known, return_inverse=True)[1], _fold(plan, plan.chooser.folded)
-    else:
-        known, folds = _distinct(cursor, plan.chooser, units)
-        numbers, work = known, _fold(plan, lambda unit: folds[unit])
-    joined = {name: ValueColumn(np.concatenate(columns[name]), read.fill) for name, read in plan.columns.items()}
-    keys = UnitGroupKeys(work, len(known))
-    if not keys.add(FetchedRows(known, np.concatenate(groups), joined), numbers):
-        raise TooWideError
-    return keys
-
-
-def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32]]) -> Fold:
-    """``folded`` gives the x of units."""
-    chooser, groups = plan.chooser, plan.groups
-    largest = {name: read.largest for name, read in plan.columns.items()}
-
-    def in_order(units: NDArray[np.int64], codes: NDArray[np.int16]) -> NDArray[np.uint32]:
-        return chooser.places(folded(units), codes, groups)
-
-    def as_numbered(_: NDArray[np.int64], codes: NDArray[np.int16]) -> NDArray[np.uint32]:
-        return codes.astype(np.uint32)
-
-    if groups <= plan.most:
-        return Fold(groups, plan.most, (groups - 1).bit_length(), as_numbered, largest, plan.shares)
-    return Fold(groups, plan.most, chooser.bits(groups), in_order, largest, plan.shares)
-
-
-def _distinct(
-    cursor: duckdb.DuckDBPyConnection, chooser: Chooser, units: list[pa.DictionaryArray]
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    """Numbers of units, row by row, and x by number."""
-    import pyarrow as pa
-
-    unified = pa.chunked_array(units).unify_dictionaries()
-    distinct = unified.chunk(0).dictionary
-    cursor.register(_UNITS, pa.table({"u": distinct, "i": np.arange(len(distinct))}))
-    try:
-        answered = cursor.execute(f"SELECT i, {chooser.fold(DUCKDB, 'u')} AS x FROM {_UNITS}").fetchnumpy()
-    finally:
-        cursor.unregister(_UNITS)
-    folds = np.empty(len(distinct), dtype=np.uint32)
-    folds[answered["i"]] = answered["x"]
-    return np.concatenate([_array(chunk.indices).astype(np.int64) for chunk in unified.chunks]), folds
-
-
-def _filled(column: NDArray[Any], fill: int) -> NDArray[Any]:
-    found: NDArray[Any] = column.filled(fill) if isinstance(column, np.ma.MaskedArray) else column
-    return found
-
-
-def _array(column: pa.Array | NDArray[Any]) -> NDArray[Any]:
-    if isinstance(column, np.ndarray):
-        return column
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found

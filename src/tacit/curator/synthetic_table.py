@@ -1,0 +1,367 @@
+"""Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of what was measured.
+
+Everything here is post-processing of what was released, and free.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError, InternalError
+from tacit.curator.accounts import Entry
+from tacit.engines.registry import query_public
+from tacit.receipts.receipt import Receipt
+from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, uniform
+from tacit.synth.noise_interval import interval_factor
+
+__all__ = ["BANNER", "EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]
+
+MOST_ROWS: Final = 10_000_000
+_FORMAT: Final = "tacit-synthetic-table"
+#: Counts that no interval covers have this sentence beside them.
+BANNER: Final = (
+    "Counts of a synthetic table: noise has an interval only where a marginal was measured. table.marginal(columns) "
+    "shows it; for other columns nothing is promised."
+)
+
+
+@dataclass(frozen=True)
+class EqualBins:
+    """Equal bins of an integer column, by a public rule: from ``low`` on, each ``width`` wide, up to ``high``."""
+
+    low: int
+    high: int
+    width: int
+
+    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Whole numbers spread evenly over bins."""
+        # The range of an expression may have one more value than there are bins.
+        last = (self.high - self.low) // self.width
+        begin = self.low + np.minimum(places, last) * self.width
+        wide = np.minimum(self.width, self.high + 1 - begin)
+        return np.asarray(begin + np.floor(shares * wide).astype(np.int64))
+
+    def label(self, place: int) -> str:
+        """A bin in words."""
+        begin = self.low + place * self.width
+        return f"{begin} to {min(begin + self.width - 1, self.high)}"
+
+
+@dataclass(frozen=True)
+class MarginalQuality:
+    """Distance of the model from a marginal that was measured.
+
+    Args:
+        columns: of the marginal.
+        distance: half the l1 distance between the model's counts and the noisy ones, over the number of rows.
+        noise: the same distance that noise alone would make, on average.
+        stddev: of the noise on each count.
+    """
+
+    columns: tuple[str, ...]
+    distance: float
+    noise: float
+    stddev: float
+
+
+class SyntheticTable:
+    """A synthetic table, the model it was drawn from, and what was measured; with the charge and the receipt.
+
+    Args:
+        name: of the table, for questions.
+        measured: every noisy marginal that was released.
+        model: fitted to them.
+        columns: names and values.
+        bins: of columns that were put into bins.
+        rows: how many to draw.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        measured: Sequence[NoisyMarginal],
+        model: GraphicalModel,
+        columns: Mapping[str, Sequence[Any]],
+        bins: Mapping[str, EqualBins],
+        rows: int,
+    ) -> None:
+        self.name = name
+        self.measured = tuple(measured)
+        self.model = model
+        self.rows = rows
+        self.columns = {name: tuple(values) for name, values in columns.items()}
+        self.bins = dict(bins)
+        self.charge: Entry
+        self.receipt: Receipt
+
+    # -- rows
+
+    def to_arrow(self) -> Any:
+        """The table, drawn once."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> Any:
+        return self.sample(self.rows)
+
+    def sample(self, rows: int, given: Mapping[str, Any] | None = None) -> Any:
+        """Another Arrow table of the model, with so many rows; free.
+
+        Args:
+            rows: how many.
+            given: values by column that all rows are to have; a list of values for one of them.
+        """
+        import pyarrow as pa
+
+        model = self.model if not given else self.model.given(self._places(given))
+        drawn = model.sample(checked_rows(rows))
+        made = {}
+        for name, values in self.columns.items():
+            places = drawn[name]
+            if name in self.bins:
+                made[name] = pa.array(self.bins[name].drawn(places, uniform(len(places))))
+            else:
+                plain = [float(value) if isinstance(value, Fraction) else value for value in values]
+                made[name] = pa.array(plain).take(pa.array(places))
+        return pa.table(made)
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame."""
+        return self._table.to_pandas()
+
+    def save(self, path: str | Path) -> None:
+        """Write the table to a Parquet or CSV file, by the ending of its name."""
+        target = Path(path)
+        if target.suffix not in (".parquet", ".csv"):
+            raise InputError("path", "must end in .parquet or .csv")
+        target.write_bytes(self.to_bytes("parquet" if target.suffix == ".parquet" else "csv"))
+
+    def to_bytes(self, form: str) -> bytes:
+        """The table as the content of a ``"parquet"`` or ``"csv"`` file."""
+        if form == "parquet":
+            import pyarrow.parquet as pq
+
+            sent = io.BytesIO()
+            pq.write_table(self._table, sent)
+            return sent.getvalue()
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(self._table.column_names)
+        writer.writerows(zip(*(column.to_pylist() for column in self._table.columns), strict=True))
+        return text.getvalue().encode()
+
+    def sql(self, question: str) -> Any:
+        """The answer to ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
+
+        Its metadata has a note that noise has an interval only where a marginal was measured; see :meth:`marginal`.
+        """
+        found = query_public(question, {self.name: self._table})
+        return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
+
+    # -- counts
+
+    def marginal(self, columns: Sequence[str], *, confidence: str | float = "0.95") -> Any:
+        """Counts of all combinations of values of some columns, as an Arrow table.
+
+        ``model`` is the model's count. Where these columns were measured together, alone or with others, ``measured``
+        is the noisy count and the true count lies between ``low`` and ``high`` with the confidence, each by itself;
+        elsewhere the three are NULL, because nothing is promised.
+        """
+        import pyarrow as pa
+
+        names = tuple(name.lower() for name in columns)
+        for name in names:
+            if name not in self.columns:
+                raise InputError("columns", f"{name[:63]!r} is not a column of {self.name}")
+        if not names or len(set(names)) != len(names):
+            raise InputError("columns", "must name some columns, each once")
+        expected = self.model.marginal(names)
+        places = np.indices(expected.shape).reshape(len(names), -1)
+        made: dict[str, Any] = {
+            name: pa.array([self._shown(name, place) for place in column.tolist()])
+            for name, column in zip(names, places, strict=True)
+        }
+        made["model"] = pa.array(expected.ravel())
+        known = self._noisy(names)
+        if known is None:
+            made |= {each: pa.nulls(expected.size, pa.float64()) for each in ("measured", "low", "high")}
+        else:
+            # Counts are released on a grid on which the noise is this wide, but for absurd prices.
+            wide = interval_factor(confidence, 2.0**16 if known.stddev > 1 / 8 else 1.0) * known.stddev
+            noisy = known.counts.ravel()
+            made |= {"measured": pa.array(noisy), "low": pa.array(noisy - wide), "high": pa.array(noisy + wide)}
+        return pa.table(made)
+
+    def _noisy(self, names: tuple[str, ...]) -> NoisyMarginal | None:
+        """The noisy counts by some columns with the least noise, from any marginal that has them."""
+        able = []
+        for each in self.measured:
+            if set(names) <= set(each.columns):
+                cells = each.counts.size / math.prod(self.model.sizes[name] for name in names)
+                able.append((each.stddev * math.sqrt(cells), each))
+        if not able:
+            return None
+        stddev, best = min(able, key=lambda pair: pair[0])
+        others = tuple(axis for axis, name in enumerate(best.columns) if name not in names)
+        left = [name for name in best.columns if name in names]
+        counts = np.asarray(best.counts.sum(axis=others)).transpose([left.index(name) for name in names])
+        return NoisyMarginal(names, counts, stddev)
+
+    def _shown(self, name: str, place: int) -> Any:
+        if name in self.bins:
+            return self.bins[name].label(place)
+        value = self.columns[name][place]
+        return float(value) if isinstance(value, Fraction) else value
+
+    def _places(self, given: Mapping[str, Any]) -> dict[str, list[int]]:
+        found = {}
+        for name, wanted in given.items():
+            values = self.columns.get(name.lower())
+            if values is None:
+                raise InputError("given", f"{name[:63]!r} is not a column of {self.name}")
+            listed = wanted if isinstance(wanted, list) else [wanted]
+            if name.lower() in self.bins:
+                bins = self.bins[name.lower()]
+                if not all(isinstance(each, int) and bins.low <= each <= bins.high for each in listed):
+                    raise InputError("given", f"{name} has whole numbers from {bins.low} to {bins.high}")
+                found[name.lower()] = sorted({(each - bins.low) // bins.width for each in listed})
+            elif not all(each in values for each in listed):
+                raise InputError("given", f"{name} has other values: {', '.join(map(str, values[:6]))}")
+            else:
+                found[name.lower()] = sorted({values.index(each) for each in listed})
+        return found
+
+    # -- quality
+
+    def quality(self) -> tuple[MarginalQuality, ...]:
+        """For each marginal that was measured, how far the model is from it; made of what was paid for alone."""
+        found = []
+        expected = self.model.marginals([noisy.columns for noisy in self.measured])
+        for noisy in self.measured:
+            apart = float(np.abs(expected[noisy.columns].ravel() - noisy.counts.ravel()).sum())
+            alone = math.sqrt(2 / math.pi) * noisy.stddev * noisy.counts.size
+            total = max(self.model.total, 1.0)
+            found.append(MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev))
+        return tuple(found)
+
+    @property
+    def not_measured(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of columns about which nothing is promised."""
+        known = [frozenset(each.columns) for each in self.measured]
+        names = list(self.columns)
+        pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
+        return tuple(pair for pair in pairs if not any({*pair} <= each for each in known))
+
+    def report(self) -> str:
+        """The quality in words: measured marginals, the model's distance, and what was not measured."""
+        factor = interval_factor("0.95", 2.0**16)
+        lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
+        lines += [
+            f"  {' × '.join(each.columns)}: measured, each count within ± {factor * each.stddev:.1f} (95%); model "
+            f"and noisy counts are {100 * each.distance:.1f}% apart, of which noise makes {100 * each.noise:.1f}%"
+            for each in self.quality()
+        ]
+        missing, count = self.not_measured, len(self.columns)
+        if missing:
+            shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
+            lines.append(
+                f"  not measured, so nothing is promised: {len(missing)} of {math.comb(count, 2)} pairs ({shown})"
+            )
+        return "\n".join(lines)
+
+    # -- files of models
+
+    def save_model(self, path: str | Path) -> None:
+        """Write the model and what was measured to a file, for :meth:`load_model`: numbers and texts, no code."""
+        head = {
+            "format": _FORMAT,
+            "version": 1,
+            "name": self.name,
+            "rows": self.rows,
+            "total": self.model.total,
+            "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
+            "bins": {name: asdict(bins) for name, bins in self.bins.items()},
+            "measured": [{"columns": list(each.columns), "stddev": each.stddev} for each in self.measured],
+            "potentials": [list(names) for names in self.model.potentials],
+            "fixed": [list(names) for names in self.model.fixed],
+        }
+        arrays = [each.counts for each in self.measured]
+        arrays += [*self.model.potentials.values(), *self.model.fixed.values()]
+        text = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, text, *arrays)
+
+    @classmethod
+    def load_model(cls, path: str | Path) -> SyntheticTable:
+        """The table that :meth:`save_model` wrote; without a charge and a receipt.
+
+        Raises:
+            InputError: the file is another.
+        """
+        try:
+            with np.load(Path(path), allow_pickle=False) as found:
+                text, *arrays = (found[f"arr_{place}"] for place in range(len(found.files)))
+            head = json.loads(text.tobytes())
+            if head["format"] != _FORMAT or head["version"] != 1:
+                raise InputError("path", "is not a model of a synthetic table")
+            columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
+            sizes = {name: len(values) for name, values in columns.items()}
+            rest = iter(arrays)
+            measured = [NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"]) for m in head["measured"]]
+            potentials, fixed = ({tuple(n): next(rest) for n in head[part]} for part in ("potentials", "fixed"))
+            bins = {name: EqualBins(**each) for name, each in head["bins"].items()}
+            model = GraphicalModel(sizes, potentials, head["total"], fixed)
+            return cls(head["name"], measured, model, columns, bins, head["rows"])
+        except (KeyError, TypeError, ValueError, StopIteration, OSError) as problem:
+            if isinstance(problem, FileNotFoundError):
+                raise
+            raise InputError("path", "is not a model of a synthetic table") from None
+
+    def __repr__(self) -> str:
+        return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
+
+
+def checked_rows(rows: object) -> int:
+    """A number of rows that may be drawn.
+
+    Raises:
+        InputError: it is none.
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
+        raise InputError("rows", f"must be a whole number from 1 to {MOST_ROWS:,}, or left out")
+    return rows
+
+
+def _to_plain(value: Any) -> Any:
+    """A value of a column as JSON."""
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, datetime.datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, datetime.date):
+        return {"date": value.isoformat()}
+    raise InternalError(f"a column of a synthetic table has a value of the kind {type(value).__name__}")
+
+
+def _from_plain(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
+    if kind == "fraction":
+        return Fraction(text)
+    return (datetime.datetime if kind == "datetime" else datetime.date).fromisoformat(text)

@@ -1,0 +1,66 @@
+"""Parts of a question in turn: a value that rows are compared with is released before the part that reads it.
+
+A value is a function of released cells alone, so that it is public once its parts are released. It is put into the
+relation of the part that reads it as a constant. That part's keys, bounds, noise and price were fixed before; only the
+rows it reads depend on the value, as they would on a number that the analyst types after having seen the first answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from tacit.core.errors import InternalError
+from tacit.query.planning.plan import Plan, with_values
+from tacit.query.postprocess.result import finish
+from tacit.query.question import Append, Combine, Question
+from tacit.query.relational.algebra import released_values
+from tacit.query.release import NoisyRelease, together
+from tacit.query.types import Value
+
+__all__ = ["in_turn"]
+
+#: Intervals decide nothing in a value; the resolver refuses them there.
+_ANY: Final = Fraction(1, 2)
+
+
+def in_turn(plan: Plan, make: Callable[[int, Plan], NoisyRelease]) -> NoisyRelease:
+    """The release of a whole question.
+
+    Args:
+        plan: of the question.
+        make: makes or reads the release of a part: of its number, and of its plan with the values that it reads.
+    """
+    made: dict[int, NoisyRelease] = {}
+    questions, parts = dict(plan.question.values), plan.parts
+    waiting = {number: released_values(part.final.source) for number, part in enumerate(parts)}
+    while waiting:
+        ready = [n for n, keys in waiting.items() if all(questions[key].parts_read <= made.keys() for key in keys)]
+        if not ready:
+            raise InternalError("parts of a question wait for each other")
+        number = ready[0]
+        values = {key: _value(questions[key], made) for key in waiting.pop(number)}
+        made[number] = make(number, with_values(parts[number], values) if values else parts[number])
+    return together(plan, [made[number] for number in range(len(parts))])
+
+
+def _value(question: Question, made: Mapping[int, NoisyRelease]) -> Value | None:
+    """The value of a question whose parts are released; NULL where it has no row."""
+    read = sorted(question.parts_read)
+    first, *others = (made[number] for number in read)
+    released = first
+    if others:
+        whole = replace(first.plan, others=tuple(other.plan for other in others))
+        released = replace(first, plan=whole, others=tuple(others))
+    rows = finish(_renumbered(question, read), released, confidence=_ANY).values
+    return rows[0][0] if rows else None
+
+
+def _renumbered(question: Question, read: list[int]) -> Question:
+    steps = tuple(
+        replace(step, other=_renumbered(step.other, read)) if isinstance(step, Combine | Append) else step
+        for step in question.steps
+    )
+    return replace(question, steps=steps, part=read.index(question.part))

@@ -1,0 +1,92 @@
+"""Bodies about work that is polled for: the state of a job, and synthetic tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import Field
+
+from tacit.curator.synthetic_table import BANNER
+from tacit.wire.responses import AnswerBody, ErrorTold, ReceiptBody, ResponseBody, maybe
+
+if TYPE_CHECKING:
+    from tacit.curator.synthetic_table import SyntheticTable
+
+__all__ = ["JobBody", "JobPut", "MarginalTold", "SyntheticTableBody", "SyntheticTableTold", "SyntheticTablesBody"]
+
+
+class MarginalTold(ResponseBody):
+    """A marginal that was measured, and how far the model is from it."""
+
+    columns: list[str]
+    stddev: float = Field(description="of the noise on each count")
+    distance: float = Field(description="of the model from the noisy counts: half the l1 distance over all rows")
+    noise: float = Field(description="the same distance that noise alone makes, on average")
+
+
+class SyntheticTableTold(ResponseBody):
+    """A synthetic table that was paid for."""
+
+    position: int
+    name: str
+    source: str
+    method: str
+    time: str
+    population: str
+
+
+class SyntheticTablesBody(ResponseBody):
+    """Synthetic tables, the oldest first."""
+
+    tables: list[SyntheticTableTold]
+
+
+class SyntheticTableBody(ResponseBody):
+    """A synthetic table with its quality, made of what was paid for alone."""
+
+    position: int
+    name: str
+    rows: int
+    columns: list[str]
+    measured: list[MarginalTold]
+    not_measured: list[list[str]] = Field(description="pairs of columns about which nothing is promised")
+    report: str = Field(description="the same in words")
+    note: str
+    receipt: ReceiptBody
+
+    @classmethod
+    def of(cls, table: SyntheticTable) -> Self:
+        """The body about a table."""
+        measured = [
+            MarginalTold(columns=list(each.columns), stddev=each.stddev, distance=each.distance, noise=each.noise)
+            for each in table.quality()
+        ]
+        return cls(
+            position=table.receipt.position,
+            name=table.name,
+            rows=table.rows,
+            columns=list(table.columns),
+            measured=measured,
+            not_measured=[list(pair) for pair in table.not_measured],
+            report=table.report(),
+            note=BANNER,
+            receipt=ReceiptBody(receipt=dict(table.receipt.statement), signature=table.receipt.signature),
+        )
+
+
+class JobPut(ResponseBody):
+    """A question that will be answered later."""
+
+    id: str
+    state: Literal["waiting"]
+
+
+class JobBody(ResponseBody):
+    """The state of such a question."""
+
+    id: str
+    state: Literal["waiting", "running", "done", "failed"]
+    seconds: float = Field(description="since it was put down, in whole slots")
+    answer: AnswerBody = maybe()
+    synthesis: SyntheticTableBody = maybe(description="of a synthetic table")
+    error: ErrorTold = maybe()

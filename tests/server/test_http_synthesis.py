@@ -1,0 +1,183 @@
+"""Synthetic tables over HTTP: jobs of owners, one charge, tables that are free for those who see the population."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from support.served import Served, serve
+from support.toy_engine import Killed
+from tacit.client.http_client import Channel
+from tacit.client.remote_curator import RemoteCurator, connect
+from tacit.core.errors import BudgetError, InputError
+
+TABLE = {"source": "SELECT ward, patient % 2 = 0 AS even FROM visits", "method": "mst", "epsilon": 2, "delta": 1e-7}
+
+
+@pytest.fixture(scope="module")
+def hospital() -> Iterator[Served]:
+    """One hospital for tests that do not mind charges."""
+    served = serve()
+    yield served
+    served.close()
+
+
+def made(served: Served, name: str = "olga", headers: Any = None, **words: Any) -> tuple[Any, Any]:
+    """The response to a request for a table, and the end of its job."""
+
+    async def story() -> tuple[Any, Any]:
+        async with served.client(name) as client:
+            response = await client.post("/v1/synthesize", json=TABLE | words, headers=headers)
+            if response.status_code != 202:
+                return response, None
+            for _ in range(3_000):
+                body = (await client.get(response.headers["location"])).json()
+                if body["state"] in ("done", "failed"):
+                    return response, body
+                await asyncio.sleep(0.01)
+            raise AssertionError("the job is not finished")
+
+    return asyncio.run(story())
+
+
+def test_a_table_is_made_once_and_used_for_nothing(hospital: Served) -> None:
+    before = hospital.spent()
+    _, job = made(hospital)
+    table = job["synthesis"]
+    assert job["state"] == "done"
+    assert table["columns"] == ["ward", "even"]
+    assert [each["columns"] for each in table["measured"]][:2] == [["ward"], ["even"]]
+    assert table["not_measured"] == []
+    assert "only where a marginal was measured" in table["note"]
+    assert hospital.spent() - before == 2
+    # Analysts of the population find it, and get the same rows in both forms.
+    (told,) = hospital.get("/v1/synthetic").json()["tables"]
+    assert (told["position"], told["name"], told["method"]) == (table["position"], "rows_synthetic", "mst")
+    place = f"/v1/synthetic/{told['position']}"
+    assert hospital.get(place).json() == table
+    text = hospital.get(f"{place}?form=csv")
+    assert text.headers["content-disposition"] == "attachment; filename=rows_synthetic.csv"
+    rows = text.text.splitlines()
+    assert (rows[0], len(rows) - 1) == ("ward,even", table["rows"])
+    assert pq.read_table(io.BytesIO(hospital.get(f"{place}?form=parquet").content)).num_rows == table["rows"]
+    _, again = made(hospital)
+    assert again["synthesis"]["position"] == table["position"]
+    assert hospital.spent() - before == 2
+
+
+def test_only_owners_make_tables_and_only_those_who_see_the_population_use_them(hospital: Served) -> None:
+    before = hospital.spent()
+    refused, _ = made(hospital, "alice")
+    assert refused.status_code == 403
+    assert hospital.spent() == before
+    made(hospital)
+    (told, *_) = hospital.get("/v1/synthetic").json()["tables"]
+    assert hospital.get("/v1/synthetic", "dan").json() == {"tables": []}
+    assert hospital.get(f"/v1/synthetic/{told['position']}", "dan").status_code == 404
+    for wrong in ("0", "999", "x", "1" * 30):
+        assert hospital.get(f"/v1/synthetic/{wrong}").status_code == 404
+    assert hospital.get(f"/v1/synthetic/{told['position']}?form=exe").status_code == 400
+
+
+def test_tables_that_cannot_be_made_are_refused_at_once(hospital: Served) -> None:
+    before = hospital.spent()
+    for words, status in (
+        ({"source": "nowhere"}, 422),
+        ({"method": "best"}, 400),
+        ({"columns": ["street"], "source": "visits"}, 422),
+        ({"rows": 0}, 400),
+        ({"minutes": 100000}, 400),
+        ({"marginals": "ward"}, 400),
+        ({"within": 3}, 400),
+        ({"epsilon": "2"}, 400),
+        ({"source": "SELECT salary > 3000 AS rich FROM staff"}, 400),
+    ):
+        response, _ = made(hospital, **words)
+        assert response.status_code == status, (words, response.text)
+    _, job = made(hospital, epsilon=900)
+    assert job["error"]["code"] == "budget"
+    assert hospital.spent() == before
+
+
+def test_a_worker_that_dies_is_followed_by_another_under_the_same_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = serve()
+    try:
+        from tacit.curator import table_synthesis_release
+
+        real, calls = table_synthesis_release.measure_table, []
+
+        def once(*arguments: Any) -> Any:
+            calls.append(arguments)
+            if len(calls) == 1:
+                raise Killed
+            return real(*arguments)
+
+        monkeypatch.setattr(table_synthesis_release, "measure_table", once)
+        key = {"idempotency-key": "one"}
+        with pytest.raises(Killed):
+            served.service.synthesize(served.access("olga"), _said(), key="one")
+        assert served.spent() == 2
+        _, job = made(served, headers=key)
+        assert job["state"] == "done"
+        assert (served.spent(), len(calls)) == (Fraction(2), 2)
+    finally:
+        served.close()
+
+
+def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    served, loop = serve(), asyncio.new_event_loop()
+    try:
+        remote = remote_of(served, "olga", monkeypatch, loop)
+        seen: list[str] = []
+        words = {"source": TABLE["source"], "method": "mst", "rows": 30}
+        table = remote.synthesize(**words, epsilon=2, delta="1e-7", progress=seen.append)
+        assert (table.name, table.rows, seen != []) == ("rows_synthetic", 30, True)
+        assert "ward: measured" in table.report()
+        assert table.sql("SELECT COUNT(*) AS n FROM rows_synthetic").to_pylist() != []
+        assert [each.position for each in remote.synthetic_tables()] == [table.receipt.position]
+        again = remote.synthetic("rows_synthetic")
+        assert again.receipt.to_json() == table.receipt.to_json()
+        with pytest.raises(InputError):
+            remote.synthesize("visits", within=3)
+        with pytest.raises(BudgetError):
+            remote.synthesize(**words, epsilon=900, delta="1e-7")
+        assert served.spent() == 2
+        remote.close()
+    finally:
+        served.close()
+        loop.close()
+
+
+def remote_of(
+    served: Served, name: str, monkeypatch: pytest.MonkeyPatch, loop: asyncio.AbstractEventLoop
+) -> RemoteCurator:
+    """A client whose requests reach the application without a socket."""
+
+    def send(_: Channel, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
+        async def once() -> Any:
+            async with served.client(name) as client:
+                response = await client.request(method, path, **more)
+                # Jobs run on the loop between requests.
+                await asyncio.sleep(0.05)
+                return response
+
+        found = loop.run_until_complete(once())
+        return found.status_code, {key.lower(): value for key, value in found.headers.items()}, found.content
+
+    monkeypatch.setattr(Channel, "_send", send)
+    monkeypatch.setattr("tacit.client.remote_curator._POLL_SECONDS", 0.0)
+    return connect("http://localhost:1", token=served.tokens[name], public_key=served.curator.public_key)
+
+
+def _said() -> Any:
+    from tacit.server.api.request_body import read_body
+    from tacit.wire.requests import SynthesisSchema, synthesis_text
+
+    words = {name: value for name, value in TABLE.items() if name not in ("epsilon", "delta")}
+    return read_body(SynthesisSchema, synthesis_text(words, {"epsilon": "2", "delta": "1e-7"}).encode())
