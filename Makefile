@@ -17,13 +17,16 @@ PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
 export PIP_NO_COMPILE = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test suite lint types layers slowest bench docs clean
+.PHONY: help demo console check test suite lint types layers slowest bench docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 demo: $(RUN) ## see Tacit at work
 	@$(BIN)/tacit demo
+
+console: $(RUN) ## the demo's hospital in the browser
+	@$(PIP) install -e '.[server]' && $(BIN)/tacit serve --demo
 
 check: $(TEST) lint types layers ## the quick loop: format, lint, types, layers, tests of what changed; under a minute
 	@PYTHONPATH=tests $(BIN)/python -m support.quick_tests
@@ -40,6 +43,7 @@ lint: $(TEST)
 
 types: $(TEST)
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary examples/*.py
 
 layers: $(TEST)
 	@$(BIN)/lint-imports --no-logo >$(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log; exit 1; }

@@ -1,0 +1,22 @@
+"""A survey in which no one holds the answers: each device randomises its own."""
+
+from tacit.local import Aggregator, Client, choose
+
+
+def main() -> None:
+    """Estimate how many drink tea, from randomised reports."""
+    answers = ["tea"] * 2500 + ["coffee"] * 1500 + ["water"] * 1000
+    found = choose(["tea", "coffee", "water"], epsilon="1", n=len(answers))
+    print(found.reason)
+    client, collector = Client(found.protocol), Aggregator(found.protocol)
+    for answer in answers:
+        collector.add(client.report(answer))  # a report protects its sender, whatever the collector does
+    found_shares = collector.estimate()
+    for name, share, low, high in zip(
+        found_shares.categories, found_shares.frequencies, found_shares.low, found_shares.high, strict=True
+    ):
+        print(f"{name}: {share:.1%} (from {low:.1%} to {high:.1%})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Examples and notebooks: each runs, is short, and is in the list; short names are modules."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tacit
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_is_short(
+    example: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(example.read_text().splitlines()) <= 80
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+def test_the_list_of_examples_is_whole() -> None:
+    page = (ROOT / "examples" / "README.md").read_text()
+    listed = re.findall(r"\]\(([^)]+)\)", page)
+    assert sorted(listed) == sorted(str(path.relative_to(ROOT / "examples")) for path in (*EXAMPLES, *NOTEBOOKS))
+
+
+class Cells:
+    """A notebook's cells, run one after the other; a real kernel was tried by hand."""
+
+    def __init__(self) -> None:
+        self.user_ns: dict[str, Any] = {"__name__": "__main__"}
+        self.magics: dict[str, Any] = {}
+        self.shown: list[str] = []
+
+    def register_magic_function(self, function: Any, kind: str, name: str) -> None:
+        self.magics[f"{kind} {name}"] = function
+
+    def run(self, text: str) -> None:
+        if text.startswith("%load_ext tacit"):
+            tacit.load_ipython_extension(self)
+        elif text.startswith("%%tacit"):
+            line, _, cell = text.partition("\n")
+            self.magics["cell tacit"](line.removeprefix("%%tacit"), cell)
+        else:
+            *_, last = text.strip().splitlines()
+            exec(compile(text, "cell", "exec"), self.user_ns)
+            if re.fullmatch(r"[\w.()]+", last):
+                value = eval(last, self.user_ns)
+                self.shown.append(value._repr_html_() if hasattr(value, "_repr_html_") else repr(value))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells, content = Cells(), json.loads(notebook.read_text())
+    monkeypatch.setattr("tacit.curator.views.notebook_magic._show", cells.shown.append)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            cells.run("".join(cell["source"]))
+    assert cells.shown
+
+
+def test_short_names_are_modules() -> None:
+    import tacit.divergences
+    import tacit.events
+    import tacit.filters
+    import tacit.lab
+    import tacit.planning
+    import tacit.sensitivity
+    from tacit.core import sensitivity
+
+    assert tacit.sensitivity is sensitivity
+    assert tacit.lab.__name__ == "tacit.lab"
