@@ -75,6 +75,17 @@ def test_dates_that_a_condition_lists_are_public_keys(served: Served) -> None:
     assert set(response.json()["charge"]["amounts"]) == {"epsilon"}
 
 
+def test_a_question_with_several_parts_is_one_charge_and_one_receipt(served: Served) -> None:
+    share = f"WITH t AS ({COUNT}) SELECT ward, n, n * 1.0 / (SELECT COUNT(DISTINCT patient) FROM visits) AS s FROM t"
+    response = served.ask(share, epsilon=0.125)
+    assert response.status_code == 200, response.text
+    body = response.json()
+    assert body["charge"]["amounts"] == {"epsilon": "0.125"}
+    (said,) = body["receipt"]["receipt"]["answers"]
+    assert {line["part"] for line in said["mechanisms"]} == {"1", "2"}
+    assert served.ask(share, epsilon=0.125).headers["tacit-repeat"] == "true"
+
+
 def test_a_repeat_is_free_and_the_same_bytes_for_all(served: Served) -> None:
     first = served.ask(epsilon=0.5)
     for name in ("alice", "bob", "carol", "olga"):

@@ -22,6 +22,68 @@ def test_the_corpus_is_large_enough() -> None:
     assert len(REFUSED) >= 300
 
 
+#: Reasons that are true of some refusals alone.
+ONLY_OF = {"own value": ("raw_aggregate",), "data alone": ("volatile",), "unpredictable": ("volatile",)}
+#: Refusals of texts that cannot be looked at.
+UNREADABLE = ("empty", "syntax", "too_long", "too_deep", "too_large", "work", "statement", "literal", "encoding")
+
+
+def test_nearly_every_refusal_shows_a_question_that_is_accepted() -> None:
+    without = [sql for reason, sql in REFUSED if reason not in UNREADABLE and _instead(sql) is None]
+    assert len(without) <= 12, without
+
+
+def _instead(sql: str) -> str | None:
+    try:
+        resolve(sql, CATALOG)
+    except Refusal as refusal:
+        return refusal.instead
+    raise AssertionError(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "instead"),
+    [
+        ("SELECT COUNT(*) FROM visit", "SELECT COUNT(*) FROM visits"),
+        ("SELECT AVG(costs) FROM visits", "SELECT AVG(cost) FROM visits"),
+        ("SELECT ward, AVG(cost) FROM visits", "SELECT ward, AVG(cost) FROM visits GROUP BY ward"),
+        ("SELECT * FROM visits WHERE urgent", "SELECT COUNT(*) FROM visits WHERE urgent"),
+        ("SELECT AVG(score) FROM visits", "SELECT AVG(CLAMP(score, AUTO)) FROM visits"),
+        (
+            "SELECT COUNT(*) FROM visits v JOIN patients p ON v.cost > p.weight",
+            "SELECT COUNT(*) FROM visits AS v JOIN patients AS p ON v.cost > p.weight AND v.patient_id = p.id",
+        ),
+        (
+            "SELECT patient_id, SUM(cost) AS t FROM visits GROUP BY patient_id",
+            "SELECT AVG(CLAMP(t, AUTO)) FROM (SELECT patient_id, SUM(cost) AS t FROM visits GROUP BY patient_id) AS t",
+        ),
+        (
+            "SELECT AVG(r) FROM (SELECT ROW_NUMBER() OVER (ORDER BY cost) AS r FROM visits)",
+            "SELECT AVG(r) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY cost) AS r FROM visits)",
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT * FROM visits ORDER BY cost LIMIT 3)",
+            "SELECT COUNT(*) FROM (SELECT * FROM visits)",
+        ),
+        (
+            "SELECT COUNT(*) FROM visits WHERE admitted > CURRENT_DATE AND urgent",
+            "SELECT COUNT(*) FROM visits WHERE admitted > CAST('2024-01-01' AS DATE) AND urgent",
+        ),
+        ("SELECT COUNT(*) FROM visits; SELECT 1", "SELECT COUNT(*) FROM visits"),
+        ("SELECT SQTR(cost) AS k, COUNT(*) FROM visits GROUP BY k", "SELECT COUNT(*) FROM visits"),
+    ],
+)
+def test_the_nearest_question(sql: str, instead: str) -> None:
+    assert _instead(sql) == instead
+
+
+def test_suggestions_cost_little_and_depend_on_the_text() -> None:
+    """A long text gets none, and a suggestion is the same each time."""
+    sql = "SELECT missing FROM visits WHERE " + " AND ".join(f"cost > {i}" for i in range(300))
+    assert _instead(sql) is None
+    assert len({_instead("SELECT MAX_BY(note, cost) FROM visits") for _ in range(3)}) == 1
+
+
 def _label(case: tuple[str, str]) -> str:
     return case[0]
 
@@ -34,7 +96,12 @@ def test_every_hostile_query_is_refused_with_its_code(case: tuple[str, str]) -> 
     refusal = caught.value
     assert isinstance(refusal, Refusal)
     assert refusal.code == f"query.{reason}"
-    _check_sentence(str(refusal))
+    _check_sentence(refusal.sentence)
+    assert not [words for words, codes in ONLY_OF.items() if words in refusal.sentence and reason not in codes]
+    if refusal.instead is not None:
+        # The rule of the corpus: what a refusal suggests is accepted, and shown.
+        assert resolve(refusal.instead, CATALOG).columns
+        assert str(refusal) == f"{refusal.sentence} Accepted is: {refusal.instead}"
 
 
 def _check_sentence(sentence: str) -> None:
@@ -58,9 +125,9 @@ def test_the_corpus_meets_every_code() -> None:
 
 
 def test_a_refusal_survives_copying_and_pickling() -> None:
-    refusal = Refusal("join", "No.")
-    for twin in (copy.copy(refusal), pickle.loads(pickle.dumps(refusal))):
-        assert (twin.code, str(twin)) == ("query.join", "No.")
+    for refusal in (Refusal("join", "No."), Refusal("join", "No.", "SELECT 1")):
+        for twin in (copy.copy(refusal), pickle.loads(pickle.dumps(refusal))):
+            assert (twin.code, str(twin), twin.instead) == ("query.join", str(refusal), refusal.instead)
 
 
 def test_an_unknown_reason_is_a_mistake_of_ours() -> None:

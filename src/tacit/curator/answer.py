@@ -17,6 +17,7 @@ from tacit.ledger import Order, Outcome
 from tacit.ledger.history import outcome_of
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
+from tacit.query.planning.coarser import is_summable
 from tacit.query.planning.explain import outline
 from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.plan import Plan, with_found
@@ -108,7 +109,10 @@ def free_release(context: CuratorContext, plan: Plan) -> FreeRelease | None:
     None where there is none, or the question itself was released: that is a repeat. Depends on text, public metadata
     and the ledger alone.
     """
-    if plan.others or outcome_of(context.ledger, plan.final.population, release_key(context, plan)) is not None:
+    if (
+        not is_summable(plan)
+        or outcome_of(context.ledger, plan.final.population, release_key(context, plan)) is not None
+    ):
         return None
     return context.released.coarser(plan, lambda stored: release_key(context, stored))
 

@@ -108,7 +108,7 @@ class RecentCharges:
         most: the most questions of one population that are remembered.
     """
 
-    def __init__(self, look: int = 500, most: int = 32) -> None:
+    def __init__(self, look: int = 500, most: int = 16) -> None:
         self._look, self._most, self._last = look, most, 0
         self._found: dict[str, deque[tuple[int, str]]] = {}
         self._lock = threading.Lock()

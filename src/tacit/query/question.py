@@ -31,6 +31,7 @@ Append       the rows there were, then those of another question (UNION ALL)
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -52,7 +53,7 @@ from tacit.query.relational.algebra import (
     row_bounds,
     window_text,
 )
-from tacit.query.relational.expressions import Expression, text_of
+from tacit.query.relational.expressions import Expression, references, text_of
 from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 __all__ = [
@@ -78,8 +79,19 @@ __all__ = [
     "final_over",
     "most_rows",
     "numbered",
+    "shape",
     "types_after",
 ]
+
+
+#: A text without places of columns, and the names of the columns it reads.
+Shape = tuple[str, tuple[str, ...]]
+_SLOT = re.compile(r"\$\d+")
+
+
+def shape(expression: Expression) -> Shape:
+    """An expression without the places of its columns."""
+    return _SLOT.sub("$", text_of(expression)), tuple(part.name for part in references(expression))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +183,16 @@ class FinalAggregation:
     def types(self) -> tuple[SqlType, ...]:
         """Of the released columns: keys, then aggregates."""
         return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+        """Keys and measurements without the places of their columns: like ones of two aggregations are found by it."""
+        keys = tuple(shape(key.expression) for key in self.keys)
+        measures = []
+        for each in self.measures:
+            parts = [part for part in (each.argument, each.where) if part is not None]
+            measures.append((_SLOT.sub("$", each.text), tuple(name for part in parts for name in shape(part)[1])))
+        return keys, tuple(measures)
 
     @cached_property
     def text(self) -> str:

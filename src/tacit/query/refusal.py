@@ -1,16 +1,21 @@
 """Refusal of a query, with code and words.
 
 A refusal is a function of the SQL text and of public metadata alone. Its ``code`` is stable and may be matched on;
-its sentence names the column or clause, the rule, and what to write instead. Refusing costs nothing.
+its sentence names the column or clause, the rule, and what to write instead; ``instead`` is a whole question near the
+refused one that is accepted. ``docs/what-can-be-asked.md`` lists all that is. Refusing costs nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tacit.core.errors import QueryError
 
-__all__ = ["CODES", "Refusal"]
+__all__ = ["ACCEPTED", "CODES", "Refusal"]
+
+#: Words between the sentence of a refusal and the question that is accepted.
+ACCEPTED: Final = " Accepted is: "
 
 #: Every code a query can be refused with, and what it stands for. The prefix ``query.`` is added to each.
 CODES: Final[dict[str, str]] = {
@@ -77,19 +82,32 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
     Args:
         reason: a key of :data:`CODES`; the full code is ``query.<reason>``.
         sentence: what is wrong and what to write instead.
+        instead: a question near it that is accepted, where there is one; or a search for it, which is made when it is
+            first asked for.
 
     >>> Refusal("sample", "Remove TABLESAMPLE.").code
     'query.sample'
     """
 
-    def __init__(self, reason: str, sentence: str) -> None:
+    def __init__(self, reason: str, sentence: str, instead: str | Callable[[], str | None] | None = None) -> None:
         if reason not in CODES:
             raise KeyError(reason)
         super().__init__(reason, sentence)
         self.reason = reason
         self.sentence = sentence
+        self._instead = instead
         # The tree in core gives one code per class; a refusal has one per reason.
         vars(self)["code"] = f"query.{reason}"
 
+    @property
+    def instead(self) -> str | None:
+        """A question near it that is accepted, where one was found."""
+        if callable(self._instead):
+            self._instead = self._instead()
+        return self._instead
+
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str, str, str | None]]:
+        return type(self), (self.reason, self.sentence, self.instead)
+
     def __str__(self) -> str:
-        return self.sentence
+        return self.sentence if self.instead is None else f"{self.sentence}{ACCEPTED}{self.instead}"

@@ -295,16 +295,16 @@ _HAND: list[tuple[str, str]] = [
         "volatile",
         "SELECT COUNT(*) FROM visits WHERE @() IS NOT NULL",
         "random uuid gen_random_uuid now today current_setting txid_current version pg_backend_pid nextval setseed "
-        "current_query current_schema current_database get_current_timestamp pg_sleep getenv hash md5 sha256 typeof stats",
+        "current_query current_schema current_database get_current_timestamp pg_sleep getenv stats",
     ),
     ("volatile", "SELECT COUNT(*) FROM visits WHERE admitted > current_date"),
     ("volatile", "SELECT COUNT(*) FROM visits WHERE seen > CURRENT_TIMESTAMP"),
     ("volatile", "SELECT COUNT(*) FROM visits WHERE note = current_user"),
-    ("volatile", "SELECT COUNT(*) FROM visits WHERE error('leak ' || note) IS NULL"),
+    ("function", "SELECT COUNT(*) FROM visits WHERE error('leak ' || note) IS NULL"),
     *_each(
         "function",
         "SELECT COUNT(*) FROM visits WHERE @(note) IS NOT NULL",
-        "repeat regexp_matches regexp_extract regexp_replace json_extract parse_json from_json levenshtein soundex "
+        "hash md5 sha256 typeof repeat regexp_matches regexp_extract regexp_replace json_extract parse_json from_json levenshtein soundex "
         "read_text to_base64 encode decode bar format printf list_value struct_pack unnest try columns "
         "chr ascii unicode reverse translate string_split array_length map nextafter gamma sin cos tan factorial "
         "bit_count getbit sql_auto_complete load_extension pg_read_file lo_import dblink xmlparse f no_such_function",

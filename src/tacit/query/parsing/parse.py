@@ -25,7 +25,7 @@ from tacit.query.parsing.query_options import Options, take_options
 from tacit.query.parsing.spellings import respelled_tokens, respelled_tree
 from tacit.query.refusal import Refusal
 
-__all__ = ["Parsed", "parse"]
+__all__ = ["Parsed", "disallowed", "parse", "read_tree", "text_of_tree"]
 
 # A parser that meets text it does not know may log it; analysts' text belongs to no log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
@@ -321,6 +321,33 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Union", "by_name"): ("union", "UNION ALL BY NAME is not supported; list the columns in one order."),
 }
 _CHAINS = (exp.And, exp.Or)
+
+
+def read_tree(sql: str) -> exp.Query:
+    """The tree of a text that need not be on the allow-list, without its options: to look at, not to resolve.
+
+    Raises:
+        Refusal: the text cannot be read.
+    """
+    limits.check_text(sql)
+    return _tree(respelled_tokens(take_options(_tokens(sql))[1]), sql)
+
+
+def text_of_tree(tree: exp.Expr) -> str:
+    """A tree as SQL text."""
+    return tree.sql(dialect=_DIALECT)
+
+
+def disallowed(tree: exp.Expr) -> list[tuple[exp.Expr, str]]:
+    """The nodes outside the allow-list, each with the name of an argument where that is what is not allowed."""
+    found: list[tuple[exp.Expr, str]] = []
+    for node, _ in _walk(tree):
+        allowed = _ALLOWED.get(type(node))
+        if allowed is None:
+            found.append((node, ""))
+        else:
+            found.extend((node, name) for name, value in node.args.items() if name not in allowed and value)
+    return found
 
 
 def _check(tree: exp.Query) -> None:

@@ -9,7 +9,6 @@ question is pruned, and comparing the canonical texts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -17,22 +16,20 @@ from typing import Final
 
 from tacit.query.aggregates import expected_error
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.measures import AggregateKind, Measure
+from tacit.query.planning.measures import AggregateKind
 from tacit.query.planning.plan import Plan, limits_of
 from tacit.query.planning.set_totals import ADDITIVE, set_sizes
-from tacit.query.question import Derive, FinalAggregation, GroupKey, Question, Step, Totals
+from tacit.query.question import Derive, FinalAggregation, GroupKey, Question, Shape, Step, Totals, shape
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import FilterRows, RelationNode, relation_text
 from tacit.query.relational.expressions import TRUE, Expression, Reference, references, rewrite, text_of
 from tacit.query.relational.functions import call, evaluate
 from tacit.query.types import Domain, Value
 
-__all__ = ["coarser", "errs_no_more"]
+__all__ = ["coarser", "errs_no_more", "is_summable"]
 
 #: A number of values in a group at which errors of averages are compared.
 _SUPPOSED: Final = 10**6
-_SLOT: Final = re.compile(r"\$\d+")
-_Signature = tuple[str, tuple[str, ...]]
 
 
 def coarser(wanted: Plan, stored: Plan) -> Plan | None:
@@ -45,8 +42,7 @@ def coarser(wanted: Plan, stored: Plan) -> Plan | None:
     if not _comparable(wanted, stored):
         return None
     final, finer = wanted.final, stored.final
-    keys = _matched([_signature(key.expression) for key in final.keys], [_signature(k.expression) for k in finer.keys])
-    found = _matched([_measured(each) for each in final.measures], [_measured(each) for each in finer.measures])
+    keys, found = (_matched(own, there) for own, there in zip(final.shapes, finer.shapes, strict=True))
     if keys is None or found is None:
         return None
     extra = _conditions(final.source, finer)
@@ -83,12 +79,16 @@ def errs_no_more(wanted: Plan, free: Plan) -> bool:
     return True
 
 
+def is_summable(plan: Plan) -> bool:
+    """Whether the cells of a plan may be sums of others, or others sums of them: public keys, nothing found by AUTO."""
+    return not (plan.others or plan.priced.searches or plan.found or plan.limits) and plan.final.public_keys
+
+
 def _comparable(wanted: Plan, stored: Plan) -> bool:
-    """Whether both ask about the same data on the same terms, of public keys and additive aggregates."""
-    for plan in (wanted, stored):
-        if plan.others or plan.priced.searches or plan.found or plan.limits is not None or not plan.final.public_keys:
-            return False
+    """Whether both ask about the same data on the same terms, with aggregates that add up."""
     final, finer = wanted.final, stored.final
+    if len(final.keys) > len(finer.keys) or not (is_summable(wanted) and is_summable(stored)):
+        return False
     if any(each.kind not in ADDITIVE for each in final.aggregates) or not final.aggregates:
         return False
     units = any(each.kind is AggregateKind.COUNT_UNITS for each in final.aggregates)
@@ -102,18 +102,7 @@ def _limits(final: FinalAggregation) -> tuple[object, ...]:
     return tuple((each.declared, each.stated, each.most) for each in (known.groups, known.rows))
 
 
-def _signature(expression: Expression) -> _Signature:
-    """An expression without the places of its columns; equal ones are compared exactly later."""
-    return _SLOT.sub("$", text_of(expression)), tuple(part.name for part in references(expression))
-
-
-def _measured(measure: Measure) -> _Signature:
-    parts = [part for part in (measure.argument, measure.where) if part is not None]
-    names = tuple(name for part in parts for name in _signature(part)[1])
-    return _SLOT.sub("$", measure.text), names
-
-
-def _matched(wanted: Sequence[_Signature], there: Sequence[_Signature]) -> list[int] | None:
+def _matched(wanted: Sequence[Shape], there: Sequence[Shape]) -> list[int] | None:
     return [there.index(each) for each in wanted] if all(each in there for each in wanted) else None
 
 
@@ -122,7 +111,7 @@ def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Exp
 
     None where one of them reads something else than plain keys of the release.
     """
-    known = {_signature(part) for part in _conjuncts(finer.source)}
+    known = {shape(part) for part in _conjuncts(finer.source)}
     columns = {key.expression.name: i for i, key in enumerate(finer.keys) if isinstance(key.expression, Reference)}
     found: list[tuple[Expression, Expression]] = []
 
@@ -133,7 +122,7 @@ def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Exp
         return replace(node, slot=columns[node.name]) if isinstance(node, Reference) else None
 
     for part in _conjuncts(source):
-        if _signature(part) in known:
+        if shape(part) in known:
             continue
         if not all(each.name in columns for each in references(part)):
             return None

@@ -22,10 +22,12 @@ Modules:
   a resolved question
 * :mod:`.time_functions` — Functions of time that are made of others: parts, intervals, names, formats, ages
 * :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
+* :mod:`.stated_unit` — Unit that a text states by ``privacy_unit_column``: the declared one, or a refusal
+* :mod:`.suggestions` — Suggestions: the nearest question that is accepted, for a question that is not
 """
 
 from __future__ import annotations
 
-from tacit.query.resolve.sql_statements import resolve, resolve_rows
+from tacit.query.resolve.sql_statements import is_accepted, resolve, resolve_rows
 
-__all__ = ["resolve", "resolve_rows"]
+__all__ = ["is_accepted", "resolve", "resolve_rows"]

@@ -25,7 +25,7 @@ from tacit.query.relational.algebra import JoinKind, RelationNode, UnitCall, ref
 from tacit.query.relational.expressions import TRUE, Expression, Reference, literal, rewrite, shift
 from tacit.query.relational.functions import call
 from tacit.query.resolve.aggregation import read_aggregate
-from tacit.query.resolve.scalars import Hook, Scalars, Scope, conjuncts_of, has_aggregate, is_aggregate
+from tacit.query.resolve.scalars import Hook, Scalars, Scope, conjuncts_of, has_aggregate, is_aggregate, is_pick
 from tacit.query.types import INTEGER, Domain
 
 if TYPE_CHECKING:
@@ -146,6 +146,12 @@ class _Calls:
         """Resolve aggregates to columns from slot ``first`` on, and refuse other columns of the rows inside."""
 
         def resolve(node: exp.Expr) -> Expression | None:
+            if is_pick(node):
+                raise Refusal(
+                    "subquery",
+                    "A subquery that stands for a value takes plain aggregates; compute the value of one row in FROM, "
+                    "grouped by the unit.",
+                )
             if is_aggregate(node):
                 return self._column(read_aggregate(node, self.scalars), first)
             if isinstance(node, exp.Column) and self.names.matches(node.name, node.table or None):

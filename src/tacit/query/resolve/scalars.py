@@ -454,7 +454,7 @@ class Scalars:
         return cast(value, TIMESTAMP)
 
     def _misplaced(self, name: str) -> None:
-        if name in RAW_AGGREGATES:
+        if name in RAW_AGGREGATES and not (name in PICKS and self.clause == "an aggregate"):
             raise refuse_aggregate(name)
         reason = "nested_aggregate" if self.clause == "an aggregate" else "aggregate"
         raise Refusal(

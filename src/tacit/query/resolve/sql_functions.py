@@ -11,7 +11,7 @@ from tacit.query.relational.expressions import NULL_LITERAL, Expression, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
 
-__all__ = ["PICKS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "refuse_aggregate", "scalar_call"]
+__all__ = ["PICKS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "function_meanings", "refuse_aggregate", "scalar_call"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -32,6 +32,12 @@ RAW_AGGREGATES: Final = _STATISTICS | _words("""
     reservoir_quantile quantile_disc percentile_disc json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg
 """)
+#: Of these, the ones that list or describe values; a list of values would hold persons' own.
+_INSTEAD_OF_LISTS: Final = {
+    **dict.fromkeys(("histogram", "histogram_exact", "approx_top_k"), "COUNT(*) with GROUP BY, or TOP_K(x, k)"),
+    **dict.fromkeys(("reservoir_quantile", "quantile_disc", "percentile_disc"), "QUANTILE(x, 0.5)"),
+    **dict.fromkeys(("map_from_entries", "bitstring_agg"), "COUNT(*) with GROUP BY"),
+}
 #: Aggregates that pick the value of one row: whether the last row in some order counts, the first, or the least value.
 PICKS: Final[dict[str, str]] = {
     **dict.fromkeys(("arg_max", "argmax", "max_by"), "last"),
@@ -54,6 +60,17 @@ _INSTEAD: Final = {
 def refuse_aggregate(name: str) -> Refusal:
     """The refusal of an aggregate that is not released, with the reason that is true of it."""
     word, shown = name.lower(), name.upper()
+    if word in _INSTEAD_OF_LISTS:
+        return Refusal(
+            "raw_aggregate",
+            f"{shown} is not one of the aggregates that can be released; use {_INSTEAD_OF_LISTS[word]}.",
+        )
+    if word in PICKS:
+        return Refusal(
+            "raw_aggregate",
+            f"{shown} takes the value of one row, which over several persons is one person's own value; group by the "
+            f"unit, or use AVG, MEDIAN or QUANTILE.",
+        )
     if word in _INSTEAD:
         return Refusal("raw_aggregate", f"{shown} is not released directly; use {_INSTEAD[word]}.")
     if word in _PAIRS:
@@ -79,8 +96,8 @@ VOLATILE: Final = _words("""
     current_localtime current_localtimestamp get_current_time get_current_timestamp localtime localtimestamp
     transaction_timestamp statement_timestamp clock_timestamp timeofday txid_current current_user session_user user
     current_schema current_schemas current_database current_catalog current_query current_setting current_role
-    version pg_backend_pid nextval currval lastval pg_sleep sleep getvariable getenv error hash md5 sha1 sha256
-    sha512 in_search_path inet_client_addr inet_server_addr pg_typeof typeof stats vector_type rowid ctid
+    version pg_backend_pid nextval currval lastval pg_sleep sleep getvariable getenv in_search_path inet_client_addr
+    inet_server_addr stats rowid ctid
 """)
 
 #: Functions that exist only as windows.
@@ -121,7 +138,14 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
     if word in RAW_AGGREGATES or word in SQL_NAMES or word in WINDOW_ONLY:
         raise refuse_aggregate(name)
-    raise Refusal("function", f"The function {name.upper()[:40]} is not on the list of supported functions.")
+    raise Refusal(
+        "function", f"The function {name.upper()[:40]} is not supported; the page What can be asked lists all."
+    )
+
+
+def function_meanings() -> dict[str, str]:
+    """The names of all functions of row values, sorted, each with the id that it has in the registry."""
+    return {name: _BY_NAME.get(name, name) for name in sorted({*_BY_NAME, *_SPECIAL})}
 
 
 def _if(args: Sequence[Expression]) -> Expression:

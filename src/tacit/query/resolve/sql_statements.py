@@ -12,6 +12,7 @@ not be told from one that depends on persons; where it has none, the value is NU
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -19,9 +20,9 @@ from sqlglot import exp
 
 from tacit.core.errors import InputError
 from tacit.query import limits
-from tacit.query.catalog import ROW, Catalog
+from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
-from tacit.query.parsing.parse import Parsed, parse
+from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.set_totals import check_totals
@@ -68,11 +69,13 @@ from tacit.query.resolve.select import (
     in_order,
 )
 from tacit.query.resolve.select_list import Item, expand, unique_names
+from tacit.query.resolve.stated_unit import check_stated_unit
 from tacit.query.resolve.subquery_values import PublicValues, protected_value, values_of
+from tacit.query.resolve.suggestions import nearest_question
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN, INTEGER, NULL, union
 
-__all__ = ["Body", "Queries", "resolve", "resolve_rows"]
+__all__ = ["Body", "Queries", "is_accepted", "resolve", "resolve_rows"]
 
 # -- FROM
 
@@ -725,7 +728,31 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
     """
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
-    return as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
+
+    try:
+        return as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
+    except Refusal as refusal:
+        reason, sentence = refusal.reason, refusal.sentence
+    accepts = _accepting(catalog, max_rows)
+    raise Refusal(
+        reason, sentence, lambda: as_on_a_fresh_stack(lambda: nearest_question(sql, reason, catalog, accepts))
+    )
+
+
+def _accepting(catalog: Catalog, max_rows: ContributionNumber | None = None) -> Callable[[str], bool]:
+    def accepts(sql: str) -> bool:
+        try:
+            _resolve(sql, catalog, max_rows)
+        except (Refusal, InputError):
+            return False
+        return True
+
+    return accepts
+
+
+def is_accepted(sql: str, catalog: Catalog) -> bool:
+    """Whether a text is resolved; without the search for another one that :func:`resolve` makes where it is not."""
+    return as_on_a_fresh_stack(lambda: _accepting(catalog)(sql))
 
 
 def resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
@@ -752,7 +779,7 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
 
 def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
     parsed = parse(sql)
-    _check_unit(parsed, catalog)
+    check_stated_unit(parsed, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     queries = Queries(catalog, replace(parsed.options, max_rows=rows))
     released = queries.question(parsed.tree)
@@ -764,22 +791,3 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
     check_totals(question)
     return bound_question(question)
-
-
-def _check_unit(parsed: Parsed, catalog: Catalog) -> None:
-    """Refuse a ``privacy_unit_column`` that is not the declared unit of a table that the text names."""
-    stated = parsed.options.privacy_unit
-    if stated is None:
-        return
-    units: list[str] = []
-    for node in parsed.tree.find_all(exp.Table):
-        table = catalog.table(node.name)
-        if table is None or table.public or table.unit is None or table.unit == ROW:
-            continue
-        units.append(f"{table.name}.{table.unit}")
-        called = (node.alias or node.name).lower()
-        qualified = not stated[:-1] or stated[-2].lower() == called
-        if stated[-1].lower() == table.unit.lower() and qualified:
-            return
-    known = f"declared are {', '.join(dict.fromkeys(units))}" if units else "the tables here declare no unit column"
-    raise Refusal("option", f"privacy_unit_column names {'.'.join(stated)[:63]!r}, but the owner declares it: {known}.")

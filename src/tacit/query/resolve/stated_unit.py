@@ -1,0 +1,30 @@
+"""Unit that a text states by ``privacy_unit_column``: the declared one, or a refusal."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tacit.query.catalog import ROW, Catalog
+from tacit.query.parsing.parse import Parsed
+from tacit.query.refusal import Refusal
+
+__all__ = ["check_stated_unit"]
+
+
+def check_stated_unit(parsed: Parsed, catalog: Catalog) -> None:
+    """Refuse a ``privacy_unit_column`` that is not the declared unit of a table that the text names."""
+    stated = parsed.options.privacy_unit
+    if stated is None:
+        return
+    units: list[str] = []
+    for node in parsed.tree.find_all(exp.Table):
+        table = catalog.table(node.name)
+        if table is None or table.public or table.unit is None or table.unit == ROW:
+            continue
+        units.append(f"{table.name}.{table.unit}")
+        called = (node.alias or node.name).lower()
+        qualified = not stated[:-1] or stated[-2].lower() == called
+        if stated[-1].lower() == table.unit.lower() and qualified:
+            return
+    known = f"declared are {', '.join(dict.fromkeys(units))}" if units else "the tables here declare no unit column"
+    raise Refusal("option", f"privacy_unit_column names {'.'.join(stated)[:63]!r}, but the owner declares it: {known}.")

@@ -1,0 +1,447 @@
+"""Suggestions: the nearest question that is accepted, for a question that is not.
+
+A refused text is changed in a few ways, those that fit the reason of its refusal first, and each result is resolved as
+if the analyst had sent it; the first that is accepted is shown. So a suggestion is accepted by construction, and like
+the refusal itself it is a function of text and public metadata. Edits and tries are few, and long texts get none.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from tacit.query.aggregates import SQL_NAMES
+from tacit.query.catalog import ROW, Catalog, Table
+from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
+from tacit.query.refusal import Refusal
+from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
+from tacit.query.resolve.sql_functions import function_meanings
+
+__all__ = ["nearest_question"]
+
+#: Texts of at most so many characters are looked at.
+_LONGEST: Final = 2_000
+#: A suggestion is at most as long.
+_SHOWN: Final = 400
+#: So many changed texts are resolved.
+_TRIES: Final = 12
+Edit = Callable[[exp.Query, Catalog], Iterator[exp.Expr]]
+
+
+def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[[str], bool]) -> str | None:
+    """A question near ``sql`` that is accepted, or None.
+
+    Args:
+        sql: the refused text.
+        reason: the reason of its refusal.
+        catalog: public metadata.
+        accepts: whether a text is accepted.
+    """
+    if len(sql) > _LONGEST or reason in _NONE:
+        return None
+    seen = {" ".join(sql.split())}
+    for text in _candidates(sql, reason, catalog):
+        plain = " ".join(text.split())
+        if plain in seen or len(text) > _SHOWN:
+            continue
+        if len(seen) > _TRIES:
+            return None
+        seen.add(plain)
+        if accepts(text):
+            return text
+    return None
+
+
+#: Refusals of texts that are too large to look at, or empty.
+_NONE: Final = ("empty", "too_long", "too_deep", "too_large", "work")
+
+
+def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
+    yield from _texts(sql, reason, catalog)
+    try:
+        tree = read_tree(sql)
+    except Refusal:
+        return
+    for edit in (*_EDITS.get(reason, ()), *_GENERAL):
+        yield from _edited(edit, tree.copy(), catalog)
+
+
+def _edited(edit: Edit, tree: exp.Query, catalog: Catalog) -> Iterator[str]:
+    try:
+        for changed in edit(tree, catalog):
+            yield text_of_tree(changed)
+    except Exception:  # trees of hostile text, changed by hand: a suggestion is a courtesy, and a refusal stays one
+        return
+
+
+# -- texts
+
+_START: Final = re.compile(r"\b(SELECT|WITH)\b", re.IGNORECASE)
+_WORD: Final = re.compile(r"\w+")
+_OPTIONS: Final = re.compile(r"\bWITH\s+(DIFFERENTIAL_PRIVACY|ANONYMIZATION)(\s+OPTIONS\s*\([^)]*\))?", re.IGNORECASE)
+_COMMENT: Final = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+
+
+def _texts(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
+    """Changes of the text itself, for refusals that come before there is a tree."""
+    if reason == "several_statements":
+        yield sql.split(";", 1)[0]
+    elif reason == "hint":
+        yield " ".join(_COMMENT.sub(" ", sql).split())
+    elif reason == "option":
+        yield " ".join(_OPTIONS.sub(" ", sql).split())
+    elif reason == "encoding":
+        yield "".join(c for c in sql if c.isprintable())
+    elif reason == "statement":
+        begin = _START.search(sql)
+        if begin is not None:
+            yield sql[begin.start() :].rstrip(" );")
+        for word in _WORD.findall(sql):
+            table = catalog.table(word)
+            if table is not None and not table.public:
+                yield text_of_tree(exp.select("COUNT(*)").from_(table.name))
+
+
+# -- names
+
+
+def _tables(tree: exp.Expr, catalog: Catalog) -> list[tuple[str, Table]]:
+    """The tables of a text under the names that it gives them."""
+    found = []
+    for node in tree.find_all(exp.Table):
+        table = catalog.table(node.name)
+        if table is not None:
+            found.append((node.alias or node.name, table))
+    return found
+
+
+def _close(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    return difflib.get_close_matches(name.lower(), [word.lower() for word in known], n=2, cutoff=cutoff)
+
+
+def _known_table(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+    for node in tree.find_all(exp.Table):
+        if not isinstance(node.this, exp.Identifier):
+            continue
+        wrong = catalog.table(node.name) is None
+        node.set("db", None)
+        node.set("catalog", None)
+        close = _close(node.name, (table.name for table in catalog.tables)) if wrong else []
+        if close:
+            node.set("this", exp.to_identifier(close[0]))
+    yield tree
+
+
+def _known_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+    tables = _tables(tree, catalog)
+    known = {column.name.lower() for _, table in tables for column in table.columns}
+    known |= {node.alias.lower() for node in tree.find_all(exp.Alias)}
+    for node in tree.find_all(exp.Column):
+        if not isinstance(node.this, exp.Identifier):
+            continue
+        if node.table and node.table.lower() not in {name.lower() for name, _ in tables}:
+            node.set("table", None)
+        node.set("db", None)
+        close = [] if node.name.lower() in known else _close(node.name, known)
+        if close:
+            node.set("this", exp.to_identifier(close[0]))
+    yield tree
+
+
+def _qualified(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+    tables = _tables(tree, catalog)
+    for node in tree.find_all(exp.Column):
+        owners = [name for name, table in tables if table.find(node.name) is not None]
+        if not node.table and len(owners) > 1:
+            node.set("table", exp.to_identifier(owners[0]))
+    yield tree
+
+
+def _other_names(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001 - edits look alike
+    taken: set[str] = set()
+    for item in tree.expressions if isinstance(tree, exp.Select) else []:
+        name = item.alias_or_name.lower()
+        if name and name in taken:
+            item.replace(exp.alias_(item.unalias().copy(), f"{name}_{len(taken) + 1}"))
+        taken.add(name)
+    yield tree
+
+
+# -- clauses
+
+
+def _without_unsupported(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    for node, name in disallowed(tree):
+        if name:
+            node.args.pop(name, None)
+    yield tree
+
+
+def _unordered_below(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    for node in tree.find_all(exp.Query):
+        if node is not tree:
+            for name in ("order", "limit", "offset"):
+                node.args.pop(name, None)
+    yield tree
+
+
+def _all_rows(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    for node in tree.find_all(exp.SetOperation):
+        node.set("distinct", False)
+        node.args.pop("by_name", None)
+    yield exp.select("COUNT(*)").from_(exp.Subquery(this=tree.copy(), alias=_named("t")))
+    yield tree
+
+
+def _named(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name))
+
+
+def _counted(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """The number of rows instead of the rows."""
+    if isinstance(tree, exp.Select) and not any(tree.args.get(name) for name in ("group", "distinct", "having")):
+        plain = tree.copy()
+        for name in ("order", "limit", "offset", "qualify"):
+            plain.args.pop(name, None)
+        plain.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
+        yield plain
+
+
+def _over_persons(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """One more aggregation around a result that has a row per person."""
+    inner = tree.copy()
+    for name in ("order", "limit", "offset"):
+        inner.args.pop(name, None)
+    named = [e for e in inner.expressions if isinstance(e, exp.Alias) and has_aggregate(e.this)]
+    with_ = inner.args.pop("with_", None)
+    if named:
+        value = exp.Anonymous(this="CLAMP", expressions=[exp.column(named[0].alias), exp.column("AUTO")])
+        outer = exp.select(exp.Anonymous(this="AVG", expressions=[value]))
+        yield _with(outer.from_(exp.Subquery(this=inner.copy(), alias=_named("t"))), with_)
+    yield _with(exp.select("COUNT(*)").from_(exp.Subquery(this=inner, alias=_named("t"))), with_)
+
+
+def _with(select: exp.Select, clause: exp.Expr | None) -> exp.Select:
+    if clause is not None:
+        select.set("with_", clause.copy())
+    return select
+
+
+def _grouped(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """All items without an aggregate as keys."""
+    if isinstance(tree, exp.Select) and any(has_aggregate(item) for item in tree.expressions):
+        keys = [item.unalias().copy() for item in tree.expressions if not has_aggregate(item)]
+        if keys and not any(isinstance(key, exp.Star) for key in keys):
+            tree.set("group", exp.Group(expressions=keys))
+            yield tree
+
+
+def _partitioned(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+    """Windows partitioned by the unit."""
+    units = [table.unit for _, table in _tables(tree, catalog) if table.unit not in (None, ROW)]
+    for node in tree.find_all(exp.Window):
+        before = node.args.get("partition_by") or []
+        if units and not any(isinstance(part, exp.Column) and part.name in units for part in before):
+            node.set("partition_by", [exp.column(units[0]), *before])
+    for distinct in tree.find_all(exp.Distinct):
+        on = distinct.args.get("on")
+        if on is not None and units:
+            distinct.set("on", exp.Tuple(expressions=[exp.column(units[0]), *getattr(on, "expressions", [])]))
+    yield tree
+
+
+def _joined_on_units(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+    """Joins of protected tables with an equality of their units, and plain ones where rows of no person would stay."""
+    for select in tree.find_all(exp.Select):
+        start = select.args.get("from_")
+        owned: list[tuple[str, Table]] = []
+        if start is not None:
+            owned += [(n, t) for n, t in _tables(start, catalog) if not t.public and t.unit not in (None, ROW)]
+        for join in select.args.get("joins") or []:
+            here = [(n, t) for n, t in _tables(join.this, catalog) if not t.public and t.unit not in (None, ROW)]
+            if owned and here:
+                sides = [exp.column(str(t.unit), table=n) for n, t in (owned[0], here[0])]
+                equal = exp.EQ(this=sides[0], expression=sides[1])
+                for name in ("kind", "method", "using"):
+                    join.args.pop(name, None)
+                on = join.args.get("on")
+                join.set("on", equal if on is None else exp.And(this=on, expression=equal))
+            elif not owned or not here:
+                join.args.pop("side", None)
+                join.args.pop("method", None)
+            owned += here
+    yield tree
+
+
+def _plain_joins(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    for join in tree.find_all(exp.Join):
+        for name in ("method", "kind", "side"):
+            join.args.pop(name, None)
+    yield tree
+
+
+# -- calls
+
+
+def _aggregates(tree: exp.Expr) -> list[exp.Anonymous]:
+    return [node for node in tree.find_all(exp.Anonymous) if is_aggregate(node) and node.expressions]
+
+
+def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """Bounds that are found privately, in the aggregates of the outermost SELECT."""
+    for part in tree.expressions if isinstance(tree, exp.Select) else []:
+        for node in _aggregates(part):
+            node.set("expressions", [arg for arg in node.expressions if not isinstance(arg, exp.Kwarg)])
+            argument = node.expressions[0] if node.expressions else exp.Star()
+            if function_name(node) in SQL_NAMES and not isinstance(argument, (exp.Star, exp.Distinct)):
+                value = argument.expressions[0] if _is_clamp(argument) else argument
+                argument.replace(exp.Anonymous(this="CLAMP", expressions=[value.copy(), exp.column("AUTO")]))
+    yield tree
+
+
+def _is_clamp(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and function_name(node) == "clamp"
+
+
+def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """Aggregates of truth values and texts as numbers."""
+    for kind in ("INTEGER", "DOUBLE"):
+        again = tree.copy()
+        for node in _aggregates(again):
+            argument = node.expressions[0]
+            if function_name(node) != "count" and not isinstance(argument, (exp.Star, exp.Distinct)):
+                number: exp.Expr = exp.Cast(this=argument.copy(), to=exp.DataType.build(kind))
+                if kind == "DOUBLE":
+                    number = exp.Anonymous(this="CLAMP", expressions=[number, exp.column("AUTO")])
+                argument.replace(number)
+        yield again
+
+
+def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """Another statistic of the same value, in place of the aggregates that are not released."""
+    for name in ("MEDIAN", "AVG", "COUNT"):
+        again = tree.copy()
+        for node in list(again.find_all(exp.Anonymous)):
+            if node.expressions and function_name(node) not in SQL_NAMES and not isinstance(node.parent, exp.Window):
+                first = node.expressions[0]
+                value = first.expressions[0] if isinstance(first, exp.Distinct) else first
+                value = value.this if isinstance(value, exp.Order) else value
+                if _is_released_nowhere(node):
+                    node.replace(exp.Anonymous(this=name, expressions=[value.copy()]))
+        yield again
+
+
+def _is_released_nowhere(node: exp.Anonymous) -> bool:
+    return function_name(node) not in function_meanings()
+
+
+def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """DISTINCT for COUNT alone, and fractions between 0 and 1."""
+    for node in _aggregates(tree):
+        if isinstance(node.expressions[0], exp.Distinct) and function_name(node) != "count":
+            node.set("this", "COUNT")
+        how = SQL_NAMES.get(function_name(node))
+        if how is not None and how.parameter == "fraction" and len(node.expressions) == 2:
+            node.expressions[1].replace(exp.Literal.number("0.5"))
+    yield tree
+
+
+def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """A written day in place of the clock."""
+    day = exp.Cast(this=exp.Literal.string("2024-01-01"), to=exp.DataType.build("DATE"))
+    words = ("now", "today", "current_date", "current_timestamp", "localtimestamp", "get_current_timestamp")
+    for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.Anonymous)):
+        if not isinstance(node, exp.Anonymous) or function_name(node) in words:
+            node.replace(day.copy())
+    yield tree
+
+
+def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    known = [*function_meanings(), *SQL_NAMES]
+    for node in tree.find_all(exp.Anonymous):
+        close = [] if function_name(node) in known else _close(function_name(node), known, 0.8)
+        if close:
+            node.set("this", close[0].upper())
+    yield tree
+
+
+def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    group = tree.args.get("group")
+    for key in list(group.expressions) if group is not None else []:
+        again = tree.copy()
+        floor = exp.Anonymous(this="FLOOR", expressions=[key.copy()])
+        again.args["group"].set("expressions", [floor])
+        again.set("expressions", [floor.copy(), exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
+        yield again
+
+
+# -- parts left out
+
+
+def _without_a_condition(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """One part of WHERE or HAVING less."""
+    for name in ("where", "having", "qualify"):
+        clause = tree.args.get(name)
+        if clause is None:
+            continue
+        parts = conjuncts_of(clause.this, exp.And)
+        for left_out in range(min(len(parts), 3)):
+            rest = [part.copy() for place, part in enumerate(parts) if place != left_out]
+            again = tree.copy()
+            if rest:
+                again.args[name].set("this", exp.and_(*rest, copy=False))
+            else:
+                again.args.pop(name)
+            yield again
+
+
+def _without_an_item(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    items = tree.expressions if isinstance(tree, exp.Select) else []
+    for left_out in range(min(len(items), 4)) if len(items) > 1 else ():
+        again = tree.copy()
+        again.set("expressions", [item.copy() for place, item in enumerate(items) if place != left_out])
+        yield again
+
+
+def _simplest(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+    """The number of rows of the first protected table of the text, or of all."""
+    named = [table for _, table in _tables(tree, catalog)]
+    for table in (*named, *catalog.tables):
+        if not table.public:
+            yield exp.select("COUNT(*)").from_(table.name)
+            return
+
+
+_EDITS: Final[dict[str, tuple[Edit, ...]]] = {
+    "unknown_table": (_known_table,),
+    "unknown_column": (_known_column,),
+    "ambiguous_column": (_qualified, _other_names),
+    "duplicate_name": (_other_names,),
+    "unsupported": (_without_unsupported,),
+    "grouping_sets": (_without_unsupported, _grouped),
+    "sample": (_without_unsupported,),
+    "limit_below": (_unordered_below,),
+    "set_operation": (_all_rows,),
+    "union": (_all_rows,),
+    "not_aggregated": (_grouped, _counted),
+    "unit_exposed": (_over_persons,),
+    "window": (_partitioned, _without_unsupported),
+    "distinct": (_partitioned, _plain_arguments, _counted),
+    "join": (_joined_on_units,),
+    "join_kind": (_plain_joins, _joined_on_units),
+    "bounds": (_bounded,),
+    "contribution_bounds": (_bounded,),
+    "raw_aggregate": (_other_aggregate,),
+    "aggregate": (_other_aggregate, _counted),
+    "quantile": (_plain_arguments,),
+    "volatile": (_constants,),
+    "function": (_known_function,),
+    "key_type": (_floored_keys,),
+    "type": (_numbers,),
+    "no_categories": (_other_aggregate,),
+}
+_GENERAL: Final[tuple[Edit, ...]] = (_without_a_condition, _without_an_item, _simplest)
