@@ -13,9 +13,11 @@ import pytest
 
 from support.served import Served, serve
 from support.toy_engine import Killed
+from support.visiting import PASSWORD, Visitor
 from tacit.client.http_client import Channel
 from tacit.client.remote_curator import RemoteCurator, connect
 from tacit.core.errors import BudgetError, InputError
+from tacit.server.api.request_body import synthesis_back
 
 TABLE = {"source": "SELECT ward, patient % 2 = 0 AS even FROM visits", "method": "mst", "epsilon": 2, "delta": 1e-7}
 
@@ -69,6 +71,44 @@ def test_a_table_is_made_once_and_used_for_nothing(hospital: Served) -> None:
     _, again = made(hospital)
     assert again["synthesis"]["position"] == table["position"]
     assert hospital.spent() - before == 2
+
+
+def test_the_console_makes_shows_and_hands_out_a_table() -> None:
+    served = serve()
+    for name in ("olga", "alice", "dan"):
+        served.people.set_password(name, PASSWORD, operator="test")
+    owner, analyst, other = Visitor(served), Visitor(served), Visitor(served)
+    try:
+        owner.sign_in("olga")
+        assert "There are none yet." in owner.get("/console/synthetic").text
+        asked = {"source": str(TABLE["source"]), "method": "mst", "epsilon": "2", "delta": "1e-7"}
+        refused = owner.post("/console/synthetic", **(asked | {"epsilon": "-1"}))
+        assert (refused.status_code, served.spent()) == (400, 0)
+        # It is a job from now on; here it is run by hand.
+        put = owner.post("/console/synthetic", **asked)
+        assert put.status_code == 303
+        page = owner.get(put.headers["location"]).text
+        assert "The table that you asked for: <strong>waiting</strong>" in page
+        (job,) = served.people.unfinished_jobs()
+        said, _ = synthesis_back(job.request) or pytest.fail("no synthetic table")
+        position = served.service.synthesize(served.access("olga"), said, key="console").receipt.position
+        analyst.sign_in("alice")
+        assert f"/console/synthetic/{position}" in analyst.get("/console/synthetic").text
+        assert "Make one" not in analyst.get("/console/synthetic").text
+        shown = analyst.get(f"/console/synthetic/{position}").text
+        assert "only where a marginal was measured" in shown
+        assert "ward × even" in shown
+        assert analyst.get(f"/console/synthetic/{position}/csv").text.startswith("ward,")
+        assert analyst.get(f"/console/synthetic/{position}/parquet").content.startswith(b"PAR1")
+        assert analyst.get(f"/console/synthetic/{position}/exe").status_code == 404
+        assert analyst.post("/console/synthetic", **asked).status_code == 403
+        other.sign_in("dan")
+        assert other.get(f"/console/synthetic/{position}").status_code == 404
+        assert served.spent() == 2
+    finally:
+        for visitor in (owner, analyst, other):
+            visitor.close()
+        served.close()
 
 
 def test_only_owners_make_tables_and_only_those_who_see_the_population_use_them(hospital: Served) -> None:

@@ -259,17 +259,25 @@ def _show(draft: Draft, output: Path, places: list[str]) -> None:
     for sql, more in _examples(draft):
         say(f'      tacit explain "{sql}" --epsilon 0.5{more} --project {output}')
     say("      which is free: what a question costs, and how far off it is for the bounds you state.")
+    unbounded = [column.name for table in draft.tables if not table.public for column in _quantities(table)]
+    if unbounded:
+        say(f"      Sums and averages can be asked once bounds are stated: {', '.join(unbounded)}.")
 
 
 def _examples(draft: Draft) -> Iterator[tuple[str, str]]:
-    """Questions to try: a count, and an average of the first number that looks like a quantity."""
+    """Questions to try: a count, and an average of the first number with bounds."""
     for table in draft.tables:
         if table.public:
             continue
         yield f"SELECT COUNT(*) FROM {table.name}", ""  # noqa: S608 - a name, for people to read
-        units = (table.unit, table.guess)
-        quantities = [c.name for c in table.columns if c.is_number and c.name not in units and c.why_not is None]
-        named = [name for name in quantities if not name.lower().endswith("id")]
-        if named:
-            yield f"SELECT AVG({named[0]}) FROM {table.name}", " --suppose 1000"  # noqa: S608
+        bounded = [column.name for column in table.columns if column.is_number and column.bounds is not None]
+        if bounded:
+            yield f"SELECT AVG({bounded[0]}) FROM {table.name}", " --suppose 1000"  # noqa: S608
         return
+
+
+def _quantities(table: DraftTable) -> list[DraftColumn]:
+    """Columns of numbers without bounds that do not look like names of persons or things."""
+    units = (table.unit, table.guess)
+    numbers = [c for c in table.columns if c.is_number and c.bounds is None and c.why_not is None]
+    return [c for c in numbers if c.name not in units and not c.name.lower().endswith("id")]

@@ -27,7 +27,7 @@ SELECT COUNT(*) FROM patients p WHERE (SELECT COUNT(*) FROM visits v WHERE v.pat
 SELECT sex, AVG((SELECT SUM(nights) FROM visits v WHERE v.patient_id = p.id)) FROM patients p GROUP BY sex
 SELECT s, COUNT(*) FROM (SELECT patient_id, (SELECT p.sex FROM patients p WHERE p.id = v.patient_id) AS s FROM visits v) GROUP BY s
 SELECT COUNT(*) FROM visits v WHERE nights > (SELECT MAX(w.beds) - 20 FROM wards w WHERE w.ward = v.ward)
-SELECT f, COUNT(*) FROM (SELECT (SELECT w.floor FROM wards w WHERE w.ward = v.ward) AS f FROM visits v) GROUP BY f
+SELECT f, COUNT(*) FROM (SELECT (SELECT MAX(w.floor) FROM wards w WHERE w.ward = v.ward) AS f FROM visits v) GROUP BY f
 SELECT COUNT(*) FROM prescriptions r WHERE dose > (SELECT v.nights FROM visits v WHERE v.visit_id = r.visit_id)
 SELECT COUNT(*), SUM(refills) FROM prescriptions WHERE visit_id IN (SELECT visit_id FROM visits WHERE urgent)
 SELECT COUNT(*) FROM visits WHERE visit_id NOT IN (SELECT visit_id FROM prescriptions WHERE dose > 3)

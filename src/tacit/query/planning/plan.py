@@ -418,7 +418,8 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
         raise Refusal(
             "option",
             f"These groups are not public, and choosing them privately needs a delta, which a {terms.account} account "
-            "does not have: group by declared categories, or ask from a zcdp or approx account.",
+            "does not have: group by a column with declared categories, or have the owner of the data declare them, or "
+            "a delta for the budget.",
         )
     if not terms.delta:
         raise Refusal(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["JobRunner", "poll", "put_off", "put_off_synthesis"]
+__all__ = ["JobRunner", "poll", "put_job", "put_off", "put_off_synthesis"]
 
 #: Unfinished jobs of one person.
 _MOST: Final = 20
@@ -54,11 +54,17 @@ def put_off_synthesis(call: ApiRequest, said: SynthesisSchema, key: str) -> ApiR
     return _put_down(call, synthesis_text(said, key), key)
 
 
-def _put_down(call: ApiRequest, request: str, key: str) -> ApiResponse:
+def put_job(runtime: WorkerRuntime, access: Access, request: str, key: str) -> Job:
+    """Keep a job for the next worker that has room; one that has the same key is found again.
+
+    Raises:
+        TooMany: the person has many unfinished ones.
+        ConflictError: the key stands for another request.
+    """
     from tacit.server.identity import Job
 
-    access, people = call.user, call.runtime.service.people
-    identity = _named(call.runtime, access, key) if key else people.new_id()
+    people = runtime.service.people
+    identity = _named(runtime, access, key) if key else people.new_id()
     job = people.job(identity, access.person.name) if key else None
     if job is None:
         if people.open_jobs(access.person.name) >= _MOST:
@@ -71,6 +77,11 @@ def _put_down(call: ApiRequest, request: str, key: str) -> ApiResponse:
             job = people.job(identity, access.person.name) or job
     if job.request != request:
         raise ConflictError("Idempotency-Key", "was used before for another request; use a fresh one")
+    return job
+
+
+def _put_down(call: ApiRequest, request: str, key: str) -> ApiResponse:
+    job = put_job(call.runtime, call.user, request, key)
     body = json_bytes({"id": job.id, "state": "waiting"})
     call.about["job"] = job.id
     headers = ((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1"))

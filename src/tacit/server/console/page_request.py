@@ -211,6 +211,7 @@ class PageRequest:
             ("Datasets", "/console/datasets", True, 0),
             ("History", "/console/history", True, 0),
             ("Budget", "/console/budget", True, 0),
+            ("Synthetic", "/console/synthetic", True, 0),
             ("Surveys", "/console/surveys", True, 0),
             ("The promise", "/console/guarantee", True, 0),
             ("People", "/console/people", access.has(TokenScope.ADMIN), 0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from tacit.server.console import ask_page, datasets, history_pages, people_pages, sign_in, survey_pages
+from tacit.server.console import ask_page, datasets, history_pages, people_pages, sign_in, survey_pages, synthetic_pages
 from tacit.server.console.ledger_page import LedgerWatch
 from tacit.server.console.page_request import ConsoleContext, Handler, PageRequest, endpoint
 from tacit.server.errors import Unknown
@@ -56,6 +56,10 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("GET", "/guarantee", history_pages.show_guarantee, _SIGNED_IN),
         ("GET", "/surveys", survey_pages.show_surveys, _SIGNED_IN),
         ("GET", "/survey/{name}", survey_pages.show_form, _NO_SESSION),
+        ("GET", "/synthetic", synthetic_pages.show_tables, _SIGNED_IN),
+        ("POST", "/synthetic", synthetic_pages.make, _OWNS),
+        ("GET", "/synthetic/{position:int}", synthetic_pages.show_synthetic, _SIGNED_IN),
+        ("GET", "/synthetic/{position:int}/{form}", synthetic_pages.download, _SIGNED_IN),
         ("GET", "/people", people_pages.show_people, _OWNS),
         ("POST", "/people", people_pages.add, _OWNS),
         ("GET", "/people/one", people_pages.show_person, _OWNS),

@@ -1,0 +1,116 @@
+"""Pages of synthetic tables: their quality and files for everyone who sees the population, a form for owners."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from tacit.core.errors import TacitError
+from tacit.curator.synthetic_table import BANNER
+from tacit.server.api.jobs import put_job
+from tacit.server.api.request_body import read_body, synthesis_text
+from tacit.server.api.synthesis_routes import FORMS
+from tacit.server.console.csrf import HEADERS
+from tacit.server.console.error_pages import PageProblem, problem_of
+from tacit.server.console.page_request import PageRequest
+from tacit.server.errors import Unknown
+from tacit.server.identity import TokenScope
+from tacit.wire.requests import SynthesisSchema
+from tacit.wire.requests import synthesis_text as body_text
+
+__all__ = ["download", "make", "show_synthetic", "show_tables"]
+
+_METHODS: Final = (
+    ("aim", "round by round, the best table; minutes"),
+    ("mst", "a tree of pairs; seconds"),
+    ("independent", "columns alone"),
+)
+_MOST_PAIRS: Final = 20
+
+
+async def show_tables(visit: PageRequest) -> Response:
+    """All synthetic tables, the newest first; for owners a form that makes one, and the state of its job."""
+    return await _tables(visit)
+
+
+async def make(visit: PageRequest) -> Response:
+    """Put a synthetic table down as a job; one that would be refused is refused now."""
+    form = visit.form
+    words = {"source": form.get("source", ""), "method": form.get("method", "aim")}
+    priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
+    try:
+        said = read_body(SynthesisSchema, body_text(words, priced).encode())
+        await visit.run(visit.service.check_synthesis, visit.user, said)
+        job = await visit.run(put_job, visit.runtime, visit.user, synthesis_text(said, ""), "")
+    except TacitError as raised:
+        return await _tables(visit, problem=problem_of(raised))
+    return visit.redirect(f"/console/synthetic?job={job.id}")
+
+
+async def show_synthetic(visit: PageRequest) -> Response:
+    """The quality of one table, made of what was paid for alone."""
+    table = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
+    quality = [
+        {
+            "columns": " × ".join(each.columns),
+            "stddev": f"{each.stddev:.3g}",
+            "distance": f"{100 * each.distance:.2g} %",
+            "noise": f"{100 * each.noise:.2g} %",
+        }
+        for each in await visit.run(table.quality)
+    ]
+    missing = [" × ".join(pair) for pair in table.not_measured]
+    return await visit.page(
+        "synthetic_table.html",
+        table=table,
+        rows=f"{table.rows:,}",
+        position=table.receipt.position,
+        quality=quality,
+        missing=missing[:_MOST_PAIRS],
+        more=len(missing) - _MOST_PAIRS,
+        note=BANNER,
+        forms=list(FORMS),
+    )
+
+
+async def download(visit: PageRequest) -> Response:
+    """The table as a file."""
+    form = visit.request.path_params["form"]
+    if form not in FORMS:
+        raise Unknown("page")
+    table = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
+    content = await visit.run(table.to_bytes, form)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{table.name}.{form}"'}
+    return Response(content, media_type=FORMS[form], headers=headers)
+
+
+async def _tables(visit: PageRequest, problem: PageProblem | None = None) -> Response:
+    found = await visit.run(visit.service.synthetic_tables, visit.user)
+    owns = visit.user.has(TokenScope.ADMIN)
+    tables = await visit.run(visit.service.tables, visit.user) if owns else ()
+    job = await visit.run(_job, visit, visit.request.query_params.get("job", ""))
+    status = 200 if problem is None else problem.status
+    return await visit.page(
+        "synthetic_tables.html",
+        status,
+        tables=list(reversed(found)),
+        owns=owns,
+        sources=[each.name for each in tables if not each.table.public],
+        methods=_METHODS,
+        draft={name: visit.form.get(name, "") for name in ("source", "method", "epsilon", "delta")},
+        job=job,
+        problem=problem,
+    )
+
+
+def _job(visit: PageRequest, identity: str) -> dict[str, Any] | None:
+    """The state of a job in words; None where there is none of this person."""
+    found = visit.people.job(identity, visit.name) if identity else None
+    if found is None:
+        return None
+    told: dict[str, Any] = {"state": found.state, "message": "", "open": found.state in ("waiting", "running")}
+    if found.state == "failed":
+        told["message"] = json.loads(found.outcome).get("message", "")
+    return told
