@@ -1,6 +1,6 @@
 """A private GROUP BY beside the same query without privacy and beside OpenDP-Polars, in one run.
 
-    .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--growth] [--quick] [--small]
+    .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--growth] [--quick] [--small] [--shapes]
 
 The question: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups), COUNT, SUM and AVG. Every
 contender runs in a process of its own, on two threads, and reports its peak memory; all take turns, several times, and
@@ -14,6 +14,10 @@ read. ``--growth`` adds row-level runs up to 100 million rows. Prints Markdown.
 Small questions are what a server gets many of: ten groups of 100,000 rows, a ledger in a file, and all that the curator
 does for a quote, for a repeat and for a new question. ``--small`` runs only these. Cold means a text never seen before,
 warm one that was quoted a moment ago.
+
+``--shapes`` runs only questions of other shapes, user-level, in the engine, each beside the same question to DuckDB
+alone: private keys, quantiles, distinct values, a join of two protected tables, and aggregates of per-person ones; of a
+million rows, or of those that ``--rows`` names.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +204,85 @@ SMALL: dict[str, Callable[[str], Callable[[], object]]] = {
 }
 
 
+_JOINED = (
+    "SELECT city, COUNT(*), SUM(cost) FROM orders JOIN returns ON orders.user_id = returns.user_id"
+    " AND orders.order_id = returns.order_id GROUP BY city"
+)
+_PER_PERSON = "FROM (SELECT user_id, COUNT(*) AS n FROM orders GROUP BY user_id)"
+#: Questions of other shapes over the files of orders and returns, as the engine gets them.
+SHAPES = {
+    "10,000 private keys": "SELECT tag, COUNT(*), SUM(amount) FROM orders GROUP BY tag",
+    "median per group": "SELECT city, MEDIAN(amount) FROM orders GROUP BY city",
+    "distinct values per group": "SELECT city, COUNT(DISTINCT item) FROM orders GROUP BY city",
+    "join of two protected tables": _JOINED,
+    "mean of a per-person count": f"SELECT AVG(CLAMP(n, 0, 50)) {_PER_PERSON}",
+}
+#: As DuckDB gets them, where that is another text.
+PLAIN = {"mean of a per-person count": f"SELECT AVG(LEAST(GREATEST(n, 0), 50)) {_PER_PERSON}"}
+
+
+def generate_shapes(folder: Path, rows: int) -> None:
+    """Orders with keys that are not declared, and returns of a tenth of them, as Parquet files."""
+    import duckdb
+
+    with duckdb.connect() as made:
+        made.execute(
+            f"COPY (SELECT i AS order_id, CAST(hash(i * 7 + 1) % {USERS} AS BIGINT) AS user_id,"
+            f" 'city_' || lpad(CAST(hash(i * 13 + 5) % {len(CITIES)} AS VARCHAR), 2, '0') AS city,"
+            " 'tag ' || CAST(hash(i * 17 + 3) % 10000 AS VARCHAR) AS tag,"
+            " CAST(hash(i * 23 + 9) % 500 AS BIGINT) AS item,"
+            f" CAST(hash(i * 19 + 2) % 1000000 AS DOUBLE) / 10000 AS amount FROM range({rows}) AS r(i))"
+            f" TO '{folder / 'orders.parquet'}'"
+        )
+        made.execute(
+            f"COPY (SELECT order_id, user_id, amount / 2 AS cost FROM '{folder / 'orders.parquet'}'"
+            f" WHERE order_id % 10 = 0) TO '{folder / 'returns.parquet'}'"
+        )
+
+
+def shape(folder: str, name: str, *, private: bool) -> Callable[[], object]:
+    """One question of another shape: bounded integers before noise, or DuckDB alone."""
+    sql = SHAPES[name]
+    files = {each: f"{folder}/{each}.parquet" for each in ("orders", "returns")}
+    if not private:
+        import duckdb
+
+        connection = duckdb.connect(config={"threads": THREADS})
+        for each, file in files.items():
+            connection.execute(f"CREATE VIEW {each} AS SELECT * FROM '{file}'")
+        return lambda: connection.execute(PLAIN.get(name, sql)).fetchall()
+    from tacit.engines import MeasurementTask
+    from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+    from tacit.query.catalog import Catalog, Column, Population, Table
+    from tacit.query.resolve import resolve
+    from tacit.query.types import DOUBLE, INTEGER, TEXT
+
+    limits = {"population": "users", "unit": "user_id", "max_groups": GROUPS, "max_rows": ROWS}
+    owned = (Column("order_id", INTEGER, unique=True), Column("user_id", INTEGER))
+    columns = (
+        Column("city", TEXT, categories=CITIES),
+        Column("tag", TEXT),
+        Column("item", INTEGER),
+        Column("amount", DOUBLE, bounds=(0.0, 100.0)),
+    )
+    catalog = Catalog(
+        (
+            Table("orders", (*owned, *columns), **limits),
+            Table("returns", (*owned, Column("cost", DOUBLE, bounds=(0.0, 50.0))), **limits),
+        ),
+        (Population("users"),),
+    )
+    sources = {each: DataSource("parquet", file) for each, file in files.items()}
+    made = DuckDBEngine(catalog, sources, Limits(threads=THREADS))
+    work = MeasurementTask(resolve(sql, catalog).final, b"benchmark")
+    return lambda: made.measure(work)
+
+
+SHAPED: dict[str, Callable[[str], Callable[[], object]]] = {
+    f"{who}: {name}": partial(shape, name=name, private=who == "Tacit") for name in SHAPES for who in ("raw", "Tacit")
+}
+
+
 @dataclass(frozen=True)
 class Found:
     """The best of a contender: seconds, seconds of processor time, and peak GB."""
@@ -277,6 +361,25 @@ def little(title: str, names: Iterable[str], path: Path, repeats: int, rounds: i
         print(f"| {name} | {shown[0]} | {shown[1]} |", flush=True)
 
 
+def shapes(folder: Path, rows: int, repeats: int, rounds: int) -> None:
+    """Questions of other shapes beside DuckDB alone."""
+    print(
+        f"\n### Other shapes, {rows:,} rows\n\n| | raw processor s | Tacit processor s | × raw | × raw, seconds "
+        "| raw peak GB | Tacit peak GB |\n|---|---|---|---|---|---|---|"
+    )
+    generate_shapes(folder, rows)
+    for name in SHAPES:
+        plain, private = in_turns([f"raw: {name}", f"Tacit: {name}"], folder, repeats, rounds).values()
+        if isinstance(plain, str) or isinstance(private, str):
+            print(f"| {name} | — ({plain}; {private}) | | | | | |", flush=True)
+            continue
+        print(
+            f"| {name} | {plain.processor:.3f} | {private.processor:.3f} | {private.processor / plain.processor:.1f} "
+            f"| {private.seconds / plain.seconds:.1f} | {plain.peak:.2f} | {private.peak:.2f} |",
+            flush=True,
+        )
+
+
 def growth(folder: Path, repeats: int, rounds: int) -> None:
     """Row-level time and memory against the number of rows."""
     print(
@@ -300,17 +403,18 @@ def growth(folder: Path, repeats: int, rounds: int) -> None:
 def main() -> None:
     """Read the arguments and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="*", default=[10**6, 10**7])
+    parser.add_argument("--rows", type=int, nargs="*")
     parser.add_argument("--growth", action="store_true", help="row-level up to 100 million rows")
     parser.add_argument("--quick", action="store_true", help="one million rows, two repeats")
     parser.add_argument("--small", action="store_true", help="only the small questions")
+    parser.add_argument("--shapes", action="store_true", help="only questions of other shapes")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="how often the contenders take turns")
-    parser.add_argument("--one", choices=[*CONTENDERS, *LITTLE, *SMALL], help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=[*CONTENDERS, *LITTLE, *SMALL, *SHAPED], help=argparse.SUPPRESS)
     parser.add_argument("--path", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
-        best = best_of({**LITTLE, **SMALL, **CONTENDERS}[chosen.one](chosen.path), chosen.repeats)
+        best = best_of({**LITTLE, **SMALL, **CONTENDERS, **SHAPED}[chosen.one](chosen.path), chosen.repeats)
         print(json.dumps([*best, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))
         return
     repeats, rounds = (2, 1) if chosen.quick else (chosen.repeats, chosen.rounds)
@@ -319,7 +423,11 @@ def main() -> None:
         f"{THREADS} threads."
     )
     with tempfile.TemporaryDirectory() as folder:
-        for rows in [] if chosen.small else [10**6] if chosen.quick else chosen.rows:
+        if chosen.shapes:
+            for rows in chosen.rows or [10**6]:
+                shapes(Path(folder), rows, repeats, rounds)
+            return
+        for rows in [] if chosen.small else [10**6] if chosen.quick else chosen.rows or [10**6, 10**7]:
             path = Path(folder) / f"orders_{rows}.parquet"
             generate(path, rows)
             table(path, rows, repeats, rounds)

@@ -51,6 +51,8 @@ ONE = [
     if name
     not in (
         "date_trunc", "date_diff", "make_date", "like", "ilike", "clamp", "round", "trunc", "strftime", "time_bucket",
+        "regexp", "regexp_extract", "regexp_replace", "concat_ws",
+        "repeat",
     )
 ]  # fmt: skip
 
@@ -63,6 +65,13 @@ TEXT_CALLS = [
     ("replace", ("a", "")), ("replace", ("aa", "b")), ("replace", ("日", "xx")),
     ("like", ("%",)), ("like", ("a%",)), ("like", ("_",)), ("like", ("%b_c%",)), ("like", ("",)), ("like", ("back\\slash",)),
     ("ilike", ("A%",)), ("ilike", ("É",)), ("ilike", ("%B",)), ("ilike", ("%A_%C%",)), ("ilike", ("_É%",)),
+    ("repeat", (0,)), ("repeat", (3,)), ("regexp_replace", ("[^a-z]", "")), ("regexp_replace", ("[0-9]+", "<#>")),
+    *(("regexp_extract", (pattern,)) for pattern in ("[0-9]+", "[a-z]", "\\s+", "[^,]+", "日", "[😀é]+", ".+")),
+    *(("regexp", (pattern,)) for pattern in (
+        "a", "^a", "b$", "^ab$", "a|b", "(ab|cd)+x?", "^[0-9]{4}-[0-9]{2}-[0-9]{2}", "\\d+\\.\\d*", "a.c", "", "x{2,}", "[^abc]",
+        "(?i)abc", "[[:digit:]]+$", "^[+-]?\\d", "(a|b)*b", "É", "[à-ü]", "\\.", "[]a]", "[a\\-z]", "^(?:a|bc){1,3}$", ".*", "^.{2}$",
+        "日|😀", "^$", "\\s", "^\\S+$", "[$%'\"]", "\\\\", "e.$", "[^x]", "^(?:.|\\n)*e$",
+    )),
     *(("like", (pattern,)) for pattern in (
         "%a%", "%a", "a%c", "%a%b%", "a%_%c", "_%_", "%_%", "%%", "_%c%", "%.%", "%\\%", "%[%", "%(a%", "%$%", "^%", "%*_",
         "%日%", "_日%", "é%", "%a_b%", "%'%", "%a%a%a%a%b", "% %", "%\n%", "a%%%c", "%-%1%", "{%}", "%|%", "%😀%", "_😀",
@@ -93,6 +102,11 @@ def time_calls() -> Iterator[tuple[Expression, SqlType]]:
                 call("time_bucket", literal(width * size, INTEGER), literal(origin * size, INTEGER), ref(0, kind)),
                 kind,
             )
+
+
+#: Patterns and a text over which a matcher that goes back takes longer than anyone can wait.
+SLOW_PATTERNS = ("(a+)+$", "(a|aa)+$", "(a*)*(a*)*b", "(.*a){8}!x", "^(([a-z])+.)+[A-Z]([a-z])+$")
+SLOW_TEXT = "a" * 20_000 + "!"
 
 
 def any_doubles(count: int) -> list[tuple[float, float]]:

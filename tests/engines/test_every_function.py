@@ -11,7 +11,20 @@ from fractions import Fraction
 import pytest
 
 from engines.benches import BENCHES, Bench, Rows, open_bench
-from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same, time_calls
+from engines.calls import (
+    INEXACT,
+    ONE,
+    SLOW_PATTERNS,
+    SLOW_TEXT,
+    TEXT_CALLS,
+    TYPES,
+    any_doubles,
+    build,
+    few,
+    narrow,
+    same,
+    time_calls,
+)
 from engines.edges import EDGES, ref, stored
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.sql.scalars import scalar_sql
@@ -104,6 +117,17 @@ def test_date_trunc(bench: Bench, unit: str, kind: SqlType) -> None:
     if node is not None:
         check(bench, node, [kind])
     assert node is not None or (kind == DATE and unit in ("hour", "minute", "second"))
+
+
+def test_texts_joined_by_a_separator(bench: Bench) -> None:
+    for separator in ("", "-", "日'"):
+        check(bench, call("concat_ws", literal(separator, TEXT), ref(0, TEXT), ref(1, INTEGER)), [TEXT, INTEGER])
+
+
+def test_regular_expressions_take_linear_time(bench: Bench) -> None:
+    for pattern in SLOW_PATTERNS:
+        node = call("regexp", ref(0, TEXT), literal(pattern, TEXT))
+        assert answers(bench, node, [TEXT], [(SLOW_TEXT,)]) == [evaluate(node, (SLOW_TEXT,))]
 
 
 def test_formats_and_buckets_of_times(bench: Bench) -> None:

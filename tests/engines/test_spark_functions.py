@@ -14,7 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engines.calls import INEXACT, ONE, TEXT_CALLS, TYPES, any_doubles, build, few, narrow, same, time_calls
+from engines.calls import (
+    INEXACT,
+    ONE,
+    SLOW_PATTERNS,
+    SLOW_TEXT,
+    TEXT_CALLS,
+    TYPES,
+    any_doubles,
+    build,
+    few,
+    narrow,
+    same,
+    time_calls,
+)
 from engines.edges import EDGES, ref, storage_table, stored
 from support.spark import held
 from tacit.engines.spark.dialect import SPARK
@@ -108,6 +121,8 @@ def with_constants() -> Iterable[tuple[Expression, Sequence[SqlType], bool]]:
         yield call(name, ref(0, kind), literal(count, INTEGER)), [kind], False
     for node, kind in time_calls():
         yield node, [kind], False
+    joined = call("concat_ws", literal("日'", TEXT), ref(0, TEXT), ref(1, INTEGER))
+    yield joined, [TEXT, INTEGER], False
     for kind in (kind for kind in TYPES if kind.is_numeric):
         yield call("clamp", ref(0, kind), literal(-1, INTEGER), literal(2, INTEGER)), [kind], False
         bounds = literal(Fraction(-1, 2), decimal(1)), literal(7, INTEGER)
@@ -124,6 +139,12 @@ def with_constants() -> Iterable[tuple[Expression, Sequence[SqlType], bool]]:
 
 def test_constant_arguments() -> None:
     assert check(with_constants()) > 150
+
+
+def test_regular_expressions_take_linear_time() -> None:
+    nodes = [call("regexp", ref(0, TEXT), literal(pattern, TEXT)) for pattern in SLOW_PATTERNS]
+    found = answers([scalar_sql(SPARK, node) for node in nodes], [TEXT], [(SLOW_TEXT,)])
+    assert list(found[0]) == [evaluate(node, (SLOW_TEXT,)) for node in nodes]
 
 
 def test_differences_of_dates_and_case() -> None:

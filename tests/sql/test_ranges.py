@@ -214,6 +214,11 @@ def test_what_is_presumed_of_every_function_of_columns_and_constants(name: str) 
         "left",
         "right",
         "time_bucket",
+        "regexp",
+        "regexp_extract",
+        "regexp_replace",
+        "concat_ws",
+        "repeat",
     )
 
 

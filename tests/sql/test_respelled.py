@@ -24,6 +24,16 @@ PAIRS = [
     ("COUNT(DATE_BIN(INTERVAL '1 week', seen, DATE '2020-01-06'))",
      "COUNT(TIME_BUCKET(INTERVAL '7 days', seen, DATE '2020-01-06'))"),
     ("COUNT(seen AT TIME ZONE 'UTC')", "COUNT(seen)"),
+    ("QUANTILE_DISC(cost, 0.5)", "QUANTILE(cost, 0.5)"),
+    ("PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY cost)", "MEDIAN(cost)"),
+    ("APPROX_QUANTILE(cost, 0.5)", "MEDIAN(cost)"),
+    ("APPROX_QUANTILES(cost, 4)", "QUANTILE(cost, [0, 0.25, 0.5, 0.75, 1])"),
+    ("APPROX_COUNT_DISTINCT(doctor)", "COUNT(DISTINCT doctor)"),
+    ("COUNT(REGEXP_LIKE(note, 'a|b'))", "COUNT(REGEXP_MATCHES(note, 'a|b'))"),
+    ("COUNT(note ~* '^ab$')", "COUNT(REGEXP_MATCHES(note, '^ab$', 'i'))"),
+    ("COUNT(note SIMILAR TO 'a_%')", "COUNT(REGEXP_FULL_MATCH(note, 'a(?:.|\\n)(?:.|\\n)*'))"),
+    ("COUNT(WIDTH_BUCKET(cost, 0, 100, 4))", "COUNT(CLAMP(FLOOR((cost - 0) * 4 / (100 - 0)) + 1, 0, 5))"),
+    ("COUNT(note > 2)", "COUNT(CAST(note AS DOUBLE) > 2.0)"),
     ("COUNT(MONTHNAME(admitted))", "COUNT(STRFTIME(admitted, '%B'))"),
 ]  # fmt: skip
 

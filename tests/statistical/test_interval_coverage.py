@@ -81,6 +81,15 @@ CASES = {
     "CASE WHEN COUNT(*) > 80 THEN SUM(cost) ELSE COUNT(*) END": 0.05,
     "GREATEST(COUNT(*), SUM(level))": 0.25,
 }
+#: Statistics of pairs, in large groups at a high price: elsewhere their intervals are all of [-1, 1], or have no end.
+PAIRED = "SELECT place % 2 AS part, {} AS answer FROM visits GROUP BY part"
+PAIRS = {
+    ("COVAR_SAMP(cost, age)", "zcdp"): 0.1,
+    ("CORR(cost, age)", "pure"): 0.1,
+    ("CORR(cost, age)", "zcdp"): 0.1,
+    ("REGR_SLOPE(cost, age)", "pure"): 0.1,
+    ("REGR_INTERCEPT(age, cost)", "zcdp"): 0.1,
+}
 INNER = "(SELECT place, place % 10 AS part, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY place)"
 STEPS = {
     f"SELECT part, SUM(n) AS answer FROM {INNER} GROUP BY part": 0.25,
@@ -89,6 +98,8 @@ STEPS = {
     f"SELECT part, STDDEV(n) AS answer FROM {INNER} GROUP BY part": 0.1,
     f"SELECT part, SUM(s) / SUM(n) AS answer FROM {INNER} GROUP BY part": 0.25,
     f"SELECT place, SUM(n) OVER (PARTITION BY part) AS answer FROM {INNER}": 0.25,
+    f"SELECT place, AVG(n) OVER (ORDER BY place ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS answer FROM {INNER}": 0.25,
+    f"SELECT place, SUM(s) OVER (ORDER BY place RANGE 3 PRECEDING) AS answer FROM {INNER}": 0.25,
 }
 
 
@@ -111,16 +122,16 @@ def engine() -> ToyEngine:
 
 
 @cache
-def prepared(sql: str, account: str) -> tuple[Plan, Measurements, dict[Any, Any]]:
-    plan = make_plan(sql, CATALOG, Request(epsilon="0.5", account=Account(account)))
+def prepared(sql: str, account: str, epsilon: str) -> tuple[Plan, Measurements, dict[Any, Any]]:
+    plan = make_plan(sql, CATALOG, Request(epsilon=epsilon, account=Account(account)))
     measurements = engine().measure(MeasurementTask(plan.final, b"secret"))
     exact = finish(plan.question, without_noise(plan, measurements), confidence=CONFIDENCE)
     return plan, measurements, {values[0]: values[-1] for values in exact.values}
 
 
-def covered(sql: str, account: str, shrink: float, trials: int) -> tuple[int, int, int]:
+def covered(sql: str, account: str, shrink: float, trials: int, epsilon: str = "0.5") -> tuple[int, int, int]:
     """Numbers of intervals that hold the truth, that still do when shrunk around their values, and of all."""
-    plan, measurements, truth = prepared(sql, account)
+    plan, measurements, truth = prepared(sql, account, epsilon)
     kind = plan.question.columns[-1].type
     whole = shrunk = total = 0
     while total < trials:
@@ -147,6 +158,13 @@ def is_nominal(hits: int, total: int) -> bool:
 @pytest.mark.parametrize("expression", CASES)
 def test_coverage_of_aggregates(expression: str, account: str, seeded: SeededBits) -> None:
     whole, shrunk, total = covered(GROUPED.format(expression), account, CASES[expression], 480)
+    assert is_nominal(whole, total)
+    assert not is_nominal(shrunk, total)
+
+
+@pytest.mark.parametrize(("expression", "account"), PAIRS)
+def test_coverage_of_statistics_of_pairs(expression: str, account: str, seeded: SeededBits) -> None:
+    whole, shrunk, total = covered(PAIRED.format(expression), account, PAIRS[expression, account], 240, "8")
     assert is_nominal(whole, total)
     assert not is_nominal(shrunk, total)
 

@@ -1,7 +1,11 @@
 """Query: from SQL text and public metadata to a plan; touches no data.
 
 Modules:
+* :mod:`.aggregate_family` — Families of aggregates: an aggregate as asked, and the interface by which its released
+  form is planned
 * :mod:`.aggregates` — Aggregates: one table entry for each, from its SQL names to its estimate
+* :mod:`.association_family` — Released covariances, correlations and regressions: measurements, expected errors and
+  estimates
 * :mod:`.canonical_unit` — Canonical unit of a population: one type in every table
 * :mod:`.catalog` — Catalog: public metadata about tables, units and columns
 * :mod:`.contribution` — Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO

@@ -14,10 +14,15 @@ sum                         SUM: SUM                                           :
 avg                         AVG: VALUES, CENTRED_SUM                           :class:`Moments`
 var_*, stddev_*             VAR_*, STDDEV_*: VALUES, CENTRED_SUM,              :class:`Moments`
                             CENTRED_SQUARES
+covar_*, corr, regr_*       COVAR_*, REGR_SXY: VALUES, CENTRED_SUM of both      :class:`Covariances`,
+                            and of their product; with CENTRED_SQUARES of one  :class:`Correlations`
+                            REGR_SLOPE, REGR_INTERCEPT, of both CORR, REGR_R2
 min, max, quantile          MIN, MAX, QUANTILE: LEAVES or PLACES                :class:`Quantiles`
 mode                        MOST_COMMON: CATEGORIES                            :class:`MostCommon`
 bool_and, bool_or           not released                                       none
 =========================== ================================================== ====================================
+
+:class:`~tacit.query.aggregate_family.Family` is the interface of a family.
 
 *To add an aggregate* on new measurements, edit these five files at most; ``tests/sql/test_aggregate_table.py`` asks
 every consumer about every entry, and wants a line of ``tests/sql/corpus/accepted.sql``:
@@ -47,18 +52,30 @@ centre:
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.core.numbers import sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
+from tacit.query.aggregate_family import (
+    AggregateCall,
+    Bounds,
+    Column,
+    ErrorTerms,
+    ExpectedError,
+    Family,
+    Measuring,
+    names_of,
+    no_bounds,
+    noisy_numbers,
+    noisy_steps,
+)
+from tacit.query.association_family import Correlations, Covariances
 from tacit.query.planning.auto_bounds import provisional
 from tacit.query.planning.measures import (
     Measure,
@@ -82,7 +99,7 @@ from tacit.query.postprocess.totals import CellNumbers
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
-from tacit.query.relational.expressions import Expression, Reference, references
+from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions.signatures import fits_decimal
 from tacit.query.types import (
     BOOLEAN,
@@ -93,7 +110,6 @@ from tacit.query.types import (
     Kind,
     Range,
     SqlType,
-    Value,
     ordinal,
     truth,
     with_null_key,
@@ -115,46 +131,9 @@ __all__ = [
     "unit_call",
 ]
 
-Bounds = tuple[Fraction, Fraction]
 _ZERO: Final = Fraction(0)
 #: Released kinds whose cells are never NULL.
 NEVER_NULL: Final = (AggregateKind.COUNT_ROWS, AggregateKind.COUNT_VALUES, AggregateKind.COUNT_UNITS)
-
-
-@dataclass(frozen=True)
-class AggregateCall:
-    """One aggregate as asked.
-
-    Args:
-        function: a key of :data:`AGGREGATES`.
-        argument: the expression it reads; None for ``count_rows``.
-        where: the FILTER condition.
-        parameter: the fraction of a quantile, or the rank of ``mode``.
-        per_group: stated bounds on the contribution of one unit to one group.
-        per_row: stated bounds on single values.
-        auto: whether bounds are to be found privately: the argument was written ``CLAMP(x, AUTO)`` and is x.
-    """
-
-    function: str
-    argument: Expression | None
-    where: Expression | None
-    parameter: Fraction | None
-    per_group: Bounds | None
-    per_row: Bounds | None
-    auto: bool = False
-
-    @property
-    def label(self) -> str:
-        """Text of the call, for people."""
-        shown = "*" if self.argument is None else getattr(self.argument, "name", "…")
-        return f"{self.function}({shown})"
-
-    @property
-    def value(self) -> Expression:
-        """The argument of an aggregate that must have one."""
-        if self.argument is None:
-            raise AssertionError("only counts have no argument")
-        return self.argument
 
 
 # -- exact, inside one unit's rows or over public data
@@ -171,6 +150,10 @@ def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]
     entry = AGGREGATES[asked.function]
     if entry.unit is None:
         raise Refusal("raw_aggregate", entry.refusal)
+    if asked.discrete:
+        raise Refusal(
+            "raw_aggregate", "Inside one person's rows quantiles are continuous; use PERCENTILE_CONT, MIN or MAX."
+        )
     if asked.function == "quantile" and not asked.value.type.is_numeric:
         raise Refusal("type", "A quantile inside one person's rows needs a number.")
     kind, span = entry.unit(asked.argument, rows)
@@ -260,94 +243,6 @@ def _quantile_of(places: list[Fraction], fraction: Fraction | None) -> Fraction:
 # -- released
 
 
-class Measuring(Protocol):
-    """The final aggregation that an aggregate is added to."""
-
-    @property
-    def rows(self) -> int:
-        """The most rows of a unit that count in a group."""
-
-    def measure(self, measure: Measure, *, stated: bool = False) -> int:
-        """The index of a measurement; equal ones are taken once. ``stated``: its clamp does not follow ``rows``."""
-
-    def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
-        """The public values of an expression, if they are known."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedError:
-    """The error of one cell of an aggregate.
-
-    Args:
-        label: of the aggregate.
-        bound: exceeded with probability at most 1 - confidence; None when it depends on numbers that are not known
-            beforehand.
-        kind: ``"value"``, ``"rank"`` (so many values before or after in order) or ``"count"`` (so many values fewer
-            than the most common has).
-        supposing: the number of values in a group for which it holds; None when it holds for any.
-        power: ``bound`` is to be multiplied by this power of the larger of the AUTO bounds, which are not found yet.
-    """
-
-    label: str
-    bound: Fraction | None
-    kind: str
-    supposing: int | None = None
-    power: int = 0
-
-    def meaning(self, bound: str) -> str:
-        """The error in words, with the bound as it is shown."""
-        words = {
-            "value": f"within {bound}",
-            "rank": f"within {bound} values in rank",
-            "count": f"at most {bound} values fewer than the true one has",
-        }[self.kind]
-        return words if self.supposing is None else f"{words}, supposing {self.supposing:,} values in a group"
-
-
-class ErrorTerms(NamedTuple):
-    """The public parameters on which an error depends.
-
-    ``suppose`` is a number of values in a group, ``copies`` of how many groups a cell is the sum.
-    """
-
-    final: FinalAggregation
-    priced: Priced
-    beta: Fraction
-    suppose: int | None
-    copies: int = 1
-
-    def law(self, measure: int) -> NoiseLaw:
-        """The noise of a measurement in such a cell."""
-        law = self.priced.release_of(measure).law(measure)
-        return law if self.copies == 1 else law.added(self.copies, law.source or 0)
-
-
-#: The cell of each group, for one aggregate.
-Column = Callable[[int], Cell]
-
-
-class Family(ABC):
-    """Aggregates that are released in one way: their measurements, expected error and estimate.
-
-    Args:
-        error_kind: the unit of errors; see :class:`ExpectedError`.
-    """
-
-    error_kind = "value"
-
-    @abstractmethod
-    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
-        """The released column for an aggregate: its measurements, entered into the final aggregation."""
-
-    @abstractmethod
-    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
-
-    @abstractmethod
-    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """The estimates of an aggregate; ``measure`` is the last of its measurements."""
-
-
 def expected_error(
     final: FinalAggregation,
     aggregate: Aggregate,
@@ -379,7 +274,7 @@ class _OneNumber(Family):
         possible = Range(_ZERO if low >= 0 else None, _ZERO if high <= 0 else None)
         if aggregate.bounds is not None:
             possible = possible.clamped(*aggregate.bounds)
-        noisy = _in_steps(released, index)
+        noisy = noisy_steps(released, index)
 
         def cell(group: int) -> Cell:
             draw, parts = released.draw(index, group), released.parts(index, group)
@@ -395,7 +290,7 @@ def _shown_parts(aggregate: Aggregate, measure: Measure, released: CellNumbers) 
     finest, index, kind = released.finest, aggregate.measures[0], aggregate.type
     if finest is None or kind.step is None or finest.laws[index].unit == 1:
         return None
-    shown = [value_at(noisy * measure.step, kind) for noisy in _in_steps(finest, index)]
+    shown = [value_at(noisy * measure.step, kind) for noisy in noisy_steps(finest, index)]
     return [_ZERO if value is None else ordinal(value, kind) for value in shown]
 
 
@@ -458,7 +353,7 @@ class Sums(_OneNumber):
         argument = asked.value
         bounds = provisional(argument) if asked.auto else asked.per_row or argument.range.ends
         if bounds is None and asked.per_group is None:
-            raise _no_bounds(asked, argument)
+            raise no_bounds(asked, argument)
         step = _grid(asked, argument, bounds or asked.per_group or (_ZERO, Fraction(1)))
         measure = sum_measure(
             MeasureKind.SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows, total=asked.per_group
@@ -522,7 +417,7 @@ class Moments(Family):
 
 def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
     count, total = aggregate.measures
-    counts, sums = _in_steps(released, count), _in_steps(released, total)
+    counts, sums = noisy_steps(released, count), noisy_steps(released, total)
     shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
     half = max(measure.high - measure.centre, measure.centre - measure.low)
     law, block = released.laws[total], released.plan.priced.release_of(count).block
@@ -540,7 +435,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
 
 def _spreads(aggregate: Aggregate, measure: Measure, released: CellNumbers, spread: SpreadForm) -> Column:
     count, total, squares = aggregate.measures
-    counts, sums, noisy_squares = (_in_steps(released, index) for index in aggregate.measures)
+    counts, sums, noisy_squares = (noisy_steps(released, index) for index in aggregate.measures)
     most = Fraction((measure.high - measure.low) ** 2, 4)
     joint = laws_known([released.laws[index] for index in aggregate.measures])
     return lambda group: Spread(
@@ -578,7 +473,8 @@ class Quantiles(Family):
         shape = MeasureKind.PLACES if inner else MeasureKind.LEAVES
         measure = leaves_measure(shape, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
         index = final.measure(replace(measure, auto=asked.auto))
-        kind = DOUBLE if asked.function == "quantile" and argument.type.is_numeric else argument.type
+        between = asked.function == "quantile" and argument.type.is_numeric and not asked.discrete
+        kind = DOUBLE if between else argument.type
         (released,) = AGGREGATES[asked.function].kinds
         return Aggregate(released, (index,), asked.parameter, kind, None if asked.auto else bounds, asked.label)
 
@@ -627,7 +523,7 @@ class MostCommon(Family):
         if values is None or argument.type.kind is Kind.DOUBLE or not any(value is not None for value in values):
             raise Refusal(
                 "no_categories",
-                f"MODE and TOP_K choose among declared categories; {_names(argument)} has none. "
+                f"MODE and TOP_K choose among declared categories; {names_of(argument)} has none. "
                 "Ask the data owner to declare them, or use COUNT with GROUP BY.",
             )
         index = final.measure(categories_measure(argument, asked.where, values=values, rows=final.rows))
@@ -644,7 +540,7 @@ class MostCommon(Family):
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Categories by their noisy counts."""
         index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
-        noisy = _numbers(released, index)
+        noisy = noisy_numbers(released, index)
         return lambda group: Common(
             noisy[group].astype(np.int64),
             measure.categories,
@@ -654,46 +550,17 @@ class MostCommon(Family):
         )
 
 
-def _in_steps(released: CellNumbers, measure: int) -> list[Fraction]:
-    """Released numbers in steps of their measurement."""
-    unit = released.laws[measure].unit
-    numbers = _numbers(released, measure).tolist()
-    return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
-
-
-def _numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
-    noisy = released.noisy[measure]
-    if isinstance(noisy, NoisyTree):
-        raise InternalError("a tree where numbers were planned")
-    return noisy
-
-
 def _value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
     if asked.auto:
         return provisional(argument)
     bounds = asked.per_row or asked.per_group or argument.range.ends
     if bounds is None:
-        raise _no_bounds(asked, argument)
+        raise no_bounds(asked, argument)
     return bounds
 
 
 def _grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
     return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)
-
-
-def _no_bounds(asked: AggregateCall, argument: Expression) -> Refusal:
-    return Refusal(
-        "bounds",
-        f"{asked.function.upper()} needs bounds for {_names(argument)}: write CLAMP(x, lo, hi) or "
-        "contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO), or ask the "
-        "data owner to declare bounds.",
-    )
-
-
-def _names(argument: Expression) -> str:
-    unbounded = [part.name for part in references(argument) if not part.range.is_bounded]
-    named = unbounded or [part.name for part in references(argument)]
-    return ", ".join(dict.fromkeys(named)) or "the expression"
 
 
 # -- the table
@@ -716,8 +583,10 @@ class SqlName(NamedTuple):
     Args:
         function: a key of :data:`AGGREGATES`.
         arguments: how many it takes.
-        parameter: a fixed one; or the meaning of the last argument: the ``"fraction"`` of a quantile, the ``"rank"`` of
-            a category, how many ``"ranks"`` there are, or the ``"condition"`` of counted rows.
+        parameter: a fixed one; or the meaning of the last argument: the ``"fraction"`` of a quantile, also of a
+            ``"discrete"`` one, into how many ``"parts"`` quantiles divide the values, the ``"rank"`` of a category, how
+            many ``"ranks"`` there are, or the ``"condition"`` of counted rows. Statistics of pairs read the ``"pair"``,
+            or its ``"first"`` or ``"second"`` value where both are there.
     """
 
     function: str
@@ -742,6 +611,7 @@ class AggregateEntry:
         spread: the form of a variance.
         sorts: whether its exact form collects a group's values and sorts them.
         power: its error grows at most with this power of AUTO bounds.
+        pairs: whether it reads two values.
         refusal: the sentence where it has no exact form, or is not released.
     """
 
@@ -757,6 +627,7 @@ class AggregateEntry:
     spread: SpreadForm | None = None
     sorts: bool = False
     power: int = 2
+    pairs: bool = False
     refusal: str = ""
 
     @property
@@ -782,39 +653,67 @@ def _variance(function: str, kind: AggregateKind, spread: SpreadForm, *names: st
     )  # fmt: skip
 
 
+def _association(function: str, kind: AggregateKind, family: Family, **others: str) -> AggregateEntry:
+    names = {function: SqlName(function, 2, "pair")} | {n: SqlName(function, 2, side) for n, side in others.items()}
+    return AggregateEntry(
+        names, None, None, (kind,), family, takes="number", pairs=True,
+        refusal=f"{function.upper()} is released over people; inside one person's rows, or over released rows, ask for "
+        "the sums that it is made of.",
+    )  # fmt: skip
+
+
 _COUNTS, _MOMENTS, _QUANTILES = Counts(), Moments(), Quantiles()
+_COVARIANCES, _CORRELATIONS = Covariances(), Correlations()
 _TELLS: Final = "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
-_OF_FRACTION: Final = ("quantile", "quantile_cont", "percentile_cont", "percentile")
+_OF_FRACTION: Final = (
+    "quantile",
+    "quantile_cont",
+    "percentile_cont",
+    "percentile",
+    "approx_quantile",
+    "approx_percentile",
+)
 #: Aggregates by the name that :class:`AggregateCall` and :class:`~tacit.query.relational.algebra.UnitCall` use.
 AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "count_rows": AggregateEntry(
         {name: SqlName("count_rows", 1, "condition") for name in ("count_if", "countif")},
         _number_of_rows, None, (AggregateKind.COUNT_ROWS,), _COUNTS, counts=True),
     "count": AggregateEntry(
-        _called("count", "count", "anon_count"), _number_of_rows, None, (AggregateKind.COUNT_VALUES,), _COUNTS,
-        counts=True),
+        _called("count", "count", "anon_count") | {"regr_count": SqlName("count", 2, "first")}, _number_of_rows, None,
+        (AggregateKind.COUNT_VALUES,), _COUNTS, counts=True),
     "count_distinct": AggregateEntry(
-        {}, _number_of_values, None, (AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT), _COUNTS, counts=True,
-        sorts=True),
+        _called("count_distinct", "approx_count_distinct"), _number_of_values, None,
+        (AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT), _COUNTS, counts=True, sorts=True),
     "sum": AggregateEntry(
         _called("sum", "sum", "anon_sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
         linear=True),
     "avg": AggregateEntry(
-        _called("avg", "avg", "mean", "anon_avg"), _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS,
-        takes="number", bounded=True, linear=True),
+        _called("avg", "avg", "mean", "anon_avg")
+        | {"regr_avgy": SqlName("avg", 2, "first"), "regr_avgx": SqlName("avg", 2, "second")},
+        _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS, takes="number", bounded=True, linear=True),
     "var_samp": _variance("var_samp", AggregateKind.VAR_SAMP, SpreadForm(True, False), "variance", "var_samp", "var"),
     "var_pop": _variance("var_pop", AggregateKind.VAR_POP, SpreadForm(False, False), "var_pop", "varp", "anon_var_pop"),
     "stddev_samp": _variance(
         "stddev_samp", AggregateKind.STDDEV_SAMP, SpreadForm(True, True), "stddev", "stddev_samp", "stdev", "std"),
     "stddev_pop": _variance(
         "stddev_pop", AggregateKind.STDDEV_POP, SpreadForm(False, True), "stddev_pop", "stdevp", "anon_stddev_pop"),
+    "covar_pop": _association("covar_pop", AggregateKind.COVAR_POP, _COVARIANCES),
+    "covar_samp": _association("covar_samp", AggregateKind.COVAR_SAMP, _COVARIANCES),
+    "regr_sxy": _association(
+        "regr_sxy", AggregateKind.REGR_SXY, _COVARIANCES, regr_syy="first", regr_sxx="second"),
+    "regr_slope": _association("regr_slope", AggregateKind.REGR_SLOPE, _CORRELATIONS),
+    "regr_intercept": _association("regr_intercept", AggregateKind.REGR_INTERCEPT, _CORRELATIONS),
+    "corr": _association("corr", AggregateKind.CORR, _CORRELATIONS),
+    "regr_r2": _association("regr_r2", AggregateKind.REGR_R2, _CORRELATIONS),
     "min": AggregateEntry(
         _called("min", "min"), _one_of_the_values, _least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
     "max": AggregateEntry(
         _called("max", "max"), _one_of_the_values, _greatest, (AggregateKind.MAX,), _QUANTILES, bounded=True),
     "quantile": AggregateEntry(
         {"median": SqlName("quantile", 1, Fraction(1, 2))}
-        | {name: SqlName("quantile", 2, "fraction") for name in _OF_FRACTION},
+        | {name: SqlName("quantile", 2, "fraction") for name in _OF_FRACTION}
+        | {name: SqlName("quantile", 2, "discrete") for name in ("percentile_disc", "quantile_disc")}
+        | {"approx_quantiles": SqlName("quantile", 2, "parts")},
         _between_the_values, _quantile_of, (AggregateKind.QUANTILE,), _QUANTILES, takes="number", bounded=True,
         sorts=True),
     "mode": AggregateEntry(

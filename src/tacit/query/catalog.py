@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
@@ -111,6 +111,11 @@ class Column:
         if fits is None:
             raise InputError(self.name, f"{what}: {value!r} is not a value of {self.type}")
         return fits
+
+    def __repr__(self) -> str:
+        # Plans are recognised by their text; a column that is stored under its own name has the text it always had.
+        shown = [part.name for part in fields(self) if part.name != "stored" or self.stored is not None]
+        return f"Column({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     @property
     def stored_name(self) -> str:

@@ -187,7 +187,7 @@ _HAND: list[tuple[str, str]] = [
         "SELECT COUNT(*) FROM @('/etc/passwd')",
         "read_csv read_csv_auto read_parquet read_json read_json_auto read_text read_blob parquet_scan parquet_metadata "
         "parquet_schema sniff_csv glob sqlite_scan postgres_scan iceberg_scan delta_scan query query_table arrow_scan "
-        "pandas_scan st_read generate_series range repeat_row summary test_all_types",
+        "pandas_scan st_read repeat_row summary test_all_types",
     ),
     *_each(
         "unknown_table",
@@ -269,7 +269,7 @@ _HAND: list[tuple[str, str]] = [
     ("duplicate_name", "SELECT COUNT(*) AS n, SUM(cost) AS n FROM visits"),
     ("duplicate_name", "SELECT COUNT(*) FROM (VALUES (1, 2)) t(a, a)"),
     # types
-    ("type", "SELECT COUNT(*) FROM visits WHERE cost = 'abc'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE cost = 'abc'"),
     ("type", "SELECT COUNT(*) FROM visits WHERE cost"),
     ("type", "SELECT COUNT(*) FROM visits WHERE note AND urgent"),
     ("type", "SELECT SUM(note) FROM visits"),
@@ -304,14 +304,15 @@ _HAND: list[tuple[str, str]] = [
     *_each(
         "function",
         "SELECT COUNT(*) FROM visits WHERE @(note) IS NOT NULL",
-        "hash md5 sha256 typeof repeat regexp_matches regexp_extract regexp_replace json_extract parse_json from_json levenshtein soundex "
+        "hash md5 sha256 typeof json_extract parse_json from_json levenshtein soundex "
         "read_text to_base64 encode decode bar format printf list_value struct_pack unnest try columns "
         "chr ascii unicode reverse translate string_split array_length map nextafter gamma sin cos tan factorial "
         "bit_count getbit sql_auto_complete load_extension pg_read_file lo_import dblink xmlparse f no_such_function",
     ),
-    ("function", "SELECT COUNT(*) FROM visits WHERE repeat('a', 1000000000) = note"),
-    ("function", "SELECT COUNT(*) FROM visits WHERE note ~ '(a+)+$'"),
-    ("function", "SELECT COUNT(*) FROM visits WHERE note SIMILAR TO '(a+)+'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE repeat('a', 1000000000) = note"),
+    ("pattern", "SELECT COUNT(*) FROM visits WHERE note ~ '(a+)+$'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE repeat(note) IS NOT NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE regexp_matches(note) IS NOT NULL"),
     ("pattern", "SELECT COUNT(*) FROM visits WHERE note LIKE '%a%a%a%a%a%a%a%a%a%b'"),
     ("pattern", "SELECT COUNT(*) FROM visits WHERE note LIKE 'a!%' ESCAPE '!'"),
     ("pattern", "SELECT COUNT(*) FROM visits WHERE note GLOB '*a*'"),
@@ -392,9 +393,9 @@ _HAND: list[tuple[str, str]] = [
         "raw_aggregate",
         "SELECT @(note) FROM visits",
         "any_value arbitrary first last arg_max arg_min max_by min_by list array_agg string_agg group_concat listagg "
-        "histogram approx_top_k approx_quantile quantile_disc percentile_disc json_group_array json_group_object product "
-        "fsum kahan_sum bit_and bit_or entropy kurtosis skewness mad corr covar_pop regr_slope reservoir_quantile "
-        "approx_count_distinct geomean bitstring_agg",
+        "histogram approx_top_k json_group_array json_group_object product "
+        "fsum kahan_sum bit_and bit_or entropy kurtosis skewness mad reservoir_quantile "
+        "geomean bitstring_agg",
     ),
     ("raw_aggregate", "SELECT MIN(note) FROM visits"),
     ("raw_aggregate", "SELECT MAX(ward) FROM visits"),
@@ -683,8 +684,6 @@ _HAND: list[tuple[str, str]] = [
     ("quantile", "SELECT QUANTILE(cost, []) FROM visits"),
     ("quantile", "SELECT PERCENTILE_CONT('a') WITHIN GROUP (ORDER BY cost) FROM visits"),
     ("distinct", "SELECT SUM(DISTINCT cost) FROM visits"),
-    ("distinct", "SELECT COUNT(DISTINCT ward, urgent) FROM visits"),
-    ("distinct", "SELECT COUNT(DISTINCT *) FROM visits"),
     ("distinct", "SELECT DISTINCT ON (ward) ward, cost FROM visits ORDER BY ward, cost"),
     ("distinct", "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward ORDER BY SUM(cost)"),
     # options
@@ -749,6 +748,116 @@ _HAND: list[tuple[str, str]] = [
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE note IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE note AT TIME ZONE 'UTC' IS NULL"),
     ("volatile", "SELECT AVG(EXTRACT(YEAR FROM AGE(birth))) FROM patients"),
+    ("pattern", "SELECT COUNT(*) FROM visits WHERE note ~ 'a'"),
+    ("pattern", "SELECT COUNT(*) FROM visits WHERE note ~* '^a|b$'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE note ~ doctor"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(note, doctor)"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(note, 'a', 'x')"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(note, '" + "a" * 201 + "')"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(nights, 'a')"),
+    *(
+        ("pattern", f"SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(note, '{pattern}')")
+        for pattern in (
+            "(a",
+            "a)",
+            "a**",
+            "(?=a)b",
+            "(?<!a)b",
+            "(a)\\1",
+            "\\bword",
+            "a{5,2}",
+            "a{101}",
+            "[z-a]",
+            "[a",
+            "a^b",
+            "(^a)",
+            "a??",
+            "\\p{L}",
+            "(a|b)*a(a|b){9}",
+            "((a{50}){50}){50}",
+            "(?P<n>a)",
+            "(?s)a",
+            "[[:word:]]",
+            "+a",
+            "a{,3}",
+            "(((((((((((((((((((((a)))))))))))))))))))))",
+        )
+    ),
+    ("pattern", "SELECT COUNT(*) FROM visits WHERE note SIMILAR TO 'a.c'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE note SIMILAR TO doctor"),
+    ("pattern", "SELECT COUNT(*) FROM visits WHERE REGEXP_EXTRACT(note, '(a)(b)') = 'a'"),
+    ("pattern", "SELECT COUNT(*) FROM visits WHERE REGEXP_REPLACE(note, 'ab', 'c', 'g') = 'a'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE REGEXP_REPLACE(note, '[ab]', '$1', 'g') = 'a'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE REGEXP_REPLACE(note, '[ab]', '') = 'a'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE REPEAT(note, 65) = 'a'"),
+    ("too_large", "SELECT COUNT(*) FROM visits WHERE REPEAT(REPEAT(note, 64), 2) = 'a'"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE CONCAT_WS(doctor, note, note) = 'a'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE nights = 'five'"),
+    ("arguments", "SELECT WIDTH_BUCKET(cost, 10, 0, 5) AS b, COUNT(*) FROM visits GROUP BY b"),
+    ("arguments", "SELECT WIDTH_BUCKET(cost, 0, 10, nights) AS b, COUNT(*) FROM visits GROUP BY b"),
+    ("arguments", "SELECT WIDTH_BUCKET(cost, 0, 10, 100000) AS b, COUNT(*) FROM visits GROUP BY b"),
+    *(
+        (
+            "window",
+            f"SELECT nights, SUM(n) OVER ({over}) AS s FROM (SELECT nights, COUNT(*) AS n FROM visits GROUP BY nights)",
+        )
+        for over in (
+            "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "ORDER BY nights ROWS BETWEEN 1.5 PRECEDING AND CURRENT ROW",
+            "ORDER BY nights ROWS BETWEEN CURRENT ROW AND 1 PRECEDING",
+            "ORDER BY nights ROWS BETWEEN nights PRECEDING AND CURRENT ROW",
+            "ORDER BY nights ROWS BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW",
+            "ORDER BY nights RANGE BETWEEN INTERVAL '1' DAY PRECEDING AND CURRENT ROW",
+            "ORDER BY nights, n RANGE BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "ORDER BY nights GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+        )
+    ),
+    (
+        "window",
+        "SELECT AVG(s) FROM (SELECT patient_id, SUM(nights) OVER (PARTITION BY patient_id ORDER BY admitted "
+        "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM visits)",
+    ),
+    *(
+        (code, f"SELECT COUNT(*) FROM visits v JOIN generate_series({ends}) AS t(n) ON v.nights = t.n")
+        for code, ends in (
+            ("arguments", "1"),
+            ("unknown_column", "1, nights"),
+            ("arguments", "1, 9, 0"),
+            ("arguments", "9, 1"),
+            ("arguments", "1, 9.5"),
+            ("arguments", "NULL, 1"),
+            ("too_large", "1, 1000000000"),
+            ("too_large", "-9000000000000000000, 9000000000000000000"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01'"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', 1"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', INTERVAL '0' DAY"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', INTERVAL '1 month -1 day'"),
+            ("arguments", "DATE '2020-01-01', DATE '2021-01-01', INTERVAL '-1' DAY"),
+            ("too_large", "DATE '0001-01-01', DATE '9999-12-31', INTERVAL '1' DAY"),
+        )
+    ),
+    ("bounds", "SELECT CORR(score, nights) FROM visits"),
+    ("bounds", "SELECT COVAR_POP(nights, points) FROM visits"),
+    ("bounds", "SELECT CORR(CLAMP(points, AUTO), nights) FROM visits"),
+    ("type", "SELECT CORR(note, nights) FROM visits"),
+    ("type", "SELECT REGR_SLOPE(nights, admitted) FROM visits"),
+    ("arguments", "SELECT CORR(nights) FROM visits"),
+    ("arguments", "SELECT REGR_SLOPE(nights, cost, cost) FROM visits"),
+    ("contribution_bounds", "SELECT CORR(nights, cost, contribution_bounds_per_group => (0, 1)) FROM visits"),
+    ("distinct", "SELECT CORR(DISTINCT nights, cost) FROM visits"),
+    (
+        "raw_aggregate",
+        "SELECT AVG(r) FROM (SELECT patient_id, CORR(nights, cost) AS r FROM visits GROUP BY patient_id)",
+    ),
+    (
+        "raw_aggregate",
+        "SELECT AVG(m) FROM (SELECT patient_id, QUANTILE_DISC(nights, 0.5) AS m FROM visits GROUP BY patient_id)",
+    ),
+    ("raw_aggregate", "SELECT SKEWNESS(nights) FROM visits"),
+    ("aggregate", "SELECT APPROX_QUANTILES(nights, 4) + 1 FROM visits"),
+    ("arguments", "SELECT APPROX_QUANTILES(nights, 0) FROM visits"),
+    ("distinct", "SELECT SUM(DISTINCT nights) FROM visits"),
+    ("distinct", "SELECT COUNT(DISTINCT *) FROM visits"),
     ("type", "SELECT AVG(AGE(seen, admitted)) FROM visits"),
     ("arguments", "SELECT AVG(EXTRACT(DAY FROM AGE(seen, admitted))) FROM visits"),
     ("arguments", "SELECT AVG(EXTRACT(MONTH FROM seen - admitted)) FROM visits"),

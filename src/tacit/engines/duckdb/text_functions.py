@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions.lowering import Args, Lowering, plain
+from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
 from tacit.query.relational.expressions import Call
+from tacit.query.relational.functions.regular_expressions import written
 
 __all__ = ["TEXTS"]
 
@@ -29,6 +30,19 @@ def _letters(name: str, fixed: str) -> Lowering:
     return plain(f"translate({name}({hidden}), '{stand_ins}', '{fixed}')")
 
 
+def _pattern(d: Dialect, node: Call) -> str:
+    """The pattern for RE2, which takes linear time."""
+    return d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
+
+
+def _regexp(d: Dialect, node: Call, args: Args) -> str:
+    return f"regexp_matches({args[0]}, {_pattern(d, node)})"
+
+
+def _run(template: str) -> Lowering:
+    return lambda d, node, args: template.format(args[0], _pattern(d, node), *args[2:])
+
+
 def _substring(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
     return f"substring({', '.join(args)})"
 
@@ -51,6 +65,11 @@ TEXTS: dict[str, Lowering] = {
     "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
     "split_part": plain("split_part({0}, {1}, {2})"),
     "replace": plain("replace({0}, {1}, {2})"),
+    "concat_ws": _all("concat_ws({0})", ", "),
+    "repeat": plain("repeat({0}, {1})"),
+    "regexp": _regexp,
+    "regexp_extract": _run("regexp_extract({0}, {1})"),
+    "regexp_replace": _run("regexp_replace({0}, {1}, {2}, 'g')"),
     "join_text": _all("({0})", " || "),
     "concat": _all("concat({0})", ", "),
     # LIKE has no escape character.

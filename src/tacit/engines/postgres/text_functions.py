@@ -10,8 +10,9 @@ import sys
 from functools import cache
 
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions.lowering import Args, Lowering, plain
+from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
 from tacit.query.relational.expressions import Call
+from tacit.query.relational.functions.regular_expressions import written
 
 __all__ = ["COLLATION", "TEXTS", "literal"]
 
@@ -74,6 +75,23 @@ def _all(template: str, separator: str) -> Lowering:
     return lower
 
 
+def _pattern(node: Call) -> str:
+    return literal(written(text_argument(node, 1), _point, first=1))
+
+
+def _point(number: int) -> str:
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
+
+
+def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    # No part of the text is asked for, so one pass of the automaton decides.
+    return f"({args[0]} ~ {_pattern(node)})"
+
+
+def _run(template: str) -> Lowering:
+    return lambda d, node, args: d.let(args[0], lambda v: template.format(v, _pattern(node), *args[2:]))
+
+
 def _substring(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
     return f"substr({', '.join([args[0], *(f'CAST({arg} AS INTEGER)' for arg in args[1:])])})"
 
@@ -96,6 +114,11 @@ TEXTS: dict[str, Lowering] = {
     "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
     "split_part": plain("split_part({0}, {1}, CAST({2} AS INTEGER))"),
     "replace": plain("replace({0}, {1}, {2})"),
+    "concat_ws": _all("concat_ws({0})", ", "),
+    "repeat": plain("repeat({0}, CAST({1} AS INTEGER))"),
+    "regexp": _regexp,
+    "regexp_extract": _run("coalesce(substring({0} FROM {1}), CASE WHEN {0} IS NOT NULL THEN '' END)"),
+    "regexp_replace": _run("regexp_replace({0}, {1}, {2}, 'g')"),
     "join_text": _all("({0})", " || "),
     "concat": _all("concat({0})", ", "),
     "like": _like,

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 import string
 import sys
+from collections.abc import Sequence
 from functools import cache
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions.lowering import Args, Lowering, plain
+from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
 from tacit.query.relational.expressions import Call, Literal
 from tacit.query.relational.functions.registry import REGISTRY
+from tacit.query.relational.functions.regular_expressions import automaton, written
 
 __all__ = ["TEXTS"]
 
@@ -79,6 +81,35 @@ def _constant(node: Call) -> str:
     return pattern.value
 
 
+def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    """The automaton, one step per character: Java goes back and forth, for hours on some texts."""
+    found = automaton(text_argument(node, 1))
+    table = f"`array`({', '.join(str(state) for row in found.steps for state in row)})"
+    kind = _class_of("ascii(c)", found.starts, 0)
+    step = f"CASE WHEN c = '' THEN s ELSE element_at({table}, s * {len(found.starts)} + {kind} + 1) END"
+    fits = f"s IN ({', '.join(map(str, sorted(found.accepts) or [-1]))})"
+    return f"aggregate(split({args[0]}, ''), CAST(0 AS INT), (s, c) -> {step}, s -> {fits})"
+
+
+def _class_of(code: str, starts: Sequence[int], first: int) -> str:
+    """The class of a code point, by halving."""
+    if len(starts) == 1:
+        return str(first)
+    half = len(starts) // 2
+    below, above = _class_of(code, starts[:half], first), _class_of(code, starts[half:], first + half)
+    return f"CASE WHEN {code} < {starts[half]} THEN {below} ELSE {above} END"
+
+
+def _run(template: str) -> Lowering:
+    """Of one set of characters, or a run of them: nothing to go back for."""
+
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        pattern = d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
+        return template.format(args[0], pattern, *args[2:])
+
+    return lower
+
+
 def _counting(name: str) -> Lowering:
     """A function whose other arguments are small whole numbers and texts; Spark wants 32 bits."""
 
@@ -109,6 +140,11 @@ TEXTS: dict[str, Lowering] = {
     "ends_with": plain("endswith({0}, {1})"),
     **{name: _counting(name) for name in ("substring", "left", "right", "lpad", "rpad", "split_part")},
     "replace": plain("replace({0}, {1}, {2})"),
+    "concat_ws": _all("concat_ws({0})", ", "),
+    "repeat": _counting("repeat"),
+    "regexp": _regexp,
+    "regexp_extract": _run("regexp_extract({0}, {1}, 0)"),
+    "regexp_replace": _run("regexp_replace({0}, {1}, {2})"),
     "join_text": _all("({0})", " || "),
     "concat": _all("concat_ws('', {0})", ", "),
     "like": _like,

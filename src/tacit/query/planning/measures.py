@@ -162,6 +162,13 @@ class AggregateKind(Enum):
     VAR_POP = "var_pop"  # the same
     STDDEV_SAMP = "stddev_samp"  # the same
     STDDEV_POP = "stddev_pop"  # the same
+    COVAR_POP = "covar_pop"  # VALUES, CENTRED_SUM of each, CENTRED_SUM of their product
+    COVAR_SAMP = "covar_samp"  # the same
+    REGR_SXY = "regr_sxy"  # the same
+    REGR_SLOPE = "regr_slope"  # and CENTRED_SQUARES of the second
+    REGR_INTERCEPT = "regr_intercept"  # the same
+    CORR = "corr"  # and CENTRED_SQUARES of the first
+    REGR_R2 = "regr_r2"  # the same
     MIN = "min"  # LEAVES
     MAX = "max"  # LEAVES
     QUANTILE = "quantile"  # PLACES, or LEAVES at the ends; parameter: the fraction in [0, 1]

@@ -5,6 +5,8 @@ Everything here reads released integers, public keys and public parameters, so i
 Proof of the intervals: ``intervals.proof.md``.
 
 Modules:
+* :mod:`.association` — CORR, covariances and regressions from noisy sums of two values, their squares and their
+  products
 * :mod:`.bounding_loss` — Estimates from the noisy table of what bounding left out: shares of people, and bounds of the
   bias of cells
 * :mod:`.cell_expressions` — Expressions over released cells, with intervals

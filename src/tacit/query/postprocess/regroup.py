@@ -5,13 +5,15 @@ which is far smaller than the sum of the intervals. Other functions are enclosed
 and for the high ends (they rise with each argument); a standard deviation moves by at most the root mean square of
 the moves of its arguments.
 
-Windows over released rows are aggregates of a partition or of its rows so far, ranks, and neighbouring rows. A rank by
+Windows over released rows are aggregates of a partition, of its rows so far or of those around the current one, ranks,
+and neighbouring rows. A rank by
 noisy numbers is a rank of released values; the true rank could be any in its partition, and that is its interval.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -183,6 +185,7 @@ def _root(value: Fraction) -> tuple[Fraction, Fraction]:
 # -- windows
 
 _RANKS = ("row_number", "rank", "dense_rank")
+Around = tuple[Fraction | None, Fraction | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +236,8 @@ def window_cells(call: WindowCall, rows: Sequence[Row], ends: EndOf | None = Non
 def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Cell]:
     if call.function in _RANKS:
         return _ranks(call, rows, ends)
+    if call.around is not None:
+        return _around(call, call.around, rows, ends)
     if call.argument is None:
         counts = range(1, len(rows) + 1) if call.frame is WindowFrame.RUNNING else [len(rows)] * len(rows)
         return [Exact(count, call.type) for count in counts]
@@ -246,6 +251,57 @@ def _partition(call: WindowCall, rows: list[Row], ends: EndOf | None) -> list[Ce
         _check_running(len(rows))
         return [pool(call.function, arguments[: end + 1], None, call.type) for end in range(len(rows))]
     return [pool(call.function, arguments, None, call.type)] * len(rows)
+
+
+def _around(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None) -> list[Cell]:
+    """Moving aggregates: each cell of the rows of its frame, an empty frame as SQL has it."""
+    spans = _spans(call, around, rows, ends)
+    if sum(end - begin for begin, end in spans) > limits.MAX_PAIRS:
+        raise Refusal(
+            "too_large",
+            f"The frames of a moving aggregate take at most {limits.MAX_PAIRS} rows together; use a narrower frame. "
+            "What was released is kept, so asking again with another window is free.",
+        )
+    if call.argument is None:
+        return [Exact(end - begin, call.type) for begin, end in spans]
+    arguments = [derive(call.argument, row, ends) for row in rows]
+    nothing = Exact(0 if AGGREGATES[call.function].counts else None, call.type)
+    return [
+        pool(call.function, arguments[begin:end], None, call.type) if begin < end else nothing for begin, end in spans
+    ]
+
+
+def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None) -> list[tuple[int, int]]:
+    """Where the frame of each row begins and ends."""
+    count, (begin, end) = len(rows), around
+    if call.frame is WindowFrame.ROWS_AROUND:
+        first, last = (None if offset is None else int(offset) for offset in (begin, end))
+        return [
+            (
+                0 if first is None else min(max(i + first, 0), count),
+                count if last is None else min(max(i + last + 1, 0), count),
+            )
+            for i in range(count)
+        ]
+    (key,) = call.order
+    values = [derive(key.expression, row, ends).value for row in rows]
+    known = [i for i, value in enumerate(values) if value is not None]
+    # Rows without a key stand together at one end and are a frame of their own.
+    missing = [i for i, value in enumerate(values) if value is None]
+    places = [ordinal(value, key.expression.type) for value in values if value is not None]
+    places = [-place for place in places] if key.descending else places
+    offset = known[0] if known else 0
+    apart = (missing[0], missing[-1] + 1) if missing else (0, 0)
+    found = []
+    for i, value in enumerate(values):
+        if value is None:
+            found.append((0 if begin is None else apart[0], count if end is None else apart[1]))
+            continue
+        place = places[i - offset]
+        low = 0 if begin is None else offset + bisect_left(places, place + begin)
+        high = count if end is None else offset + bisect_right(places, place + end)
+        found.append((low, max(low, high)))
+    return found
 
 
 def _check_running(count: int) -> None:

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from fractions import Fraction
 
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
@@ -335,6 +336,8 @@ class WindowFrame(Enum):
     PARTITION = "whole partition"
     RUNNING = "rows from the first to the current"
     PEERS = "rows from the first to the current and those that sort equal to it"
+    ROWS_AROUND = "rows from so many before to so many after the current"
+    VALUES_AROUND = "rows whose key is from so much below to so much above that of the current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +354,8 @@ class WindowCall:
             frames, which treat ties alike), so that equal rows are the only ties left.
         frame: which rows.
         type: of the result.
+        around: where frames around the current row begin and end: rows after it (before it, where negative), or
+            ordinals after it in the order of the one key; None for no end.
     """
 
     function: str
@@ -360,6 +365,7 @@ class WindowCall:
     order: tuple[SortKey, ...]
     frame: WindowFrame
     type: SqlType
+    around: tuple[Fraction | None, Fraction | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +477,8 @@ def window_text(call: WindowCall) -> str:
     """Canonical text of a window."""
     order = ",".join(f"{text_of(k.expression)} {k.descending} {k.nulls_first}" for k in call.order)
     parts = ",".join(map(text_of, call.partition))
-    return f"{call.function}({_maybe(call.argument)}|{call.offset})[{parts}|{order}|{call.frame.value}]:{call.type}"
+    frame = call.frame.value if call.around is None else f"{call.frame.value} {call.around[0]} {call.around[1]}"
+    return f"{call.function}({_maybe(call.argument)}|{call.offset})[{parts}|{order}|{frame}]:{call.type}"
 
 
 def _maybe(expression: Expression | None) -> str:

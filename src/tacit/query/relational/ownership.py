@@ -350,6 +350,12 @@ def group(
 def window(source: RelationNode, calls: Sequence[tuple[WindowCall, Domain]]) -> RelationNode:
     """Windows inside units (or over public data), as last columns."""
     unit = source.unit
+    if any(call.around is not None for call, _ in calls):
+        raise Refusal(
+            "window",
+            "Frames around the current row are for released rows; inside one person's rows use LAG and LEAD, or a "
+            "frame from UNBOUNDED PRECEDING.",
+        )
     made: list[WindowCall] = []
     for item, _ in calls:
         if unit is None:

@@ -17,6 +17,7 @@ Modules:
   LIMIT
 * :mod:`.select_list` — SELECT list: the output columns of a SELECT, with stars and lists of quantiles and ranks
   spread out
+* :mod:`.series` — Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question
@@ -24,6 +25,7 @@ Modules:
 * :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
 * :mod:`.stated_unit` — Unit that a text states by ``privacy_unit_column``: the declared one, or a refusal
 * :mod:`.suggestions` — Suggestions: the nearest question that is accepted, for a question that is not
+* :mod:`.window_frames` — Frames of windows: ROWS and RANGE, from syntax to offsets from the current row
 """
 
 from __future__ import annotations

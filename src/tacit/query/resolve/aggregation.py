@@ -35,6 +35,7 @@ from tacit.query.relational.expressions import (
     InList,
     Literal,
     Reference,
+    literal,
     references,
     size,
 )
@@ -47,8 +48,10 @@ from tacit.query.relational.narrowing import narrowed_keys, true_of_all
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
 from tacit.query.types import (
     BOOLEAN,
+    DOUBLE,
     INTEGER,
     MAX_VALUES,
+    TEXT,
     Kind,
     SqlType,
     Value,
@@ -299,6 +302,8 @@ def _buckets(expression: Call, work: EnumerationBudget) -> Values | None:
 # -- aggregate calls
 
 Bounds = tuple[Fraction, Fraction]
+_FRACTIONS = ("fraction", "discrete")
+_OF_PAIRS = ("pair", "first", "second")
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 
 
@@ -335,12 +340,17 @@ def _plain(
     if len(args) != how.arguments or any(isinstance(arg, exp.Star) for arg in args):
         many = f"{how.arguments} argument{'s' if how.arguments > 1 else ''}"
         raise Refusal("arguments", f"{name.upper()} takes {many}.")
+    if how.parameter in _OF_PAIRS:
+        if bounds:
+            raise Refusal("contribution_bounds", f"{name.upper()} has no contribution bounds; write CLAMP(x, lo, hi).")
+        return _pair(name, how, [_checked("avg", name, scalars(arg)) for arg in args], where)
     value = auto_clamped(args[0]) if AGGREGATES[how.function].bounded else None
     if value is not None:
         if bounds:
             raise Refusal("contribution_bounds", f"{name.upper()} has AUTO bounds and stated ones; keep one of them.")
         parameter = _parameter(how, args, scalars)
-        return AggregateCall(how.function, _clampable(name, scalars(value)), where, parameter, None, None, auto=True)
+        clamped, discrete = _clampable(name, scalars(value)), how.parameter == "discrete"
+        return AggregateCall(how.function, clamped, where, parameter, None, None, auto=True, discrete=discrete)
     argument = scalars(args[0])
     if how.parameter == "condition":
         condition = scalars.condition(args[0])
@@ -348,10 +358,21 @@ def _plain(
         return AggregateCall(how.function, None, both, None, groups, rows)
     if how.function == "count" and isinstance(argument, Literal) and argument.value is not None:
         return AggregateCall("count_rows", None, where, None, groups, rows)
-    if how.parameter == "ranks":
-        raise Refusal("aggregate", "TOP_K stands alone in the SELECT list and gives one column per rank.")
-    parameter = _parameter(how, args, scalars)
-    return AggregateCall(how.function, _checked(how.function, name, argument), where, parameter, groups, rows)
+    if how.parameter in ("ranks", "parts"):
+        raise Refusal("aggregate", f"{name.upper()} stands alone in the SELECT list and gives several columns.")
+    parameter, argument = _parameter(how, args, scalars), _checked(how.function, name, argument)
+    discrete = how.parameter == "discrete" and argument.type != DOUBLE
+    return AggregateCall(how.function, argument, where, parameter, groups, rows, discrete=discrete)
+
+
+def _pair(name: str, how: SqlName, pair: list[Expression], where: Expression | None) -> AggregateCall:
+    """A statistic of the rows in which both values are there, of both of them or of one."""
+    known = [call("not", call("is_null", side)) for side in pair if side.nullable]
+    conditions = ([] if where is None else [where]) + known
+    both = call("and", *conditions) if len(conditions) > 1 else conditions[0] if conditions else None
+    value, other = {"pair": pair, "first": pair[:1] * 2, "second": pair[1:] * 2}[str(how.parameter)]
+    second = other if AGGREGATES[how.function].pairs else None
+    return AggregateCall(how.function, _checked(how.function, name, value), both, None, None, None, second=second)
 
 
 def _clampable(name: str, argument: Expression) -> Expression:
@@ -366,7 +387,7 @@ def _clampable(name: str, argument: Expression) -> Expression:
 def _parameter(how: SqlName, args: list[exp.Expr], scalars: Scalars) -> Fraction | None:
     if not isinstance(how.parameter, str):
         return how.parameter
-    return _fraction(scalars(args[1])) if how.parameter == "fraction" else _rank(scalars(args[1]))
+    return _fraction(scalars(args[1])) if how.parameter in _FRACTIONS else _rank(scalars(args[1]))
 
 
 def _checked(function: str, name: str, argument: Expression) -> Expression:
@@ -389,16 +410,34 @@ def _distinct(
 ) -> AggregateCall:
     if name in ("min", "max") and len(node.expressions) == 1:
         return _plain(name, list(node.expressions), where, bounds, scalars)
-    if name != "count" or len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Star):
-        raise Refusal("distinct", "DISTINCT is supported in COUNT(DISTINCT x) of one expression.")
-    argument = scalars(node.expressions[0])
+    if name != "count" or any(isinstance(part, exp.Star) for part in node.expressions):
+        raise Refusal("distinct", "DISTINCT is supported in COUNT(DISTINCT x), MIN and MAX.")
+    tuples = [part for part in node.expressions if isinstance(part, exp.Tuple)]
+    listed = tuples[0].expressions if tuples and len(node.expressions) == 1 else node.expressions
+    if len(listed) == 1:
+        argument = scalars(listed[0])
+    else:
+        argument = _as_one_text([scalars(part) for part in listed], nulls_count=bool(tuples))
     return AggregateCall("count_distinct", argument, where, None, bounds.get(_PER_GROUP), bounds.get(_PER_ROW))
+
+
+def _as_one_text(values: list[Expression], *, nulls_count: bool) -> Expression:
+    """Several values as one text, different for different values: each with its length before it.
+
+    ``COUNT(DISTINCT a, b)`` leaves out rows in which one is NULL, ``COUNT(DISTINCT (a, b))`` counts them.
+    """
+    pieces: list[Expression] = []
+    for value in values:
+        text = cast(value, TEXT)
+        size = call("join_text", cast(call("length", text), TEXT), literal(":", TEXT), text)
+        pieces.append(call("coalesce", size, literal("-", TEXT)) if nulls_count else size)
+    return call("join_text", *pieces)
 
 
 def _within_group(name: str, plain: list[exp.Expr], order: exp.Expr) -> list[exp.Expr]:
     terms, how = order.expressions, SQL_NAMES[name]
     ranked = how.function == "mode" and how.parameter != "ranks"
-    quantile = how.parameter == "fraction"
+    quantile = how.parameter in _FRACTIONS
     if not (ranked or quantile) or len(terms) != 1 or len(plain) != quantile:
         raise Refusal("aggregate", "Write PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x).")
     if terms[0].args.get("desc"):

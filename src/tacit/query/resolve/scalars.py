@@ -29,6 +29,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
+from tacit.query.relational.functions.regular_expressions import from_similar, is_anchored
 from tacit.query.resolve.sql_functions import (
     PICKS,
     RAW_AGGREGATES,
@@ -327,6 +328,26 @@ class Scalars:
         found = call("ilike" if isinstance(node, exp.ILike) else "like", self(node.this), self(node.expression))
         return call("not", found) if node.args.get("negate") else found
 
+    def _fits(self, node: exp.Expr) -> Expression:
+        """``~`` and ``~*``, where a part that fits is the whole text: of others engines ask for one or the other."""
+        value, pattern = self(node.this), self(node.expression)
+        text = pattern.value if isinstance(pattern, Literal) and isinstance(pattern.value, str) else None
+        if text is None:
+            raise Refusal("arguments", "The pattern of a regular expression is a text, written out.")
+        if not is_anchored(text):
+            raise Refusal(
+                "pattern",
+                "~ looks for a part of the text in PostgreSQL and for all of it in DuckDB: write REGEXP_MATCHES(x, "
+                "pattern) for a part, or begin the pattern with ^ and end it with $.",
+            )
+        return scalar_call("regexp_matches", [value, pattern, literal("i" * isinstance(node, exp.RegexpILike), TEXT)])
+
+    def _similar(self, node: exp.SimilarTo) -> Expression:
+        pattern = self(node.expression)
+        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+            raise Refusal("arguments", "The pattern of SIMILAR TO is a text, written out.")
+        return call("regexp", self(node.this), literal(from_similar(pattern.value), TEXT))
+
     def _add(self, node: exp.Expr) -> Expression:
         sign = 1 if isinstance(node, exp.Add) else -1
         for other, by in ((node.this, node.expression), (node.expression, node.this)):
@@ -519,6 +540,7 @@ def _enter_methods() -> None:
         exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
         exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
         exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: Scalars._zone,
+        exp.RegexpLike: Scalars._fits, exp.RegexpILike: Scalars._fits, exp.SimilarTo: Scalars._similar,
     }  # fmt: skip
     Scalars._METHODS.update(table)  # type: ignore[arg-type]
 

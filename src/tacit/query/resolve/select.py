@@ -83,6 +83,7 @@ from tacit.query.resolve.scalars import (
 )
 from tacit.query.resolve.select_list import Item
 from tacit.query.resolve.sql_functions import refuse_aggregate
+from tacit.query.resolve.window_frames import window_frame
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
@@ -134,19 +135,21 @@ def read_window(
     partition = tuple(scalars(part) for part in over.args.get("partition_by") or [])
     order = over.args.get("order")
     terms = tuple(sort_key_of(term, scalars(term.this)) for term in (order.expressions if order is not None else []))
-    frame = _frame(over.args.get("spec"), bool(terms))
+    frame, around = window_frame(over.args.get("spec"), terms)
     called = node.this
     name = function_name(called) if isinstance(called, exp.Anonymous) else ""
     if name in _NUMBERED or name in _SHIFTED:
         return _ranking(name, called, scalars, partition, terms, source)
     if name in _PLACED:
+        if around is not None:
+            raise Refusal("window", f"{name.upper()} takes frames from UNBOUNDED PRECEDING on; use LAG or LEAD.")
         return _placed(_PLACED[name], called, scalars, partition, terms, frame)
     if not is_aggregate(called) or is_pick(called):
         raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
     made, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
     if made.where is not None or made.parameter is not None or made.function == "count_distinct":
         raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
-    return WindowCall(made.function, made.argument, None, partition, terms, frame, made.type), domain
+    return WindowCall(made.function, made.argument, None, partition, terms, frame, made.type, around), domain
 
 
 def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
@@ -211,20 +214,6 @@ def _placed(
     nullable = value.nullable or name == "nth_value"
     domain = Domain(value.range, nullable, value.values, value.step, value.domain.growth, value.domain.null_is_key)
     return WindowCall(name, value, place, partition, order, frame, value.type), domain
-
-
-def _frame(spec: exp.Expr | None, ordered: bool) -> WindowFrame:
-    if spec is None:
-        return WindowFrame.PEERS if ordered else WindowFrame.PARTITION
-    kind = str(spec.args.get("kind") or "").upper()
-    start = (str(spec.args.get("start") or "").upper(), str(spec.args.get("start_side") or "").upper())
-    end = (str(spec.args.get("end") or "CURRENT ROW").upper(), str(spec.args.get("end_side") or "").upper())
-    if start == ("UNBOUNDED", "PRECEDING") and kind in ("ROWS", "RANGE"):
-        if end == ("UNBOUNDED", "FOLLOWING"):
-            return WindowFrame.PARTITION
-        if end[0] == "CURRENT ROW":
-            return WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS
-    raise Refusal("window", "Frames are ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW, or AND UNBOUNDED FOLLOWING.")
 
 
 # -- clauses

@@ -108,11 +108,22 @@ def _spread(node: exp.Expr) -> list[exp.Expr] | None:
     rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
     if how is not None and how.parameter == "ranks":
         return [_again(node, "nth_most_common", [plain[0], rank, *rest]) for rank in _ranks(plain)]
-    if how is not None and how.parameter == "fraction" and len(plain) == 2 and isinstance(plain[1], exp.Array):
+    if how is not None and how.parameter == "parts":
+        return [_again(node, "approx_quantile", [plain[0], part, *rest]) for part in _parts(plain)]
+    listed = how is not None and how.parameter in ("fraction", "discrete") and len(plain) == 2
+    if listed and isinstance(plain[1], exp.Array):
         if not plain[1].expressions:
             raise Refusal("quantile", "A list of quantiles needs at least one fraction.")
         return [_again(node, function_name(called), [plain[0], p, *rest]) for p in plain[1].expressions]
     return None
+
+
+def _parts(plain: list[exp.Expr]) -> list[exp.Expr]:
+    """The fractions 0, 1/n, … 1 of APPROX_QUANTILES(x, n)."""
+    count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
+    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_RANKS):
+        raise Refusal("arguments", f"APPROX_QUANTILES takes a value and a number of parts up to {_MOST_RANKS}.")
+    return [exp.Literal.number(str(round(part / int(count), 12))) for part in range(int(count) + 1)]
 
 
 def _ranks(plain: list[exp.Expr]) -> list[exp.Expr]:

@@ -7,11 +7,15 @@ from typing import Final
 
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import NULL_LITERAL, Expression, literal
+from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
+from tacit.query.types import INTEGER, TEXT
 
 __all__ = ["PICKS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "function_meanings", "refuse_aggregate", "scalar_call"]
+
+
+_MOST_BUCKETS: Final = 1000
 
 
 def _words(text: str) -> frozenset[str]:
@@ -21,15 +25,14 @@ def _words(text: str) -> frozenset[str]:
 #: Statistics of many rows that are not released: none of them is a person's own value.
 _STATISTICS: Final = _words("""
     product geomean geometric_mean fsum kahan_sum sumkahan favg bit_and bit_or bit_xor bool_xor entropy kurtosis
-    kurtosis_pop skewness mad covar_pop covar_samp corr regr_slope regr_intercept regr_count regr_r2 regr_avgx
-    regr_avgy regr_sxx regr_sxy regr_syy sem checksum wavg weighted_avg approx_count_distinct approx_quantile
+    kurtosis_pop skewness mad sem checksum wavg weighted_avg
 """)
 
 #: Aggregates that are not released: those, and those that return a person's own value or an unbounded collection.
 RAW_AGGREGATES: Final = _STATISTICS | _words("""
     any_value arbitrary first first_value last last_value nth_value arg_max arg_min argmax argmin max_by min_by
     arg_max_null arg_min_null list array_agg string_agg group_concat listagg histogram histogram_exact approx_top_k
-    reservoir_quantile quantile_disc percentile_disc json_group_array json_group_object json_group_structure
+    reservoir_quantile json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg
 """)
 #: Of these, the ones that list or describe values; a list of values would hold persons' own.
@@ -46,10 +49,7 @@ PICKS: Final[dict[str, str]] = {
     "first": "first",
     "last": "last",
 }
-_PAIRS: Final = frozenset(name for name in _STATISTICS if name.startswith(("covar_", "corr", "regr_")))
 _INSTEAD: Final = {
-    "approx_count_distinct": "COUNT(DISTINCT x)",
-    "approx_quantile": "QUANTILE(x, 0.5)",
     "fsum": "SUM(x)",
     "kahan_sum": "SUM(x)",
     "sumkahan": "SUM(x)",
@@ -73,12 +73,6 @@ def refuse_aggregate(name: str) -> Refusal:
         )
     if word in _INSTEAD:
         return Refusal("raw_aggregate", f"{shown} is not released directly; use {_INSTEAD[word]}.")
-    if word in _PAIRS:
-        return Refusal(
-            "raw_aggregate",
-            f"{shown} is not one of the aggregates that can be released; ask for COUNT(*), SUM(x), SUM(y), SUM(x * y), "
-            f"SUM(x * x) and SUM(y * y) in one question, and compute it from them.",
-        )
     if word in _STATISTICS:
         return Refusal(
             "raw_aggregate",
@@ -108,12 +102,12 @@ WINDOW_ONLY: Final = _words("""
 _SAME = _words("""
     abs sign floor ceil round trunc sqrt cbrt exp ln log2 log10 power least greatest clamp coalesce upper lower
     length strpos contains starts_with ends_with left right lpad rpad split_part replace concat date_trunc date_diff
-    make_date last_day trim ltrim rtrim substring mod
+    make_date last_day trim ltrim rtrim substring mod concat_ws repeat regexp_extract
 """)
 _OTHERS: Final[dict[str, str]] = {
     "ceiling": "ceil", "pow": "power", "ucase": "upper", "lcase": "lower", "len": "length", "char_length": "length",
     "character_length": "length", "instr": "strpos", "prefix": "starts_with", "suffix": "ends_with",
-    "substr": "substring",
+    "substr": "substring", "btrim": "trim", "startswith": "starts_with", "endswith": "ends_with",
     "datetrunc": "date_trunc", "datediff": "date_diff", "ifnull": "coalesce", "nvl": "coalesce", "log": "log10",
     **{name: part for name, part in PARTS.items() if name in (
         "year", "quarter", "month", "week", "weekofyear", "day", "dayofmonth", "dayofweek", "weekday", "isodow",
@@ -160,6 +154,53 @@ def _nullif(args: Sequence[Expression]) -> Expression:
     return case([(call("eq", args[0], args[1]), literal(None, args[0].type))], args[0])
 
 
+def _pattern(args: Sequence[Expression]) -> str:
+    """The pattern of a regular expression, with the options 'i' (ignore case), 'c' and 'g' (which change nothing)."""
+    constants = [arg.value if isinstance(arg, Literal) else None for arg in args[1:]]
+    if len(args) not in (2, 3) or not all(isinstance(value, str) for value in constants):
+        raise Refusal(
+            "arguments", "A regular expression takes a text, a pattern and options, the last two written out."
+        )
+    pattern, options = str(constants[0]), "".join(map(str, constants[1:]))
+    if set(options) - set("icg"):
+        raise Refusal("arguments", f"Of the options of regular expressions 'i' is known, not {options[:10]!r}.")
+    return f"(?i){pattern}" if "i" in options else pattern
+
+
+def _regexp_matches(args: Sequence[Expression]) -> Expression:
+    return call("regexp", args[0], literal(_pattern(args), TEXT)) if args else call("regexp")
+
+
+def _regexp_full_match(args: Sequence[Expression]) -> Expression:
+    pattern = _pattern(args)
+    flag = "(?i)" if pattern.startswith("(?i)") else ""
+    return call("regexp", args[0], literal(f"{flag}^(?:{pattern[len(flag) :]})$", TEXT))
+
+
+def _regexp_replace(args: Sequence[Expression]) -> Expression:
+    options = args[3].value if len(args) == 4 and isinstance(args[3], Literal) else None
+    if options != "g":
+        raise Refusal(
+            "arguments",
+            "REGEXP_REPLACE takes a text, a set of characters, the replacement and 'g': whether it replaces the first "
+            "place or all of them without 'g' differs from engine to engine.",
+        )
+    return call("regexp_replace", *args[:3])
+
+
+def _width_bucket(args: Sequence[Expression]) -> Expression:
+    """The number of the bucket of x among n equal ones between lo and hi: 0 below, n + 1 from hi on."""
+    ends = [arg.value if isinstance(arg, Literal) and arg.type.is_numeric else None for arg in args[1:]]
+    if len(args) != 4 or any(end is None for end in ends) or ends[0] >= ends[1]:  # type: ignore[operator]
+        raise Refusal("arguments", "WIDTH_BUCKET takes a value, two ends lo < hi and a number of buckets, written out.")
+    if not isinstance(ends[2], int) or not 1 <= ends[2] <= _MOST_BUCKETS:
+        raise Refusal("arguments", f"WIDTH_BUCKET makes between 1 and {_MOST_BUCKETS} buckets.")
+    value, low, high, count = args
+    share = call("div", call("mul", call("sub", value, low), count), call("sub", high, low))
+    number = call("add", call("floor", share), literal(1, INTEGER))
+    return call("clamp", number, literal(0, INTEGER), literal(ends[2] + 1, INTEGER))
+
+
 def _safe_divide(args: Sequence[Expression]) -> Expression:
     return call("div", *args)
 
@@ -168,5 +209,9 @@ _SPECIAL: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
     "if": _if,
     "nullif": _nullif,
     "safe_divide": _safe_divide,
+    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains"), _regexp_matches),
+    "regexp_full_match": _regexp_full_match,
+    "regexp_replace": _regexp_replace,
+    "width_bucket": _width_bucket,
     **TIME_FUNCTIONS,
 }

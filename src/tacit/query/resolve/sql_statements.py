@@ -43,14 +43,12 @@ from tacit.query.relational.expressions import (
     FALSE,
     TRUE,
     Expression,
-    Literal,
     Reference,
     literal,
     rewrite,
     shift,
 )
 from tacit.query.relational.functions import call, case
-from tacit.query.relational.functions.signatures import coerce_all
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.correlated import correlated_value
@@ -58,7 +56,16 @@ from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
 from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
 from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import Correlated, Scalars, Scope, ScopeSource, from_relation, has_aggregate, renamed
+from tacit.query.resolve.scalars import (
+    Correlated,
+    Scalars,
+    Scope,
+    ScopeSource,
+    from_relation,
+    function_name,
+    has_aggregate,
+    renamed,
+)
 from tacit.query.resolve.select import (
     FinalGroups,
     ReleasedCells,
@@ -69,11 +76,12 @@ from tacit.query.resolve.select import (
     in_order,
 )
 from tacit.query.resolve.select_list import Item, expand, unique_names
+from tacit.query.resolve.series import SERIES, series_relation, values_relation
 from tacit.query.resolve.stated_unit import check_stated_unit
 from tacit.query.resolve.subquery_values import PublicValues, protected_value, values_of
 from tacit.query.resolve.suggestions import nearest_question
 from tacit.query.rules import apply_rules
-from tacit.query.types import BOOLEAN, INTEGER, NULL, union
+from tacit.query.types import BOOLEAN
 
 __all__ = ["Body", "Queries", "is_accepted", "resolve", "resolve_rows"]
 
@@ -155,7 +163,7 @@ def _source(queries: Queries, node: exp.Expr, ctes: Names, select: exp.Select) -
         inner = queries.query(node.this, ctes)
         return inner, _names_of(inner, name, columns or None)
     if isinstance(node, exp.Values):
-        values = _values(node)
+        values = values_relation(node)
         return values, _names_of(values, name, columns or None)
     raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
 
@@ -165,8 +173,11 @@ def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[
 
 
 def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
+    if isinstance(node.this, exp.Anonymous) and function_name(node.this) in SERIES:
+        name = function_name(node.this)
+        return series_relation(name, node.this.expressions)
     if not isinstance(node.this, exp.Identifier):
-        raise Refusal("unknown_table", "Functions cannot stand in FROM; only tables of the catalog can be read.")
+        raise Refusal("unknown_table", "Only GENERATE_SERIES and RANGE can stand in FROM as functions; name a table.")
     known = None if node.db else ctes.get(node.name.lower())
     if known is not None:
         return known
@@ -175,25 +186,6 @@ def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | Rel
         name = f"{node.db}.{node.name}" if node.db else node.name
         raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.")
     return ownership.scan(queries.catalog, table)
-
-
-def _values(node: exp.Values) -> RelationNode:
-    scalars = Scalars(Scope(), "VALUES")
-    rows = [[scalars(cell) for cell in getattr(row, "expressions", [])] for row in node.expressions]
-    width = len(rows[0]) if rows else 0
-    if not width or any(len(row) != width for row in rows):
-        raise Refusal("syntax", "Every row of VALUES needs the same number of constants.")
-    if not all(isinstance(cell, Literal) for row in rows for cell in row):
-        raise Refusal("unsupported", "VALUES takes constants only.")
-    columns: list[list[Literal]] = []
-    fields: list[Field] = []
-    for index in range(width):
-        cells, kind = coerce_all([row[index] for row in rows], "A column of VALUES")
-        if kind == NULL:
-            cells, kind = coerce_all([*cells, Literal(INTEGER, cells[0].domain, None)], "VALUES")[0][:-1], INTEGER
-        columns.append([cell for cell in cells if isinstance(cell, Literal)])
-        fields.append(Field(f"col{index}", kind, union((cell.domain for cell in cells), kind)))
-    return ownership.constants(list(zip(*columns, strict=True)), tuple(fields))
 
 
 def _join(
@@ -543,7 +535,7 @@ class Queries:
             node = node.this
         known = self._with(node, ctes)
         if isinstance(node, exp.Values):
-            return _values(node)
+            return values_relation(node)
         if isinstance(node, exp.SetOperation):
             return self._union(node, known)
         if not isinstance(node, exp.Select):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions.lowering import Args, Lowering, whole_argument, word_argument
-from tacit.query.relational.expressions import Call, Literal
+from tacit.engines.sql.functions.lowering import Args, Lowering, text_argument, whole_argument, word_argument
+from tacit.query.relational.expressions import Call
 from tacit.query.relational.functions.time_formats import DAYS, MONTHS, NUMBERS, FormatPart, format_parts
 from tacit.query.types import DATE, INTEGER, SqlType
 
@@ -126,10 +126,7 @@ def _bucket(d: Dialect, node: Call, args: Args) -> str:
 
 
 def _formatted(d: Dialect, node: Call, args: Args) -> str:
-    pattern = node.args[1]
-    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        raise TypeError("the format is a constant")
-    kind, parts = node.args[0].type, format_parts(pattern.value)
+    kind, parts = node.args[0].type, format_parts(text_argument(node, 1))
 
     def body(v: str) -> str:
         return " || ".join(_piece(d, part, v, kind) for part in parts) or d.text("")

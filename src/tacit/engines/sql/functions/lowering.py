@@ -10,7 +10,7 @@ from tacit.query.relational.expressions import Call, Literal
 if TYPE_CHECKING:
     from tacit.engines.sql.dialect import Dialect
 
-__all__ = ["Args", "Lowering", "plain", "whole_argument", "word_argument"]
+__all__ = ["Args", "Lowering", "plain", "text_argument", "whole_argument", "word_argument"]
 
 Args = list[str]
 Lowering = Callable[["Dialect", Call, Args], str]
@@ -31,9 +31,14 @@ def whole_argument(node: Call, index: int, otherwise: int = 0) -> int:
     return int(arg.value)
 
 
-def word_argument(node: Call, index: int) -> str:
-    """An argument that the registry makes sure is a text constant, in small letters."""
+def text_argument(node: Call, index: int) -> str:
+    """An argument that the registry makes sure is a text constant."""
     arg = node.args[index]
     if not isinstance(arg, Literal) or not isinstance(arg.value, str):
         raise TypeError(f"argument {index} of {node.function} is not a constant text")
-    return arg.value.lower()
+    return arg.value
+
+
+def word_argument(node: Call, index: int) -> str:
+    """The same in small letters."""
+    return text_argument(node, index).lower()

@@ -18,6 +18,8 @@ Modules:
 * :mod:`.logic` — Conditions in three-valued logic: AND, OR, NOT, comparisons, IS NULL, COALESCE, LIKE
 * :mod:`.numeric` — Arithmetic, rounding, roots and logarithms, LEAST, GREATEST, CLAMP
 * :mod:`.registry` — Registry of functions
+* :mod:`.regular_expressions` — Regular expressions in linear time: a common subset with one meaning, run as a
+  deterministic automaton
 * :mod:`.signatures` — Shared rules about argument types: how many, of which kind, and what they become
 * :mod:`.text` — Functions of text: positions and lengths count code points, trimming removes spaces, case is mapped
   one to one

@@ -18,7 +18,7 @@ from tacit.query.relational.expressions import (
     Literal,
     literal,
 )
-from tacit.query.relational.functions import dates, logic, numeric, text, time_formats
+from tacit.query.relational.functions import dates, logic, numeric, regular_expressions, text, time_formats
 from tacit.query.relational.functions.casts import can_cast, cast_value
 from tacit.query.relational.functions.registry import REGISTRY, Function
 from tacit.query.relational.functions.signatures import coerce_all
@@ -45,7 +45,7 @@ IMAGE_LIMIT = 32
 #: Copies of stored text that one value may hold.
 MAX_GROWTH = 64
 
-for _module in (numeric, logic, text, dates, time_formats):
+for _module in (numeric, logic, text, dates, time_formats, regular_expressions):
     _module.register_all()
 
 

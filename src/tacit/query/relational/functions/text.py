@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Literal
+from tacit.query.relational.expressions import Expression, Literal
 from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.registry import Args, Function, register
 from tacit.query.relational.functions.signatures import a_text, arity, coerce, constant_int, constant_text, texts
@@ -16,6 +16,8 @@ __all__ = ["register_all"]
 
 #: The longest text that padding may produce, and the farthest position a query may name.
 MAX_LENGTH = 1000
+#: The most copies of a text that REPEAT makes.
+MAX_REPEAT = 64
 
 
 def _each(convert: Callable[[str], str]) -> Callable[[str], str]:
@@ -68,6 +70,31 @@ def _concat_signature(args: Args) -> tuple[Args, SqlType]:
     return tuple(coerce(arg, TEXT) for arg in args), TEXT
 
 
+def _separated_signature(args: Args) -> tuple[Args, SqlType]:
+    arity("concat_ws", args, 2, 64)
+    constant_text("concat_ws", args[0], "the separator")
+    return (args[0], *_concat_signature(args[1:])[0]), TEXT
+
+
+def _separated_growth(args: Args) -> int:
+    return sum(arg.domain.growth for arg in args[1:]) + len(args) * len(_text_of(args[0])) // 64
+
+
+def _repeat_signature(args: Args) -> tuple[Args, SqlType]:
+    arity("repeat", args, 2)
+    constant_int("repeat", args[1], 0, MAX_REPEAT, "the number of times")
+    return (a_text("repeat", args[0]), args[1]), TEXT
+
+
+def _repeat_growth(args: Args) -> int:
+    count = args[1].value if isinstance(args[1], Literal) else 1
+    return args[0].domain.growth * max(1, count if isinstance(count, int) else 1)
+
+
+def _text_of(arg: Expression) -> str:
+    return str(arg.value) if isinstance(arg, Literal) else ""
+
+
 def _concat_growth(args: Args) -> int:
     return sum(arg.domain.growth for arg in args)
 
@@ -102,6 +129,10 @@ def _split(value: str, separator: str, index: int) -> str:
 
 def _lengths(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
     return Range(Fraction(0), None)
+
+
+def _separated(separator: str | None, *args: str | None) -> Value | None:
+    return None if separator is None else separator.join(arg for arg in args if arg is not None)
 
 
 def _joined(*args: str | None) -> Value | None:
@@ -147,6 +178,17 @@ def register_all() -> None:
             growth=_replace_growth,
             cost=16,
         ),
+        Function(
+            "concat_ws",
+            "joined by a separator, NULLs left out",
+            _separated_signature,
+            _separated,
+            growth=_separated_growth,
+            cost=4,
+            strict=False,
+            never_null=True,
+        ),
+        Function("repeat", "x so many times", _repeat_signature, lambda s, n: s * n, growth=_repeat_growth, cost=4),
         Function("join_text", "x || y; NULL if one is", _concat_signature, _joined, growth=_concat_growth, cost=4),
         Function(
             "concat",

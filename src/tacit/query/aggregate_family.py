@@ -1,0 +1,203 @@
+"""Families of aggregates: an aggregate as asked, and the interface by which its released form is planned."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from numpy.typing import NDArray
+
+from tacit.core.errors import InternalError
+from tacit.query.planning.measures import Measure
+from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.postprocess.cells import Cell
+from tacit.query.question import Aggregate, FinalAggregation
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode
+from tacit.query.relational.expressions import Expression, references
+from tacit.query.types import Value
+
+if TYPE_CHECKING:
+    from tacit.query.planning.pricing import Priced
+    from tacit.query.postprocess.totals import CellNumbers
+
+__all__ = [
+    "AggregateCall",
+    "Bounds",
+    "Column",
+    "ErrorTerms",
+    "ExpectedError",
+    "Family",
+    "Measuring",
+    "names_of",
+    "no_bounds",
+    "noisy_numbers",
+    "noisy_steps",
+]
+
+Bounds = tuple[Fraction, Fraction]
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """One aggregate as asked.
+
+    Args:
+        function: a key of :data:`AGGREGATES`.
+        argument: the expression it reads; None for ``count_rows``.
+        where: the FILTER condition.
+        parameter: the fraction of a quantile, or the rank of ``mode``.
+        per_group: stated bounds on the contribution of one unit to one group.
+        per_row: stated bounds on single values.
+        auto: whether bounds are to be found privately: the argument was written ``CLAMP(x, AUTO)`` and is x.
+        second: the other expression of a statistic of pairs.
+        discrete: whether a quantile is one of the values' own type.
+    """
+
+    function: str
+    argument: Expression | None
+    where: Expression | None
+    parameter: Fraction | None
+    per_group: Bounds | None
+    per_row: Bounds | None
+    auto: bool = False
+    second: Expression | None = None
+    discrete: bool = False
+
+    @property
+    def label(self) -> str:
+        """Text of the call, for people."""
+        read = [self.argument] if self.second is None else [self.argument, self.second]
+        return f"{self.function}({', '.join('*' if part is None else getattr(part, 'name', '…') for part in read)})"
+
+    @property
+    def value(self) -> Expression:
+        """The argument of an aggregate that must have one."""
+        if self.argument is None:
+            raise AssertionError("only counts have no argument")
+        return self.argument
+
+
+class Measuring(Protocol):
+    """The final aggregation that an aggregate is added to."""
+
+    @property
+    def rows(self) -> int:
+        """The most rows of a unit that count in a group."""
+
+    def measure(self, measure: Measure, *, stated: bool = False) -> int:
+        """The index of a measurement; equal ones are taken once. ``stated``: its clamp does not follow ``rows``."""
+
+    def categories(self, argument: Expression) -> tuple[Value | None, ...] | None:
+        """The public values of an expression, if they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedError:
+    """The error of one cell of an aggregate.
+
+    Args:
+        label: of the aggregate.
+        bound: exceeded with probability at most 1 - confidence; None when it depends on numbers that are not known
+            beforehand.
+        kind: ``"value"``, ``"rank"`` (so many values before or after in order), ``"count"`` (so many values fewer
+            than the most common has) or ``"even"`` (in value, for values that are spread evenly over their bounds).
+        supposing: the number of values in a group for which it holds; None when it holds for any.
+        power: ``bound`` is to be multiplied by this power of the larger of the AUTO bounds, which are not found yet.
+    """
+
+    label: str
+    bound: Fraction | None
+    kind: str
+    supposing: int | None = None
+    power: int = 0
+
+    def meaning(self, bound: str) -> str:
+        """The error in words, with the bound as it is shown."""
+        words = {
+            "value": f"within {bound}",
+            "rank": f"within {bound} values in rank",
+            "count": f"at most {bound} values fewer than the true one has",
+            "even": f"within {bound} where values are spread evenly over their bounds",
+        }[self.kind]
+        return words if self.supposing is None else f"{words}, supposing {self.supposing:,} values in a group"
+
+
+class ErrorTerms(NamedTuple):
+    """The public parameters on which an error depends.
+
+    ``suppose`` is a number of values in a group, ``copies`` of how many groups a cell is the sum.
+    """
+
+    final: FinalAggregation
+    priced: Priced
+    beta: Fraction
+    suppose: int | None
+    copies: int = 1
+
+    def law(self, measure: int) -> NoiseLaw:
+        """The noise of a measurement in such a cell."""
+        law = self.priced.release_of(measure).law(measure)
+        return law if self.copies == 1 else law.added(self.copies, law.source or 0)
+
+
+#: The cell of each group, for one aggregate.
+Column = Callable[[int], Cell]
+
+
+class Family(ABC):
+    """Aggregates that are released in one way: their measurements, expected error and estimate.
+
+    Args:
+        error_kind: the unit of errors; see :class:`ExpectedError`.
+    """
+
+    error_kind = "value"
+
+    @abstractmethod
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
+        """The released column for an aggregate: its measurements, entered into the final aggregation."""
+
+    @abstractmethod
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """The error of one cell that is exceeded with probability at most ``beta``; None where it is not known."""
+
+    @abstractmethod
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
+        """The estimates of an aggregate; ``measure`` is the last of its measurements."""
+
+
+def noisy_steps(released: CellNumbers, measure: int) -> list[Fraction]:
+    """Released numbers in steps of their measurement."""
+    unit = released.laws[measure].unit
+    numbers = noisy_numbers(released, measure).tolist()
+    return [Fraction(number) for number in numbers] if unit == 1 else [int(number) * unit for number in numbers]
+
+
+def noisy_numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
+    """Released integers of a measurement without a tree."""
+    noisy = released.noisy[measure]
+    if isinstance(noisy, NoisyTree):
+        raise InternalError("a tree where numbers were planned")
+    return noisy
+
+
+def no_bounds(asked: AggregateCall, argument: Expression) -> Refusal:
+    """The refusal of an aggregate whose value has no bounds."""
+    return Refusal(
+        "bounds",
+        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi) or "
+        "contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO), or ask the "
+        "data owner to declare bounds.",
+    )
+
+
+def names_of(argument: Expression) -> str:
+    """Columns of an expression, those without bounds if there are any."""
+    unbounded = [part.name for part in references(argument) if not part.range.is_bounded]
+    named = unbounded or [part.name for part in references(argument)]
+    return ", ".join(dict.fromkeys(named)) or "the expression"

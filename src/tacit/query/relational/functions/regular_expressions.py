@@ -1,0 +1,582 @@
+r"""Regular expressions in linear time: a common subset with one meaning, run as a deterministic automaton.
+
+*Syntax.* Characters; ``.`` (any but a new line); sets ``[a-z]``, ``[^,;]``, ``[[:digit:]]``; ``\d \w \s`` and their
+opposites, of ASCII; ``\t \n \r``; a backslash before any sign; groups ``( )`` and ``(?: )``; ``|``; ``* + ?``, ``{m}``,
+``{m,}`` and ``{m,n}`` up to 100; ``^`` at the beginning and ``$`` at the end of the whole expression or of one of its
+outermost alternatives; ``(?i)`` at the very beginning, which ignores the case of ASCII letters. Back-references,
+look-around, lazy quantifiers and word boundaries are refused: they have no automaton, or no one meaning.
+
+*Meaning.* Whether some part of the text fits. Nothing depends on which part is found, so the difference between the
+leftmost and the longest match does not matter.
+
+*Time.* The expression becomes an automaton without choices, of at most :data:`MAX_STATES` states, before any data is
+read, or is refused. It takes one step per character. Python and Spark run this automaton; DuckDB (RE2) and PostgreSQL
+(whose matcher builds the same automaton step by step when no part is asked for) get the expression written anew from
+its tree, with sets and anchors spelled out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Literal
+from tacit.query.relational.functions.registry import Args, Function, Signature, register
+from tacit.query.relational.functions.signatures import a_text, arity, constant_text
+from tacit.query.types import BOOLEAN, TEXT, SqlType
+
+__all__ = ["MAX_STATES", "Automaton", "automaton", "from_similar", "is_anchored", "written"]
+
+MAX_STATES: Final = 200
+#: States times classes of characters, and places of the automaton with choices: planning takes time by their product.
+_MAX_CELLS: Final = 2000
+_MAX_PLACES: Final = 600
+_MAX_REPEAT: Final = 100
+_MAX_LENGTH: Final = 200
+_MAX_DEPTH: Final = 20
+_LAST: Final = 0x10FFFF
+
+#: Sorted, disjoint, inclusive intervals of code points.
+Set = tuple[tuple[int, int], ...]
+
+
+def _set(*parts: tuple[int, int]) -> Set:
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(parts):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def _outside(members: Set) -> Set:
+    found, at = [], 0
+    for low, high in members:
+        if low > at:
+            found.append((at, low - 1))
+        at = high + 1
+    return tuple(found) + (((at, _LAST),) if at <= _LAST else ())
+
+
+def _of(text: str) -> Set:
+    return _set(*((ord(char), ord(char)) for char in text))
+
+
+_ANY: Final = ((0, _LAST),)
+_DIGITS: Final = _set((48, 57))
+_UPPER, _LOWER = _set((65, 90)), _set((97, 122))
+_LETTERS: Final = _set(*_UPPER, *_LOWER)
+_WORD: Final = _set(*_DIGITS, *_LETTERS, (95, 95))
+_SPACE: Final = _of(" \t\n\r\f\v")
+_ESCAPES: Final = {
+    "d": _DIGITS, "D": _outside(_DIGITS), "w": _WORD, "W": _outside(_WORD), "s": _SPACE, "S": _outside(_SPACE),
+    "t": _of("\t"), "n": _of("\n"), "r": _of("\r"),
+}  # fmt: skip
+_NAMED: Final = {
+    "alpha": _LETTERS, "digit": _DIGITS, "alnum": _set(*_LETTERS, *_DIGITS), "space": _SPACE, "upper": _UPPER,
+    "lower": _LOWER, "punct": _set((33, 47), (58, 64), (91, 96), (123, 126)),
+}  # fmt: skip
+
+
+# -- the tree
+
+
+class OneCharacter(NamedTuple):
+    """OneCharacter character of a set."""
+
+    members: Set
+
+
+class Sequel(NamedTuple):
+    """Parts one after another."""
+
+    parts: tuple[PatternNode, ...]
+
+
+class Alternatives(NamedTuple):
+    """OneCharacter of several."""
+
+    choices: tuple[PatternNode, ...]
+
+
+class Repetition(NamedTuple):
+    """A part so many times; ``most`` None for any number."""
+
+    part: PatternNode
+    least: int
+    most: int | None
+
+
+PatternNode = OneCharacter | Sequel | Alternatives | Repetition
+
+
+class OuterAlternative(NamedTuple):
+    """An outermost alternative, and whether it must begin and end with the text."""
+
+    begins: bool
+    node: PatternNode
+    ends: bool
+
+
+def _refused(why: str) -> Refusal:
+    return Refusal(
+        "pattern",
+        f"A regular expression cannot have {why} here: characters, sets, groups, |, *, +, ?, {{m,n}}, and ^ and $ at "
+        "the ends are understood.",
+    )
+
+
+class _Reader:
+    """Reads a pattern by recursive descent."""
+
+    def __init__(self, text: str, *, ignore_case: bool) -> None:
+        self.text = text
+        self.at = 0
+        self.ignore_case = ignore_case
+
+    def branches(self) -> tuple[OuterAlternative, ...]:
+        found = [self._branch()]
+        while self._take("|"):
+            found.append(self._branch())
+        if self.at < len(self.text):
+            raise _refused("a parenthesis without its other half")
+        return tuple(found)
+
+    def _branch(self) -> OuterAlternative:
+        begins = self._take("^")
+        node = self._chain(1)
+        return OuterAlternative(begins, node, self._take("$"))
+
+    def _peek(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    def _take(self, sign: str) -> bool:
+        found = self.text.startswith(sign, self.at)
+        self.at += len(sign) if found else 0
+        return found
+
+    def _either(self, depth: int) -> PatternNode:
+        choices = [self._chain(depth)]
+        while self._take("|"):
+            choices.append(self._chain(depth))
+        return choices[0] if len(choices) == 1 else Alternatives(tuple(choices))
+
+    def _chain(self, depth: int) -> PatternNode:
+        parts: list[PatternNode] = []
+        while self._peek() not in ("", "|", ")", "$"):
+            parts.append(self._repeated(self._atom(depth)))
+        return parts[0] if len(parts) == 1 else Sequel(tuple(parts))
+
+    def _repeated(self, node: PatternNode) -> PatternNode:
+        limits: tuple[int, int | None] | None = None
+        if self._take("*"):
+            limits = (0, None)
+        elif self._take("+"):
+            limits = (1, None)
+        elif self._take("?"):
+            limits = (0, 1)
+        elif self._take("{"):
+            limits = self._counts()
+        if limits is None:
+            return node
+        if self._peek() and self._peek() in "*+?{":
+            raise _refused("a quantifier after another one")
+        return Repetition(node, *limits)
+
+    def _counts(self) -> tuple[int, int | None]:
+        end = self.text.find("}", self.at)
+        inside = self.text[self.at : end] if end >= 0 else ""
+        low, comma, high = inside.partition(",")
+        if not (low.isascii() and low.isdigit()) or (high and not (high.isascii() and high.isdigit())):
+            raise _refused("braces other than {m}, {m,} and {m,n}")
+        least = int(low[:9])
+        most = (int(high[:9]) if high else None) if comma else least
+        if max(least, most or 0) > _MAX_REPEAT or (most is not None and most < least):
+            raise _refused(f"a repetition beyond {_MAX_REPEAT}, or backwards,")
+        self.at = end + 1
+        return least, most
+
+    def _atom(self, depth: int) -> PatternNode:
+        if depth > _MAX_DEPTH:
+            raise _refused(f"more than {_MAX_DEPTH} groups inside one another")
+        sign = self.text[self.at]
+        self.at += 1
+        if sign == "(":
+            if self._take("?") and not self._take(":"):
+                raise _refused("look-around, flags or names of groups")
+            node = self._either(depth + 1)
+            if not self._take(")"):
+                raise _refused("a ^ or $ inside, or a parenthesis without its other half")
+            return node
+        if sign == "[":
+            return OneCharacter(self._bracket())
+        if sign == ".":
+            return OneCharacter(_outside(_of("\n")))
+        if sign == "\\":
+            return OneCharacter(self._cased(self._escaped()))
+        if sign in "*+?{^)":
+            raise _refused(f"{sign} at this place")
+        return OneCharacter(self._cased(_of(sign)))
+
+    def _escaped(self) -> Set:
+        sign = self._peek()
+        self.at += 1
+        if sign in _ESCAPES and sign:
+            return _ESCAPES[sign]
+        if not sign or sign.isalnum():
+            raise _refused(f"\\{sign}")
+        return _of(sign)
+
+    def _cased(self, members: Set) -> Set:
+        if not self.ignore_case:
+            return members
+        both = [(low, high) for low, high in members]
+        for first, last, shift in ((65, 90, 32), (97, 122, -32)):
+            both += [
+                (max(low, first) + shift, min(high, last) + shift)
+                for low, high in members
+                if low <= last and high >= first
+            ]
+        return _set(*both)
+
+    def _bracket(self) -> Set:
+        negated = self._take("^")
+        parts: list[tuple[int, int]] = []
+        first = True
+        while first or self._peek() != "]":
+            first = False
+            if self._take("[:"):
+                name, _, _ = self.text[self.at :].partition(":]")
+                if name not in _NAMED:
+                    raise _refused(f"the class [:{name[:20]}:]")
+                self.at += len(name) + 2
+                parts += _NAMED[name]
+                continue
+            low = self._member()
+            if (
+                len(low) == 1
+                and low[0][0] == low[0][1]
+                and self._peek() == "-"
+                and self.text[self.at + 1 : self.at + 2] not in ("]", "")
+            ):
+                self.at += 1
+                high = self._member()
+                if len(high) != 1 or high[0][0] != high[0][1] or high[0][0] < low[0][0]:
+                    raise _refused("a range in a set that goes backwards")
+                low = ((low[0][0], high[0][0]),)
+            parts += low
+        self.at += 1
+        members = self._cased(_set(*parts))
+        return _outside(members) if negated else members
+
+    def _member(self) -> Set:
+        sign = self._peek()
+        if not sign:
+            raise _refused("a set without ]")
+        if sign == "[":
+            raise _refused("[ inside a set without a backslash before it")
+        self.at += 1
+        return self._escaped() if sign == "\\" else _of(sign)
+
+
+@lru_cache(maxsize=256)
+def read(pattern: str) -> tuple[OuterAlternative, ...]:
+    """The outermost alternatives of a pattern.
+
+    Raises:
+        Refusal: it is not in the common subset.
+    """
+    if "\0" in pattern:
+        raise _refused("the character NUL")
+    ignore = pattern.startswith("(?i)")
+    return _Reader(pattern[4:] if ignore else pattern, ignore_case=ignore).branches()
+
+
+def is_anchored(pattern: str) -> bool:
+    """Whether every alternative must begin and end with the text, so that a part that fits is the whole."""
+    return all(branch.begins and branch.ends for branch in read(pattern))
+
+
+def from_similar(pattern: str) -> str:
+    """A pattern of SIMILAR TO as a regular expression for the whole text."""
+    pieces, inside = [], False
+    for char in pattern:
+        if not inside and char in ".^$\\":
+            raise Refusal(
+                "pattern",
+                f"SIMILAR TO has % and _, and {char!r} is a sign of regular expressions; for these use REGEXP_MATCHES.",
+            )
+        inside = char == "[" or (inside and char != "]")
+        pieces.append(char if inside else {"%": "(?:.|\\n)*", "_": "(?:.|\\n)"}.get(char, char))
+    return f"^(?:{''.join(pieces)})$"
+
+
+# -- the automaton
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """A deterministic automaton over classes of characters.
+
+    Args:
+        starts: the first code point of each class, ascending; the first is 0.
+        steps: for each state, the next one by class; state 0 is the first.
+        accepts: states in which a text that ends here fits.
+    """
+
+    starts: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    accepts: frozenset[int]
+
+    def fits(self, text: str) -> bool:
+        """Whether some part of a text fits."""
+        state = 0
+        for char in text:
+            state = self.steps[state][bisect_right(self.starts, ord(char)) - 1]
+        return state in self.accepts
+
+
+class _Net:
+    """Automaton with choices: edges by sets of characters, and free ones."""
+
+    def __init__(self) -> None:
+        self.edges: list[list[tuple[Set, int]]] = []
+        self.free: list[list[int]] = []
+
+    def place(self) -> int:
+        if len(self.edges) >= _MAX_PLACES:
+            raise Refusal("pattern", "The regular expression is too large; use smaller repetitions.")
+        self.edges.append([])
+        self.free.append([])
+        return len(self.edges) - 1
+
+    def add(self, node: PatternNode, begin: int) -> int:
+        """The place after a part that begins at ``begin``."""
+        match node:
+            case OneCharacter(members):
+                end = self.place()
+                self.edges[begin].append((members, end))
+                return end
+            case Sequel(parts):
+                for part in parts:
+                    begin = self.add(part, begin)
+                return begin
+            case Alternatives(choices):
+                end = self.place()
+                for choice in choices:
+                    first = self.place()
+                    self.free[begin].append(first)
+                    self.free[self.add(choice, first)].append(end)
+                return end
+            case Repetition(part, least, most):
+                for _ in range(least):
+                    begin = self.add(part, begin)
+                if most is None:
+                    loop = self.place()
+                    self.free[begin].append(loop)
+                    self.free[self.add(part, loop)].append(loop)
+                    return loop
+                end = self.place()
+                self.free[begin].append(end)
+                for _ in range(most - least):
+                    begin = self.add(part, begin)
+                    self.free[begin].append(end)
+                return end
+
+    def closure(self, places: Iterable[int]) -> frozenset[int]:
+        """All places that are reached freely."""
+        found, stack = set(places), list(places)
+        while stack:
+            for after in self.free[stack.pop()]:
+                if after not in found:
+                    found.add(after)
+                    stack.append(after)
+        return frozenset(found)
+
+
+@lru_cache(maxsize=256)
+def automaton(pattern: str) -> Automaton:
+    """The automaton of "some part of the text fits".
+
+    Raises:
+        Refusal: the pattern is not in the common subset, or its automaton is too large.
+    """
+    net = _Net()
+    anywhere, done, at_end = net.place(), net.place(), net.place()
+    net.edges[anywhere].append((_ANY, anywhere))
+    net.edges[done].append((_ANY, done))
+    firsts = [anywhere]
+    for begins, node, ends in read(pattern):
+        first = net.place()
+        if begins:
+            firsts.append(first)
+        else:
+            net.free[anywhere].append(first)
+        net.free[net.add(node, first)].append(at_end if ends else done)
+    cuts = {0} | {
+        cut for edges in net.edges for members, _ in edges for low, high in members for cut in (low, high + 1)
+    }
+    starts = tuple(sorted(cut for cut in cuts if cut <= _LAST))
+    return _determined(net, net.closure(firsts), starts, (done, at_end))
+
+
+def _determined(net: _Net, first: frozenset[int], starts: tuple[int, ...], ends: tuple[int, int]) -> Automaton:
+    done = frozenset(ends[:1])
+
+    def settled(places: frozenset[int]) -> frozenset[int]:
+        # Once a part has fitted, nothing that follows matters.
+        return done if ends[0] in places else places
+
+    known = {settled(first): 0}
+    queue, steps = [settled(first)], []
+    for places in queue:
+        row = []
+        for start in starts:
+            after = {end for place in places for members, end in net.edges[place] if _holds(members, start)}
+            found = settled(net.closure(after))
+            if found not in known:
+                if len(known) >= MAX_STATES or len(known) * len(starts) >= _MAX_CELLS:
+                    raise Refusal("pattern", "The regular expression is too large; use fewer alternatives and counts.")
+                known[found] = len(known)
+                queue.append(found)
+            row.append(known[found])
+        steps.append(tuple(row))
+    return Automaton(starts, tuple(steps), frozenset(n for places, n in known.items() if set(ends) & places))
+
+
+def _holds(members: Set, point: int) -> bool:
+    at = bisect_right(members, (point, _LAST)) - 1
+    return at >= 0 and members[at][0] <= point <= members[at][1]
+
+
+# -- writing it anew
+
+
+def written(pattern: str, point: Callable[[int], str], first: int = 0) -> str:
+    """The pattern for RE2 or PostgreSQL; ``point`` spells a code point inside a set, ``first`` is the least."""
+    branches = []
+    for begins, node, ends in read(pattern):
+        branches.append(f"{'^' if begins else ''}{_written(node, point, first)}{'$' if ends else ''}")
+    return "|".join(branches)
+
+
+def _written(node: PatternNode, point: Callable[[int], str], first: int) -> str:
+    match node:
+        case OneCharacter(members):
+            spans = [(max(low, first), high) for low, high in members if high >= first]
+            listed = "".join(point(low) if low == high else f"{point(low)}-{point(high)}" for low, high in spans)
+            return f"[{listed}]" if listed else f"[^{point(first)}-{point(_LAST)}]"
+        case Sequel(parts):
+            return "(?:" + "".join(_written(part, point, first) for part in parts) + ")"
+        case Alternatives(choices):
+            return "(?:" + "|".join(_written(choice, point, first) for choice in choices) + ")"
+        case Repetition(part, least, most):
+            limit = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get(
+                (least, most), f"{{{least},{'' if most is None else most}}}"
+            )
+            return f"(?:{_written(part, point, first)}){limit}"
+
+
+# -- runs of one kind of character
+
+
+def run_of(pattern: str) -> OneCharacter | Repetition | None:
+    """The one set, or its repetition by +, that a pattern is; None for any other.
+
+    Where such a run begins and ends is the same by every rule of matching, and no engine goes back over it.
+    """
+    branches = read(pattern)
+    node = branches[0].node
+    plain = len(branches) == 1 and not branches[0].begins and not branches[0].ends
+    if (
+        plain
+        and isinstance(node, Repetition)
+        and isinstance(node.part, OneCharacter)
+        and (node.least, node.most) == (1, None)
+    ):
+        return node
+    return node if plain and isinstance(node, OneCharacter) else None
+
+
+def _extract(value: str, pattern: str) -> str:
+    begin, end = _first_run(value, pattern, 0)
+    return value[begin:end]
+
+
+def _first_run(value: str, pattern: str, begin: int) -> tuple[int, int]:
+    """Where the first run from some place on begins and ends; both the end of the text if there is none."""
+    run = run_of(pattern)
+    members = run.members if isinstance(run, OneCharacter) else run.part.members  # type: ignore[union-attr]
+    while begin < len(value) and not _holds(members, ord(value[begin])):
+        begin += 1
+    end = begin + (begin < len(value))
+    while isinstance(run, Repetition) and end < len(value) and _holds(members, ord(value[end])):
+        end += 1
+    return begin, end
+
+
+def _replaced(value: str, pattern: str, new: str) -> str:
+    pieces, at = [], 0
+    while at < len(value):
+        begin, end = _first_run(value, pattern, at)
+        pieces.append(value[at:begin] + (new if end > begin else ""))
+        at = end
+    return "".join(pieces)
+
+
+# -- functions
+
+
+def _signature(args: Args) -> tuple[Args, SqlType]:
+    arity("regexp_matches", args, 2)
+    automaton(constant_text("regexp_matches", args[1], "the pattern", _MAX_LENGTH))
+    return (a_text("regexp_matches", args[0]), args[1]), BOOLEAN
+
+
+def _run_signature(name: str, count: int) -> Signature:
+    def signature(args: Args) -> tuple[Args, SqlType]:
+        arity(name, args, count)
+        pattern = constant_text(name, args[1], "the pattern", _MAX_LENGTH)
+        if run_of(pattern) is None:
+            raise Refusal(
+                "pattern",
+                f"{name.upper()} takes one set of characters, or a run of them, such as '[0-9]+': which part "
+                "other patterns find differs from engine to engine. REGEXP_MATCHES takes any pattern; SPLIT_PART and "
+                "SUBSTRING cut texts.",
+            )
+        if count > 2 and set(constant_text(name, args[2], "the replacement")) & set("\\$&"):
+            raise Refusal("literal", f"{name.upper()}: the replacement is a text without \\, $ and &.")
+        return (a_text(name, args[0]), *args[1:]), TEXT
+
+    return signature
+
+
+def _replacement_growth(args: Args) -> int:
+    new = args[2].value if isinstance(args[2], Literal) else ""
+    return args[0].domain.growth * max(1, len(str(new)))
+
+
+def _matches(value: str, pattern: str) -> bool:
+    return automaton(pattern).fits(value)
+
+
+def register_all() -> None:
+    """Enter the functions of this module."""
+    register(Function("regexp", "whether a part of x fits a pattern", _signature, _matches, cost=64))
+    extract, replace = _run_signature("regexp_extract", 2), _run_signature("regexp_replace", 3)
+    register(Function("regexp_extract", "first run of a set in x, or nothing", extract, _extract, cost=32))
+    register(
+        Function(
+            "regexp_replace",
+            "every run of a set in x replaced",
+            replace,
+            _replaced,
+            growth=_replacement_growth,
+            cost=32,
+        )
+    )
