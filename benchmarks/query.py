@@ -84,7 +84,7 @@ def orders(unit: str) -> Any:
 
 def asked(made: Any, catalog: Any) -> Callable[[], object]:
     """The question to an engine: exact, bounded integers, before noise."""
-    from tacit.engines import MeasurementTask
+    from tacit.engines.protocol import MeasurementTask
     from tacit.query.resolve import resolve
 
     work = MeasurementTask(resolve(SQL, catalog).final, b"benchmark")
@@ -251,8 +251,8 @@ def shape(folder: str, name: str, *, private: bool) -> Callable[[], object]:
         for each, file in files.items():
             connection.execute(f"CREATE VIEW {each} AS SELECT * FROM '{file}'")
         return lambda: connection.execute(PLAIN.get(name, sql)).fetchall()
-    from tacit.engines import MeasurementTask
     from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+    from tacit.engines.protocol import MeasurementTask
     from tacit.query.catalog import Catalog, Column, Population, Table
     from tacit.query.resolve import resolve
     from tacit.query.types import DOUBLE, INTEGER, TEXT

@@ -11,9 +11,9 @@ import psycopg
 import pyarrow as pa
 
 from support.postgres import address
-from tacit.engines import Engine
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine
+from tacit.engines.protocol import Engine
 from tacit.query.catalog import Catalog
 
 __all__ = ["MAKERS", "OTHERS", "load", "postgres_engine"]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tacit.engines import Engine, Measurements, MeasurementTask
+from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.question import FinalAggregation
 from tacit.query.resolve import resolve

@@ -8,10 +8,10 @@ import pytest
 
 from engines import clinic, slow_engine
 from support.engine_comparison import final_of
-from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.statements import DuckDBWriter
+from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.resolve import resolve
 

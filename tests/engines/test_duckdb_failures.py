@@ -13,8 +13,8 @@ import pytest
 
 from engines.stopping import interrupting
 from tacit.core.errors import EngineError
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve

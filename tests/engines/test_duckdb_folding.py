@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from tacit.core.errors import EngineError
-from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.database import DuckDBSession
 from tacit.engines.duckdb.dialect import DUCKDB
@@ -19,6 +18,7 @@ from tacit.engines.duckdb.fast import array_totals
 from tacit.engines.duckdb.fast import fetched_rows as fetching
 from tacit.engines.duckdb.fast.array_totals import TooWideError, UnitGroups, UnitShare, dense_totals
 from tacit.engines.duckdb.statements import DuckDBWriter
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.left_out import loss_table
 from tacit.query.question import FinalAggregation

@@ -9,8 +9,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER

@@ -13,7 +13,7 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.engine_comparison import check_close, corpus_frames, final_of, opened
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 
 SECRET = b"another secret"
 

@@ -18,11 +18,11 @@ from engines.makers import duckdb_engine
 from support.engine_comparison import final_of, shown
 from support.resident_files import CATALOG, COLUMNS, engine_on, write
 from tacit.core.errors import EngineError
-from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast import table_cache as residents
 from tacit.engines.duckdb.statements import DuckDBWriter
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Population, Table
 from tacit.query.resolve import resolve
 

@@ -18,8 +18,8 @@ import pytest
 from engines import clinic
 from engines.makers import duckdb_engine
 from support.engine_comparison import final_of, shown
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine
+from tacit.engines.protocol import MeasurementTask
 
 SECRET = b"statistics"
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.edges import ref
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.unit_totals import quantised_sql
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.measures import MeasureKind, quantise, sum_measure

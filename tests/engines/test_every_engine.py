@@ -15,7 +15,7 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.engine_comparison import NOT_DONE, SECRET, agree, check_close, corpus_frames, final_of, plain, shown
 from tacit.core.relations import ADD_REMOVE
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import loss_question, loss_table

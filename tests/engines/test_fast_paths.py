@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engines import clinic
-from tacit.engines import Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.statements import DuckDBWriter
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.engines.sql.statements import Writer
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.left_out import loss_table

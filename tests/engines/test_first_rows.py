@@ -11,7 +11,7 @@ import pytest
 from engines import clinic, cut, slow_engine
 from engines.makers import MAKERS, OTHERS
 from support.engine_comparison import SECRET, agree, check_close, opened, plain
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.work import cuts
 from tacit.query.resolve import resolve

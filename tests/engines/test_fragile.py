@@ -9,7 +9,7 @@ from engines.fragile import FOLDED, FRAGILE
 from engines.makers import MAKERS
 from support.engine_comparison import final_of, shown
 from support.spark import spark_engine
-from tacit.engines import Engine, MeasurementTask
+from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
 

@@ -23,13 +23,13 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE
 from sql.corpus.gated import PERSON, gated
 from support.engine_comparison import corpus_frames, opened
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import scanned
 from tacit.query.catalog import Catalog
 from tacit.query.planning import work

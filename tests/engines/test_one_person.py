@@ -16,9 +16,9 @@ import pytest
 
 from engines.makers import database
 from support.spark import spark_engine
-from tacit.engines import Engine, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine
+from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER, TEXT, decimal

@@ -15,10 +15,9 @@ from engines.makers import load
 from engines.stopping import interrupting
 from support.postgres import address
 from tacit.core.errors import EngineError, InputError
-from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.session import PostgresSession
-from tacit.engines.protocol import Limits
+from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve

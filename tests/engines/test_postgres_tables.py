@@ -11,10 +11,10 @@ import pytest
 
 from engines.makers import database
 from tacit.core.errors import InputError
-from tacit.engines import MeasurementTask
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.engine import read_types
 from tacit.engines.postgres.tables import Described, open_table
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve

@@ -16,8 +16,8 @@ import pytest
 
 from support.engine_comparison import shown
 from support.spark import QUICK
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, INTEGER, TEXT

@@ -31,8 +31,8 @@ from support.spark import QUICK
 from support.spark_projects import project as spark_project
 from tacit.cli.doctor import examine
 from tacit.core.errors import EngineError, InputError
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.spark import SparkEngine, connect
 from tacit.engines.spark.connect import is_open_to_others
 from tacit.engines.spark.session import SessionHandle, open_session

@@ -19,7 +19,7 @@ from sql.corpus.data import DATABASE, without
 from support.engine_comparison import check_close, corpus_frames, final_of, plain, shown
 from support.spark import spark_engine
 from support.spark_comparison import SECRET, compare, measured
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog

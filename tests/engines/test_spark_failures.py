@@ -20,8 +20,8 @@ import pytest
 from engines.stopping import once_running
 from support.spark import QUICK, held, spark_engine
 from tacit.core.errors import EngineError
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.spark import SparkEngine
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
@@ -204,7 +204,7 @@ def test_rows_move_once_and_to_their_unit(sql: str) -> None:
 LOST = """
 import os, signal, pyarrow as pa
 from tacit.core.errors import EngineError
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.duckdb import DataSource, Limits
 from tacit.engines.spark import SparkEngine
 from tacit.query.catalog import Catalog, Column, Population, Table

@@ -11,8 +11,8 @@ import pytest
 
 from support.spark import LIMITS, held, spark_engine
 from tacit.core.errors import EngineError, InputError
-from tacit.engines import Engine, MeasurementTask
 from tacit.engines.duckdb import DataSource
+from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.session import _mebibytes, open_session
 from tacit.query.catalog import Catalog, Column, Population, Table

@@ -15,8 +15,8 @@ import pytest
 from support.small_sources import CATALOG, COLUMNS, CSV, NARROW, ROWS, SQL, frame, measured
 from support.spark import held, spark_engine
 from tacit.core.errors import InputError
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve

@@ -14,11 +14,11 @@ import pytest
 from engines.makers import database
 from support.unit_files import BIG, counted, people, rows, write
 from tacit.core.errors import InputError
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.unit_columns import _in_files
 from tacit.engines.duckdb.unit_columns import form_of as duckdb_form
 from tacit.engines.postgres import PostgresEngine
+from tacit.engines.protocol import MeasurementTask
 from tacit.engines.spark.unit_columns import form_of as spark_form
 from tacit.engines.stored_units import Form
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table

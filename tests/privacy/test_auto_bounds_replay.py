@@ -22,8 +22,8 @@ from sql.corpus.data import DATABASE, without
 from support.engine_comparison import check_close, corpus_frames, opened
 from support.toy_engine import ToyEngine
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.protocol import MeasurementTask
 from tacit.query import release as noising
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.auto_bounds import edges_of, find, sought

@@ -18,7 +18,7 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE, without
 from support.engine_comparison import check_close, corpus_frames, opened
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.query import release as noising
 from tacit.query.planning.auto_limits import FoundLimits, cells_of
 from tacit.query.planning.plan import Plan, make_plan, plan_question, with_found, with_limits

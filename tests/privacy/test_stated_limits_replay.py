@@ -18,7 +18,7 @@ from support.bits import SeededBits
 from support.sql_replay import Steady, bench, findings, reports
 from tacit.core.errors import QueryError
 from tacit.core.relations import REPLACE_ONE
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
 from tacit.query.question import FinalAggregation

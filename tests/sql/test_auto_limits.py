@@ -11,7 +11,7 @@ import pytest
 
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.parsing.parse import parse
 from tacit.query.planning.auto_limits import FoundLimits, cells_of, choose, search_of

@@ -12,7 +12,7 @@ import pytest
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
 from tacit.core.relations import REPLACE_ONE
-from tacit.engines import MeasurementTask
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.explain import explain
 from tacit.query.planning.left_out import CLIPPING, GROUPS, KEYS, ROWS, LossTable, loss_table

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from sql.corpus.clinic import CATALOG
-from tacit.engines import Engine, Measurements, MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.question import FinalAggregation

@@ -8,8 +8,8 @@ import math
 
 import pyarrow as pa
 
-from tacit.engines import MeasurementTask
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP

@@ -12,7 +12,7 @@ import pyarrow as pa
 from engines.makers import MAKERS
 from support.engine_comparison import SECRET, final_of, refusal, shown
 from support.spark import spark_engine
-from tacit.engines import Measurements, MeasurementTask
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.statements import SparkWriter

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tacit.engines import Engine, MeasurementTask
+from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER, SqlType

@@ -145,7 +145,7 @@ def test_the_prompt_has_it(option: QuestionOption) -> None:
             return line
         raise EOFError
 
-    curator: Any = type("Named", (), {"name": "clinic"})()
+    curator: Any = type("Named", (), {"name": "clinic", "tables": lambda _: ()})()
     prompt = Prompt(curator, replace(Request(), epsilon="1"), Console(file=seen), read)
     prompt.run()
     assert "There is no" not in seen.getvalue()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.doctor_csv import csv_checks
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError, TacitError
@@ -222,6 +221,8 @@ def _kept(loaded: Project) -> list[str]:
 
 
 def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
+    from tacit.cli.doctor_csv import csv_checks
+
     source = loaded.sources[name]
     try:
         files = source.files

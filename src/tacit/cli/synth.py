@@ -11,7 +11,6 @@ from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
 from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
-from tacit.synth.table_synthesis import MINUTES
 
 __all__ = ["synth"]
 
@@ -30,7 +29,9 @@ def synth(
     ] = None,
     rows: Annotated[int | None, typer.Option("--rows", help="How many rows to draw.")] = None,
     method: Annotated[str, typer.Option("--method", help="aim, mst or independent.")] = "aim",
-    minutes: Annotated[int, typer.Option("--minutes", help="About how long aim may fit; a larger model.")] = MINUTES,
+    minutes: Annotated[
+        int | None, typer.Option("--minutes", help="About how long aim may fit; a larger model.", show_default=False)
+    ] = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -40,6 +41,8 @@ def synth(
 
     tacit synth visits --epsilon 1 --output visits.parquet
     """
+    from tacit.synth.table_synthesis import MINUTES
+
     with reported("synth", as_json=as_json), opened(project, analyst=analyst) as curator:
         if output.suffix not in (".parquet", ".csv"):
             raise InputError("output", "must end in .parquet or .csv")
@@ -49,7 +52,7 @@ def synth(
             columns or None,
             rows=rows,
             method=method,  # type: ignore[arg-type]  # checked by the plan
-            minutes=minutes,
+            minutes=MINUTES if minutes is None else minutes,
             epsilon=epsilon,
             delta=delta,
             rho=rho,

@@ -19,9 +19,3 @@ Modules:
 * :mod:`.sql` — Shared by all databases that speak SQL: the planner's algebra and the bounding of units as SQL text
 * :mod:`.stored_units` — Check that the stored types of identifying columns give one canonical unit
 """
-
-from __future__ import annotations
-
-from tacit.engines.protocol import Engine, Measurements, MeasurementTask
-
-__all__ = ["Engine", "MeasurementTask", "Measurements"]

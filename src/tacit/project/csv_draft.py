@@ -9,7 +9,6 @@ from pathlib import Path
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.engines.csv_format import CsvFormat
-from tacit.engines.registry import csv_header
 from tacit.project.csv_guess import AMBIGUOUS, guess_date_format, guess_form, name_of, read_rows, value_remarks
 from tacit.project.project_template import DraftColumn
 from tacit.project.schema_inference import TypeGuess, guess_categories, guess_type
@@ -40,6 +39,9 @@ def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
     Raises:
         InputError: it has no header, or is in an encoding that cannot be read.
     """
+    # The registry loads the planner, which a command that only shows its help does not need.
+    from tacit.engines.registry import csv_header
+
     form = guess_form(path, look=look)
     try:
         header = csv_header(str(path), form)
