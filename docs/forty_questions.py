@@ -314,7 +314,7 @@ max_rows = 15
 unit_rows = 16
 columns.product = {{ bounds = [1, 8] }}
 columns.quantity = {{ bounds = [1, 4] }}
-columns.price = {{ bounds = [0, 100] }}
+columns.price = {{ bounds = [0, 99] }}
 columns.ordered = {{ bounds = ["2025-01-01 00:00:00", "2025-12-31 23:59:59"] }}
 
 [tables.products]
@@ -562,7 +562,7 @@ def page() -> Iterator[str]:
         "gives, and at ε = 1 it is answered with intervals. The data and the project files are in "
         "`docs/forty_questions.py`; [what can be asked](../what-can-be-asked.md) lists all functions and clauses.\n"
     )
-    yield "```python\nfrom forty_questions import HOSPITAL, write_project      # in docs/\n\nimport tacit\n\n"
+    yield "```python\nfrom forty_questions import HOSPITAL, write_project  # in docs/\n\nimport tacit\n\n"
     yield 'curator = tacit.open(write_project(HOSPITAL, folder))\nprint(curator.sql("SELECT COUNT(*) AS visits FROM visits", epsilon="1"))\n```\n'
     for schema in SCHEMAS:
         yield f"## The {schema.name}\n\n{schema.words}\n"

@@ -44,6 +44,10 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     curator = tacit.open(FORTY.write_project(schema, folder, project))
     plain = duckdb.connect()
     plain.execute("CREATE MACRO clamp(x, low, high) AS least(greatest(x, low), high)")
+    plain.execute(
+        "CREATE MACRO width_bucket(x, low, high, n) AS CASE WHEN x < low THEN 0 WHEN x >= high THEN n + 1 "
+        "ELSE CAST(floor((x - low) * n / (high - low)) AS INTEGER) + 1 END"
+    )
     for table in schema.tables():
         plain.execute(f"CREATE VIEW {table} AS SELECT * FROM '{folder / table}.parquet'")
     yield schema, curator, plain

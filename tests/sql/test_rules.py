@@ -71,8 +71,8 @@ def _measured(question: Question) -> Counter[Any]:
 @pytest.mark.parametrize("sql", ACCEPTED[1::3])
 def test_no_rule_changes_what_is_measured(sql: str) -> None:
     question = _raw(sql)
-    # Counts of values that are never NULL become counts of rows, which read no argument, and keys change their order; both
-    # rules have fixtures of their own.
+    # Counts of values that are never NULL become counts of rows, which read no argument, and keys change their order;
+    # both rules have fixtures of their own.
     for rule in (each for each in RULES if each not in (count_rows, order_keys)):
         changed = rule(question)
         assert _measured(changed) == _measured(question)

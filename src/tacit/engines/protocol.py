@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
 from tacit.engines.csv_format import CsvFormat
-from tacit.query.planning.left_out import loss_question
 
 if TYPE_CHECKING:
     import numpy as np
@@ -166,6 +165,9 @@ class Engine(Closing):
         Raises:
             Refusal: naming what to write instead.
         """
+        # The planner is loaded where a question is planned, and not where an engine is named.
+        from tacit.query.planning.left_out import loss_question
+
         self.check(loss_question(final, table))
 
     def check_all(self, questions: Iterable[tuple[FinalAggregation, LossTable | None]]) -> None:
