@@ -74,8 +74,8 @@ def _check(final: FinalAggregation, totals: Totals) -> None:
         if aggregate.kind not in ADDITIVE:
             raise Refusal(
                 "grouping_sets",
-                f"{aggregate.label} of a total does not follow from its parts: use COUNT, SUM, AVG, VARIANCE or "
-                "STDDEV with grouping sets, or ask for each grouping in a question of its own.",
+                f"{aggregate.label} is not computed for totals: grouping sets have COUNT, SUM, AVG, VARIANCE and "
+                "STDDEV. Ask for each grouping in a question of its own.",
             )
 
 
