@@ -102,7 +102,9 @@ def test_an_idempotency_key_is_one_request_of_one_analyst() -> None:
         curator.sql(COUNT, epsilon="0.6", analyst="alice", idempotency_key="k")
     with pytest.raises(ConflictError):
         curator.sql(COUNT + " ORDER BY n", epsilon="0.5", analyst="alice", idempotency_key="k")
-    bob = curator.sql("SELECT COUNT(*) AS n FROM visits", epsilon="0.25", analyst="bob", idempotency_key="k")
+    # Of other rows: their number would be a sum of what alice has paid for.
+    asked = "SELECT COUNT(*) AS n FROM visits WHERE cost > 50"
+    bob = curator.sql(asked, epsilon="0.25", analyst="bob", idempotency_key="k")
     assert bob.charge.amounts
     assert (spent(curator), engine.measured) == (Fraction(3, 4), 2)
     # A repeat of another analyst's question may have a key of its own, and keeps it.

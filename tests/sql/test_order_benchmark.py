@@ -178,11 +178,23 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     for person in range(400):
         code = ("13", "17", "29", "31")[below(4)]
         customer.append(
-            {"custkey": person, "segment": ("auto", "building", "machinery")[below(3)], "balance": below(10_000) - 999, "country_code": code}
+            {
+                "custkey": person,
+                "segment": ("auto", "building", "machinery")[below(3)],
+                "balance": below(10_000) - 999,
+                "country_code": code,
+            }
         )
         for _ in range(below(6)):
             number, ordered = len(orders), dt.date(1995, 1, 1) + dt.timedelta(days=below(700))
-            orders.append({"custkey": person, "orderkey": number, "priority": ("high", "low", "urgent")[below(3)], "ordered": ordered})
+            orders.append(
+                {
+                    "custkey": person,
+                    "orderkey": number,
+                    "priority": ("high", "low", "urgent")[below(3)],
+                    "ordered": ordered,
+                }
+            )
             for _ in range(1 + below(4)):
                 shipped = ordered + dt.timedelta(days=1 + below(90))
                 lineitem.append(
@@ -205,7 +217,14 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     part = [{"partkey": i, "kind": kinds[i % 4], "cost": 5 + i} for i in range(20)]
     supplier = [{"suppkey": i, "nationkey": i % 4} for i in range(10)]
     nation = [{"nationkey": i, "name": name} for i, name in enumerate(NATIONS)]
-    return {"customer": customer, "orders": orders, "lineitem": lineitem, "part": part, "supplier": supplier, "nation": nation}
+    return {
+        "customer": customer,
+        "orders": orders,
+        "lineitem": lineitem,
+        "part": part,
+        "supplier": supplier,
+        "nation": nation,
+    }
 
 
 @pytest.fixture(scope="module")

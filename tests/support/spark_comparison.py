@@ -16,7 +16,7 @@ from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.statements import SparkWriter
-from tacit.engines.sql.engine import read_measurements
+from tacit.engines.sql.engine import Answered, read_measurements
 from tacit.query.catalog import Catalog
 
 
@@ -33,7 +33,7 @@ def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) ->
     with ThreadPoolExecutor(2) as pool:
         rows = dict(zip(texts, pool.map(run, texts), strict=True))
     return {
-        sql: read_measurements(final, [(part, rows[part.sql]) for part in planned[sql]])
+        sql: read_measurements(final, [Answered(part, rows[part.sql]) for part in planned[sql]])
         for sql, final in finals.items()
     }
 

@@ -127,7 +127,7 @@ SEVERAL_REFUSED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "type",
-        f"SELECT a.n FROM ({_WARDS}) a JOIN (SELECT COUNT(*) AS n FROM patients) b ON a.ward = b.n",
+        f"SELECT a.n FROM ({_WARDS}) a JOIN (SELECT COUNT(*) AS n FROM patients) b ON a.n = (b.n > 3)",
         f"SELECT a.n FROM ({_WARDS}) a JOIN (SELECT COUNT(*) AS n FROM patients) b ON a.n = b.n",
     ),
 )

@@ -173,7 +173,7 @@ def count_losses(
         f"{_field_text(places[stored.lower()])} AS {DUCKDB.quoted(f'text {name}')}"
         for name, (stored, _) in read.items()
     )
-    found = connection.execute(f"SELECT {counted} FROM (SELECT *, {raw} FROM ({split}))").fetchone()
+    found = connection.execute(f"SELECT {counted} FROM (SELECT *, {raw} FROM ({split}))").fetchall()[0]
     rows, width, *each = map(int, found or ())
     half = len(names)
     return CsvLosses(

@@ -212,7 +212,9 @@ def _placed(
         # The last of the rows that sort alike: these are a partition of their own.
         partition, order, frame = (*partition, *(key.expression for key in order)), (), WindowFrame.PARTITION
     nullable = value.nullable or name == "nth_value"
-    domain = Domain(value.range, nullable, value.values, value.step, value.domain.growth, value.domain.null_is_key)
+    # A place beyond the last row is NULL, which is a group like any that is computed.
+    keyed = value.domain.null_is_key or name == "nth_value"
+    domain = Domain(value.range, nullable, value.values, value.step, value.domain.growth, keyed)
     return WindowCall(name, value, place, partition, order, frame, value.type), domain
 
 
