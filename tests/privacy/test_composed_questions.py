@@ -58,7 +58,7 @@ def test_compositions_on_neighbours(name: str, monkeypatch: pytest.MonkeyPatch) 
     source = SeededBits(20261117)
     monkeypatch.setattr(entropy, "current", lambda: source)
     one, other, catalog = PAIRS[name]
-    made = reports(one, other, accepted(composed(40, seed=len(name))), catalog)
+    made = reports(one, other, accepted(composed(24, seed=len(name))), catalog)
     assert findings(made) == {}
     assert sum(each.moved for each in made.values()) > len(made) // 3
 
