@@ -225,16 +225,13 @@ def final_of(sql: str, declared: SqlType) -> FinalAggregation:
     return resolve(sql, catalog(declared)).final
 
 
-def asked(engine: Engine, declared: SqlType, times: int = 1, *, others: bool = True) -> Found:
-    """Every question, ``times`` times: a table that is asked again is answered from a copy, by plans that are kept.
-
-    Without ``others`` those about all people alone.
-    """
+def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
+    """Every question, ``times`` times: a table that is asked again is answered from a copy, by plans that are kept."""
     results: list[Found] = []
     for _ in range(times):
         found: Found = {}
         for pair in questions(declared):
-            for sql in pair if others else pair[:1]:
+            for sql in pair:
                 found[sql] = cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET)))
         results.append(found)
     for sql, first in results[0].items():

@@ -124,24 +124,20 @@ BY_SPARK = [(nasty, form) for nasty in NASTY for form in ("parquet", "frame") if
 @pytest.mark.spark
 @pytest.mark.parametrize(("nasty", "form"), BY_SPARK, ids=[f"{nasty.name} in a {form}" for nasty, form in BY_SPARK])
 def test_spark_reads_as_duckdb_does(nasty: Nasty, form: str, tmp_path: Path) -> None:
-    """All values at once, each in a row of its own: whether one is read otherwise is seen in the groups.
-
-    Of files, all people are asked about: every value is read, and the people beside it are counted. That DuckDB's answers
-    about the others are those of a file without such values is shown above.
-    """
-    declared, others = nasty.declared[0], form == "frame"
+    """All values at once, each in a row of its own: whether one is read otherwise is seen in the groups."""
+    declared = nasty.declared[0]
     rows = tables(nasty, written(nasty))[1]
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=5)
     source = DataSource("frame", None, rows) if form == "frame" else DataSource("parquet", str(tmp_path / "t.parquet"))
     with DuckDBEngine(catalog(declared), {"t": source}, Limits(threads=1)) as one:
-        want = asked(one, declared, others=others)
+        want = asked(one, declared)
     if form == "parquet" and nasty.name.startswith("timestamp[ns"):
         # Spark knows no nanoseconds, and says so when the source is opened, whatever the rows hold.
         with pytest.raises(InputError, match="Spark cannot read"), spark_engine(catalog(declared), {"t": source}):
             pass
         return
     with spark_engine(catalog(declared), {"t": source}) as two:
-        assert asked(two, declared, others=others) == want
+        assert asked(two, declared) == want
 
 
 def undeclared() -> Iterator[tuple[str, pa.Array]]:
