@@ -273,8 +273,8 @@ class Writer:
         if self.groups.is_public:
             return self.chooser.place(self.chooser.parameters(self.d, "u"), "g", self.groups.count)
         names = self.groups.columns
-        digest = self.chooser.digest(self.d, "groups", "u", list(zip(names, self.groups.types, strict=True)))
-        return ", ".join([digest, *(f"{name} NULLS LAST" for name in names)])
+        rank = self.chooser.rank(self.d, "groups", "u", list(zip(names, self.groups.types, strict=True)))
+        return ", ".join([rank, *(f"{name} NULLS LAST" for name in names)])
 
     def chosen(self, pairs: str) -> str:
         """At most ``max_groups`` of each unit's pairs (unit, group)."""
@@ -289,8 +289,8 @@ class Writer:
     def _distinct(self, source: str, kind: SqlType, most: int) -> str:
         names = ", ".join(self.groups.columns)
         values = self.d.derived(f"SELECT DISTINCT u, {names}, x FROM {source}")
-        digest = self.chooser.digest(self.d, "values", "u", [("x", kind)])
-        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x)"
+        rank = self.chooser.rank(self.d, "values", "u", [("x", kind)])
+        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {rank}, x)"
         kept = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {values}")
         return f"SELECT {names}, 0 AS place, count(DISTINCT x) AS n FROM {kept} WHERE seat2 <= {most} GROUP BY {names}"
 
@@ -299,8 +299,8 @@ class Writer:
         names = ", ".join(self.groups.columns)
         per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
         totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM {self.d.derived(per_place)}"
-        digest = self.chooser.digest(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
-        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x, j)"
+        rank = self.chooser.rank(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
+        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {rank}, x, j)"
         single = self.d.numbered_copies(f"u, {names}, x", "n", self.d.derived(f"SELECT * FROM t WHERE total > {most}"))
         seated = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {self.d.derived(single)}")
         many = f"SELECT {names}, x, 1 AS n FROM {seated} WHERE seat2 <= {most}"
