@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.engine_comparison import plain
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.question import FinalAggregation
@@ -217,7 +218,8 @@ Found = dict[str, tuple[dict[tuple[Any, ...], int], list[list[Any]]]]
 
 
 def cells(found: Measurements) -> tuple[dict[tuple[Any, ...], int], list[list[Any]]]:
-    return dict(zip(found.keys, found.raw_units.tolist(), strict=True)), [array.tolist() for array in found.raw]
+    keys, units, listed = plain(found)
+    return dict(zip(keys, units, strict=True)), listed
 
 
 @cache

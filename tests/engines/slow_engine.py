@@ -409,9 +409,7 @@ class Rule:
     def keep_distinct(self, unit: Value | None, values: list[Value], m: Measure) -> list[Value]:
         assert m.argument is not None
         kind = m.argument.type
-        return sorted(set(values), key=lambda v: (self._rank("values", unit, [(v, kind)]), sort_key(v, kind)))[
-            : m.rows
-        ]
+        return sorted(set(values), key=lambda v: (self._rank("values", unit, [(v, kind)]), sort_key(v, kind)))[: m.rows]
 
     def keep_places(self, unit: Value | None, places: list[int], most: int) -> list[int]:
         seen: dict[int, int] = defaultdict(int)

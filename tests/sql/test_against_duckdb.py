@@ -124,11 +124,11 @@ def spoiled(measured: Measurements, by: int) -> Measurements:
 
 def _more(array: NDArray[Any], by: int) -> NDArray[Any]:
     """Every count a little larger; of places, those that occur and the first of all."""
-    if array.dtype != object or not len(array) or not isinstance(array[0], tuple):
+    if array.dtype != object or not len(array) or not isinstance(array[0], np.ndarray):
         return array + by
     changed = np.empty(len(array), dtype=object)
     for group, pairs in enumerate(array):
-        changed[group] = tuple(sorted({0: by, **{place: count + by for place, count in pairs}}.items()))
+        changed[group] = tuple(sorted({0: by, **{place: count + by for place, count in pairs.tolist()}}.items()))
     return changed
 
 

@@ -47,9 +47,9 @@ _LEAST_BITS = 6
 _MARKS = {purpose: f"\0{purpose}".ljust(32, "\0") for purpose in ("groups", "units", "values", "rows")}
 _MULTIPLIER = "\0multiply\0"
 _STARTS = {purpose: f"\0{purpose}+".ljust(10, "\0") for purpose in ("groups", "values")}
-#: Ranks and the numbers of values have 31 bits; t is the second factor of a turn.
+#: Ranks and the numbers of values have 31 bits, all of which are set in ``_RANK``; t is the second factor of a turn.
 _RANK_BITS = 31
-_RANK = 2**_RANK_BITS - 1
+_RANK = 2_147_483_647
 _TURN, _TURN_SHIFT = 1_327_217_885, 20
 #: Below 2^22 doubles are told apart to 2^-40, then whole numbers to 2^62, and those beyond not at all.
 _FINE, _FINE_BITS, _COARSE = 2.0**22, 2.0**40, 2.0**62
@@ -221,6 +221,11 @@ class Chooser:
             whole = f"CAST({_whole_number(d, value, kind)} AS BIGINT)"
             found = d.let(whole, lambda v: f"((({v} & {_RANK}) + (({v} >> {_RANK_BITS}) & {_RANK})) & {_RANK})")
         return f"coalesce({found}, {_RANK})"
+
+    @property
+    def nothing(self) -> int:
+        """The number of NULL."""
+        return _RANK
 
     @staticmethod
     def numbers(values: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -12,10 +12,13 @@ better on rows overrides :meth:`Writer.kept` and :meth:`Writer.sums`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
@@ -30,7 +33,7 @@ from tacit.query.relational.algebra import FilterRows, Scan
 from tacit.query.relational.expressions import Reference
 from tacit.query.types import INTEGER, SqlType
 
-__all__ = ["SPREAD", "Named", "Statement", "Writer"]
+__all__ = ["SPREAD", "Named", "SpreadRows", "Statement", "Writer"]
 
 #: Measures with a statement of their own.
 SPREAD = tuple(kind for kind in MeasureKind if kind.traits.own_statement)
@@ -70,6 +73,27 @@ class Statement:
     def keyed(self, secret: bytes) -> Statement:
         """The same with a secret, of a statement that was written without one."""
         return Statement(partial(keyed, self.sql, secret), self.measures, self.is_spread)
+
+
+class SpreadRows(NamedTuple):
+    """Rows of the statement of a spread measure as arrays.
+
+    Args:
+        keys: group columns of each group that occurs.
+        found: three columns: number of the group in ``keys``, place, and count.
+    """
+
+    keys: Sequence[tuple[Any, ...]]
+    found: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]], width: int) -> SpreadRows:
+        """The same of rows whose first ``width`` columns tell groups apart."""
+        known: dict[tuple[Any, ...], int] = {}
+        found = [
+            (known.setdefault(tuple(row[:width]), len(known)), int(row[width]), int(row[width + 1])) for row in rows
+        ]
+        return cls(list(known), np.array(found, dtype=np.int64).reshape(-1, 3))
 
 
 @dataclass(frozen=True)
