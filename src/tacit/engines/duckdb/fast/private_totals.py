@@ -25,6 +25,7 @@ from tacit.engines.duckdb.fast.array_totals import (
     UnitShare,
     ValueColumn,
     Words,
+    run_sums,
 )
 from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
 from tacit.engines.duckdb.fast.grouped_rows import Block, GroupedRows, GroupPlan, Sorted, fetch_columns, in_blocks
@@ -102,7 +103,7 @@ def measure(session: DuckDBSession, plan: PrivatePlan, most_bytes: int, threads:
         pairs, groups = UnitGroups(reader(block.words), full, block.lengths), block.groups
         if counted:
             owners, begins = block.units[block.begins], block.begins
-            counted.add(pairs, owners, lambda found: np.add.reduceat(found, begins, dtype=np.int64))
+            counted.add(pairs, owners, lambda found: run_sums(found, begins))
         if block.kept is not None:
             words = block.words[np.repeat(block.kept, block.lengths)]
             pairs, groups = UnitGroups(reader(words), full, block.lengths[block.kept]), groups[block.kept]
