@@ -401,7 +401,7 @@ def _text(text: str, x: float, y: float, style: str, anchor: str, *, limit: int 
 
 
 def _tag(name: str, content: str | Markup = "", **attributes: str) -> Markup:
-    """An element; text and attributes are escaped, markup is taken as it is."""
+    """An element; text and attributes are escaped, markup is taken unchanged."""
     said = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(text)}"' for key, text in attributes.items())
     return Markup(f"<{name}{said}>{escape(content)}</{name}>")  # noqa: S704 - every part is escaped
 
