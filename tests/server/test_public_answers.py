@@ -55,7 +55,7 @@ def test_a_client_of_the_server(served: Served, monkeypatch: pytest.MonkeyPatch)
         assert "Public tables alone, answered exactly: charged nothing" in str(answer)
         assert remote.budget(answer, population="patients").population == "patients"
         # A server that charges for what it calls public, or leaves a receipt out, is not believed.
-        reply = remote._channel.post("/v1/query", json.dumps({"sql": COUNT, "epsilon": "0.5"}))
+        reply = remote._channel.post("/v1/query", json.dumps({"sql": COUNT, "epsilon": 0.5}))
         body = reply.content
         for claim in ({**body, "public": True}, {**body, "receipt": None}, {**body, "charge": None}):
             monkeypatch.setattr(remote, "_ask", lambda *_, claim=claim: replace(reply, content=claim))
