@@ -27,8 +27,8 @@ from tacit.core.numbers import exact
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator, open_project
 from tacit.curator.quote import Quote
-from tacit.query.planning.plan import Plan
 from tacit.project.project_file import PopulationModel, Project
+from tacit.query.planning.plan import Plan
 
 __all__ = ["project_checks", "sql_checks"]
 

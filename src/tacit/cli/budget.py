@@ -48,7 +48,9 @@ def budget(
             if sql is not None:
                 quote = curator.explain(sql, **price.options)
                 if quote.is_public:
-                    raise InputError("sql", "reads public tables alone and costs nothing: any number of such questions fit")
+                    raise InputError(
+                        "sql", "reads public tables alone and costs nothing: any number of such questions fit"
+                    )
                 accounts = [curator.budget(quote)]
             else:
                 accounts = [curator.budget(population=name) for name in _populations(curator, population)]

@@ -110,9 +110,9 @@ class Planner:
         self._sizes = PublicSizes(catalog, engine, version or _always)
         self._accounts = accounts
         self._engine = engine
-        self._questions: WeightedLRUCache[
-            tuple[str, int, ContributionNumber | None], Question | PublicQuestion
-        ] = WeightedLRUCache(_MOST)
+        self._questions: WeightedLRUCache[tuple[str, int, ContributionNumber | None], Question | PublicQuestion] = (
+            WeightedLRUCache(_MOST)
+        )
         self._plans: WeightedLRUCache[tuple[str, int, Terms], PricedPlan] = WeightedLRUCache(_MOST)
         self._rows: WeightedLRUCache[tuple[str, Terms, bytes], ReadAnswer] = WeightedLRUCache(_MOST)
 

@@ -189,7 +189,7 @@ class Engine(Closing):
             EngineError: for any failure, with an id and no other word.
         """
 
-    def check_rows(self, relation: RelationNode) -> None:  # noqa: B027 - an engine may compute all of them
+    def check_rows(self, relation: RelationNode) -> None:
         """Refuse a public relation that this engine cannot compute exactly; reads no data. None by default.
 
         Raises:

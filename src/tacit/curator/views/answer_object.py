@@ -48,7 +48,9 @@ class Answer(AnswerViews):
             InputError: the answer is about public tables alone and has neither.
         """
         if self.plan is None or self.receipt is None:
-            raise InputError("receipt", "there is none: the question reads public tables alone, and nothing was charged")
+            raise InputError(
+                "receipt", "there is none: the question reads public tables alone, and nothing was charged"
+            )
         return self.plan, self.receipt
 
     @property

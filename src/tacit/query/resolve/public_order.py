@@ -84,9 +84,7 @@ def in_place(
         top: whether the order shows: then the place of each row is the first column, without a name.
     """
     computed = ownership.compute(rows, [*outputs, *((None, key.expression) for key in keys)])
-    order = tuple(
-        replace(key, expression=reference(computed, len(outputs) + index)) for index, key in enumerate(keys)
-    )
+    order = tuple(replace(key, expression=reference(computed, len(outputs) + index)) for index, key in enumerate(keys))
     made = WindowCall("row_number", None, None, (), order, WindowFrame.PARTITION, INTEGER)
     placed = ownership.window(computed, [(made, _PLACE)])
     place = reference(placed, len(placed.fields) - 1)

@@ -889,4 +889,3 @@ def _has_window(expression: Expression) -> bool:
 
 def _over(relation: RelationNode, expression: Expression) -> Expression:
     return rewrite(expression, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
-

@@ -669,9 +669,7 @@ class Queries:
         return distinct_rows(node, builder, relation, unique_names([name for name, _ in named]))
 
 
-def _public_union(
-    node: exp.SetOperation, relations: list[RelationNode], *, distinct: bool, top: bool
-) -> RelationNode:
+def _public_union(node: exp.SetOperation, relations: list[RelationNode], *, distinct: bool, top: bool) -> RelationNode:
     """Public rows under one another, each once for UNION; in the order and within the limits of the whole."""
     rows = ownership.stack(relations)
     names = [(c.name or "", reference(rows, i)) for i, c in enumerate(rows.fields)]
@@ -745,9 +743,7 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
     return found
 
 
-def resolve_any(
-    sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None
-) -> Question | PublicQuestion:
+def resolve_any(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Question | PublicQuestion:
     """As :func:`resolve`; a query that reads public tables alone is a question as well, and needs no noise."""
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
