@@ -81,8 +81,8 @@ from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, TEXT, Kind
 
 __all__ = [
-    "Matching", "Sizes", "bound_question", "bound_rows", "check_public_work", "cuts", "equated", "first_rows", "matching",
-    "unit_work",
+    "Matching", "Sizes", "bound_question", "bound_rows", "check_public_work", "cuts", "equated", "first_rows",
+    "matching", "unit_work",
 ]  # fmt: skip
 
 # -- cost of expressions
