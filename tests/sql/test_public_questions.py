@@ -85,7 +85,7 @@ def test_every_engine_has_the_same_rows(engine: Engine, other: str) -> None:
             assert rows_of(second, sql) == rows_of(engine, sql), sql
 
 
-#: What is refused of public tables as of protected ones: nothing depends on a clock, a seed or an order of rows.
+#: Refused of public tables as of protected ones: nothing depends on a clock, a seed or an order of rows.
 REFUSED = (
     ("volatile", "SELECT NOW()"),
     ("volatile", "SELECT ward, RANDOM() FROM wards"),

@@ -136,7 +136,7 @@ def _planned(quote: Quote) -> Plan:
         InputError: it reads public tables alone.
     """
     if quote.plan is None:
-        raise InputError("sql", "reads public tables alone, which protect nobody: there is nothing to check")
+        raise InputError("sql", "reads public tables alone, which protect no person: there is nothing to check")
     return quote.plan
 
 

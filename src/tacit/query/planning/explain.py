@@ -174,12 +174,12 @@ def explain(plan: Plan) -> Explanation:
 
 
 def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanation:
-    """Explain a question about public tables alone: nobody is protected from it, and nothing is released or charged."""
+    """Explain a question about public tables alone: it is about no person, and nothing is released or charged."""
     tables = ", ".join(dict.fromkeys(scanned_tables(question.relation))) or "no table"
     return Explanation(
         population="",
         protected=(),
-        unit="nobody: no protected table is read",
+        unit="no person: no protected table is read",
         relation=ADD_REMOVE.value,
         bounding="no rows of people are read",
         limits="none",
