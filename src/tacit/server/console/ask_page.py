@@ -21,7 +21,7 @@ from tacit.server.console.editor import editor_words
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text
 from tacit.server.console.page_request import PageRequest
-from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_quote
+from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_public_quote, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.values import exact_text
@@ -118,6 +118,10 @@ def _picture(answer: Answer) -> dict[str, Any] | None:
 async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = None) -> dict[str, Any]:
     """Context of the template of an answer: to the question in a form, or without one from the history."""
     again = form is None
+    if answer.is_public:
+        result = {"heading": "Answer", "public": True, "words": answer.note, "receipt": "", "left": ""}
+        files = {"fields": () if form is None else tuple(form.fields().items()), "csrf": visit.user.csrf}
+        return {"sheet": await visit.run(sheet_of, answer), "picture": None, "result": result | files}
     budget = await visit.run(visit.service.curator.budget, answer, analyst=visit.name)
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
@@ -125,13 +129,14 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
         "picture": await visit.run(_picture, answer),
         "result": {
             "heading": "Answer",
+            "public": False,
             "repeated": answer.charge.repeated,
             "charged": amounts_text({each.currency: each.amount for each in answer.charge.amounts}),
             "words": _words(answer, again=again),
             "position": answer.charge.number,
             "fields": () if form is None else tuple(form.fields().items()),
             "csrf": visit.user.csrf,
-            "receipt": "" if theirs else answer.receipt.to_json(),
+            "receipt": "" if theirs else answer.paid[1].to_json(),
             "left": left_words(budget, visit.name),
         },
     }
@@ -201,6 +206,8 @@ async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
     try:
         wanted = form.ask()
         quoted = await visit.runtime.quote(visit.user, wanted)
+        if quoted.is_public:
+            return {"quote": view_public_quote(quoted), "quote_problem": None}
         budget = (await visit.run(visit.service.budget, visit.user, quote=quoted))[0]
         free = await visit.run(_is_free, visit, wanted)
     except TacitError as raised:
