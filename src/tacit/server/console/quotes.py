@@ -134,6 +134,8 @@ class QuoteView:
     @property
     def briefly(self) -> str:
         """The errors on one line, beside the price."""
+        if self.public:
+            return "Exact, from public tables alone."
         told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
         words = ", ".join(told[:_BRIEFLY]) + (" …" if len(told) > _BRIEFLY else "")
         if self.free:
