@@ -56,7 +56,7 @@ def page(hospital: Served) -> Iterator[Any]:
 
 
 def findings(page: Any) -> list[str]:
-    """What the checker finds on the page that is shown."""
+    """Violations that the checker reports for the page that is shown."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = []
