@@ -241,7 +241,7 @@
       /* Without storage there is no draft. */
     }
   };
-  form.addEventListener("change", keep);
+  form.addEventListener("input", () => keep());
   document.querySelector('form[action="/console/sign-out"]')?.addEventListener("submit", () => sessionStorage.removeItem(place));
   if (form.dataset.empty !== undefined && !area.value) {
     try {
