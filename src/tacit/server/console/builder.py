@@ -106,7 +106,7 @@ def view_builder(fields: Mapping[str, str], tables: Sequence[TableInfo], problem
     columns = [column for column in table.columns if column.name != table.unit]
     groups, measures = _groups(columns), _measures(table)
     chosen_groups = _chosen(fields, "group", _MOST_GROUPS)
-    chosen_measures = _chosen(fields, "measure", _MOST_MEASURES)
+    chosen_measures = _chosen(fields, "measure", _MOST_MEASURES) or ["rows"]
     rows = range(min(1 + len(_filters(fields)), _MOST_FILTERS))
     return BuilderView(
         tuple(Choice(info.name, info.name, info.name == table.name) for info in tables),
