@@ -121,7 +121,7 @@ def count_columns(X: Any, declared: int | None) -> int:
     if is_frame(X):
         return len(list(X.columns))
     if isinstance(X, list | tuple):
-        return _from_rows(X, declared).shape[1]
+        return int(_from_rows(X, declared).shape[1])
     array = _as_array(X, "X")
     if array.ndim != 2:
         raise InputError("X", f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to rows.")
