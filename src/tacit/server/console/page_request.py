@@ -165,9 +165,10 @@ class PageRequest:
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
         """A page that says what went wrong and where to go; for a script, the part of one."""
         if self.partly:
-            place = "quote" if self.request.url.path.endswith("/quote") else "result"
-            text = self.render("part_quote.html", quote=None, quote_problem=problem)
-            notice = {place: f'<div class="notice">{text}</div>'}
+            if self.request.url.path.endswith("/ask"):
+                notice = {"result": self.render("part_result.html", problem=problem, sheet=None)}
+            else:
+                notice = {"trouble": self.render("part_trouble.html", quote_problem=problem)}
             return await self.parts(problem.status, problem, stopped=True, **notice)
         way = ("/console/sign-in", "Sign in") if self.access is None else ("/console/", "Back to the start")
         context = {"problem": problem, "kept": kept, "way_out": way[0], "way_words": way[1]}
@@ -208,6 +209,7 @@ class PageRequest:
         full = sum(1 for each in budgets if any(line.left == 0 and line.cap for line in each.lines))
         pages = (
             ("Ask", "/console/ask", access.has(TokenScope.ASK), 0),
+            ("Questions", "/console/questions", access.has(TokenScope.ASK), 0),
             ("Datasets", "/console/datasets", True, 0),
             ("History", "/console/history", True, 0),
             ("Budget", "/console/budget", True, 0),
@@ -218,6 +220,8 @@ class PageRequest:
             ("Ledger", "/console/ledger", access.has(TokenScope.ADMIN) or access.has(TokenScope.AUDIT), full),
         )
         path = self.request.url.path
+        # Forms that lead back to the page of questions.
+        path = "/console/ask" if path in ("/console/again", "/console/build", "/console/quote") else path
         return [
             {"name": name, "address": where, "here": path == where or path.startswith(f"{where}/"), "count": count}
             for name, where, shown, count in pages
