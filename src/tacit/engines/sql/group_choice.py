@@ -214,7 +214,7 @@ class Chooser:
         return rank
 
     def number(self, d: Dialect, purpose: str, value: str, kind: SqlType) -> str:
-        """What stands for a value in a rank: 31 bits; the highest of them for NULL."""
+        """Number of 31 bits that stands for a value in a rank; the highest for NULL."""
         if kind.kind is Kind.TEXT:
             found = d.hexadecimal(f"left(md5({self._key(d, purpose)} || {value}), 7)")
         elif kind.kind is Kind.NULL:

@@ -1,6 +1,6 @@
 """Distinct values and counts of places of each group, from rows in memory: the same integers as the statements.
 
-Rows are sorted by unit, group and value (:mod:`.grouped_rows`). Block by block each unit keeps its first groups, and in
+Rows are sorted by unit, group and value (:mod:`.grouped_rows`). UnitBlock by block each unit keeps its first groups, and in
 each of them its first values: distinct ones, or copies of places that are told apart by their numbers. What is kept is
 counted by group and value.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tacit.engines.duckdb.fast.array_totals import TooWideError, Words, changes
 from tacit.engines.duckdb.fast.grouped_rows import (
-    Block,
+    UnitBlock,
     GroupedRows,
     GroupPlan,
     Sorted,
@@ -60,7 +60,7 @@ class SpreadPlan:
 
     @property
     def kept_groups(self) -> int | None:
-        """How many groups a unit keeps; None where it may keep all."""
+        """Number of groups that a unit keeps; None where it may keep all."""
         return self.groups.most if self.groups.must_choose else None
 
 
@@ -107,7 +107,7 @@ def _values(session: DuckDBSession, plan: SpreadPlan, kind: SqlType, column: pa.
     return number_items(session.cursor, plan.groups.chooser, "values", kind, column)
 
 
-def _kept(plan: SpreadPlan, source: Sorted, items: Items, block: Block) -> NDArray[np.int64]:
+def _kept(plan: SpreadPlan, source: Sorted, items: Items, block: UnitBlock) -> NDArray[np.int64]:
     """Group and value of all that is kept in a block of whole units, as one number."""
     words, chooser = block.words, plan.groups.chooser
     if block.kept is not None:

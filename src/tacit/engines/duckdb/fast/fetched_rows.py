@@ -90,7 +90,7 @@ class RowPlan:
 
     @property
     def kept_groups(self) -> int | None:
-        """How many groups a unit keeps; None where it may keep all."""
+        """Number of groups that a unit keeps; None where it may keep all."""
         return self.most if self.groups > self.most else None
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
 
 __all__ = [
-    "Block",
+    "UnitBlock",
     "GroupPlan",
     "GroupedRows",
     "RowGroups",
@@ -71,7 +71,7 @@ class GroupPlan:
 
     @property
     def columns(self) -> int:
-        """How many columns tell groups apart."""
+        """Number of columns that tell groups apart."""
         return 1 if self.kinds is None else len(self.kinds)
 
     @property
@@ -267,7 +267,7 @@ class Sorted:
 
 
 @dataclass(frozen=True)
-class Block:
+class UnitBlock:
     """All rows of some units.
 
     Args:
@@ -287,7 +287,7 @@ class Block:
     kept: NDArray[np.bool_] | None
 
     @classmethod
-    def of(cls, source: Sorted, words: Words) -> Block:
+    def of(cls, source: Sorted, words: Words) -> UnitBlock:
         """The pairs of a block of whole units, and which of them are kept."""
         pairs = words >> np.uint64(source.below)
         starts = changes(pairs)
@@ -306,7 +306,7 @@ class Block:
 
 
 def run_lengths(starts: NDArray[np.intp], count: int) -> NDArray[np.int64]:
-    """How long runs are that begin there; ``count`` is the length of all."""
+    """Lengths of runs that begin there; ``count`` is the length of all."""
     found = np.empty(len(starts), dtype=np.int64)
     np.subtract(starts[1:], starts[:-1], out=found[:-1])
     found[-1:] = count - starts[-1:]
@@ -367,13 +367,13 @@ def _near(rank: NDArray[np.uint64], runs: NDArray[np.int64], most: int) -> NDArr
 
 
 def in_blocks(
-    source: Sorted, one: Callable[[Block], Result], threads: int, check: Callable[[], None]
+    source: Sorted, one: Callable[[UnitBlock], Result], threads: int, check: Callable[[], None]
 ) -> Iterator[Result]:
-    """What ``one`` makes of each block; ``check`` may raise to stop."""
+    """Results of ``one`` for each block; ``check`` may raise to stop."""
 
     def made(ends: tuple[int, int]) -> Result:
         check()
-        return one(Block.of(source, source.words[slice(*ends)]))
+        return one(UnitBlock.of(source, source.words[slice(*ends)]))
 
     cut: Iterable[tuple[int, int]] = blocks(source.words, source.below + source.group_bits, _BLOCK)
     if threads == 1 or len(source.words) <= _BATCH:

@@ -1,4 +1,4 @@
-"""Numbers in place of keys, values and units that nobody declared: equal ones get one number, in their own order.
+"""Numbers in place of keys, values and units that are not declared: equal ones get one number, in their own order.
 
 Each text is hashed and compared once, by DuckDB and by the expressions of its statements, however many rows have it.
 Whole numbers that lie close together are numbered by counting from the smallest.

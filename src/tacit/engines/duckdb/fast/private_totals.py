@@ -28,7 +28,7 @@ from tacit.engines.duckdb.fast.array_totals import (
     run_sums,
 )
 from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
-from tacit.engines.duckdb.fast.grouped_rows import Block, GroupedRows, GroupPlan, Sorted, fetch_columns, in_blocks
+from tacit.engines.duckdb.fast.grouped_rows import UnitBlock, GroupedRows, GroupPlan, Sorted, fetch_columns, in_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ class PrivatePlan:
 
     @property
     def kept_groups(self) -> int | None:
-        """How many groups a unit keeps; None where it may keep all."""
+        """Number of groups that a unit keeps; None where it may keep all."""
         return self.groups.most if self.groups.must_choose else None
 
 
@@ -99,7 +99,7 @@ def measure(session: DuckDBSession, plan: PrivatePlan, most_bytes: int, threads:
             source.read(name, words) if name in source.fields else whole[name].of(source.read("", words))
         )
 
-    def one(block: Block) -> tuple[NDArray[np.int64], list[Integers]]:
+    def one(block: UnitBlock) -> tuple[NDArray[np.int64], list[Integers]]:
         pairs, groups = UnitGroups(reader(block.words), full, block.lengths), block.groups
         if counted:
             owners, begins = block.units[block.begins], block.begins
