@@ -1,26 +1,31 @@
 """Errors of answers beside those of an ideal mechanism for the same budget.
 
-    .venv/bin/python benchmarks/accuracy.py [--draws 400] [--only quantiles|ratios|joint|typed]
+    .venv/bin/python benchmarks/accuracy.py [--draws 400] [--only quantiles|ratios|groups|combinations|joint|typed]
 
 *Quantiles*: the mean distance, in value, between the answer and the true quantile, divided by that of an exponential
 mechanism that has the whole budget and chooses among all steps of the type; how often the 95 % interval holds the true
 quantile; and how wide it is beside that distance. *Joint releases*: the standard deviation of the noise of COUNT, SUM,
 AVG and shares beside that of a question for the first of them alone, which no joint release can beat. *Typed numbers*:
-σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). Prints Markdown.
+σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). *Groups*: errors where a person is in
+one group. *Combinations*: widths of intervals of expressions of released cells. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tacit
-from tacit.engines.protocol import Measurements
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.postprocess.result import finish
 from tacit.query.release import release
 
@@ -142,6 +147,108 @@ def ratios() -> None:
             print(f"| {make.__name__} | {n:,} | {' | '.join(cells)} |", flush=True)
 
 
+SHOP = """
+[project]
+name = "shop"
+[populations.customers]
+epsilon = "1000"
+[tables.customers]
+source = "customers.parquet"
+population = "customers"
+unit = "customer"
+[tables.customers.columns]
+customer = { type = "integer", unique = true }
+country = { type = "text", categories = ["AT", "CH", "DE", "FR", "IT"] }
+joined = { type = "date", bounds = ["2024-01-01", "2024-12-31"] }
+[tables.orders]
+source = "orders.parquet"
+population = "customers"
+unit = "customer"
+max_groups = 12
+max_rows = 5
+[tables.orders.columns]
+customer = { type = "integer" }
+month = { type = "integer", bounds = [1, 12] }
+amount = { type = "integer", bounds = [0, 200] }
+"""
+OF_ONE = "FROM orders JOIN customers USING (customer) GROUP BY 1"
+OF_MANY = "FROM orders GROUP BY 1"
+UNMATCHED = "FROM customers LEFT JOIN orders USING (customer) WHERE orders.customer IS NULL GROUP BY 1"
+#: What is asked, and the same by a key of which a person has many.
+ONE_GROUP = (
+    ("people by country", f"SELECT country, COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),
+    ("people by cohort", f"SELECT MONTH(joined), COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),
+    ("LEFT JOIN … IS NULL", f"SELECT country, COUNT(*) {UNMATCHED}", "COUNT(*)"),
+    ("totals by country", f"SELECT country, SUM(amount) {OF_ONE}", "SUM(amount)"),
+)  # fmt: skip
+
+
+def one_group() -> None:
+    """Errors where a person is in one group, beside those of a key of which a person has up to twelve."""
+    print("\n### Groups that a person has once: 95 % error at ε = 1, max_groups 12, max_rows 5\n")
+    print("| question | one group | twelve groups |")
+    print("|---|---:|---:|")
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        days = np.datetime64("2024-01-01") + np.arange(50)
+        customers = {"customer": np.arange(50), "country": ["AT"] * 50, "joined": days}
+        pq.write_table(pa.table(customers), folder / "customers.parquet")
+        orders = {"customer": np.arange(200) % 50, "month": 1 + np.arange(200) % 12, "amount": np.arange(200)}
+        pq.write_table(pa.table(orders), folder / "orders.parquet")
+        (folder / "tacit.toml").write_text(SHOP)
+        curator = tacit.open(folder / "tacit.toml")
+        for name, sql, aggregate in ONE_GROUP:
+            questions = sql, f"SELECT month, {aggregate} {OF_MANY}"
+            bounds = [float(curator.explain(text, epsilon="1").explanation.errors[0].bound) for text in questions]
+            print(f"| {name} | ± {bounds[0]:,.0f} | ± {bounds[1]:,.0f} |", flush=True)
+        curator.close()
+
+
+def combinations(draws: int) -> None:
+    """Intervals of sums, shares and differences of released cells beside the true quantile of their error."""
+    print("\n### Sums, shares and differences of cells: width of 90 % intervals / true quantile, coverage\n")
+    print("| expression of released cells | Laplace | Gaussian |")
+    print("|---|---|---|")
+    table = pa.table({"id": np.arange(2400), "place": np.arange(2400) % 40, "cost": np.arange(2400) * 37 % 100})
+    columns = {"place": list(range(40)), "cost": (0, 100)}
+    inner = "(SELECT place, place % 4 AS part, COUNT(*) AS n, SUM(cost) AS s FROM data GROUP BY place)"
+    asked = {
+        "sum of ten counts": f"SELECT part, SUM(n) AS a FROM {inner} GROUP BY part",
+        "mean of ten sums": f"SELECT part, AVG(s) AS a FROM {inner} GROUP BY part",
+        "difference of two counts": f"SELECT place, n - LAG(n) OVER (ORDER BY place) AS a FROM {inner}",
+        "share of all": f"SELECT place, n / SUM(n) OVER () AS a FROM {inner}",
+        "share by a condition": "SELECT place, COUNT(*) FILTER (WHERE cost > 50) / COUNT(*) AS a FROM data GROUP BY 1",
+        "sum over count": f"SELECT part, SUM(s) / SUM(n) AS a FROM {inner} GROUP BY part",
+        "variance": "SELECT place % 2 AS part, VAR_SAMP(cost) AS a FROM data GROUP BY 1",
+    }  # fmt: skip
+    prices = [({"epsilon": "1000000"}, {"epsilon": "0.5"}),
+              ({"rho": "1000000", "delta": "1e-6", "accounting": "zcdp"}, {"rho": "0.05"})]  # fmt: skip
+    opened = [(tacit.open(table, unit="id", max_rows=1, max_groups=1, columns=columns, **own), price)
+              for own, price in prices]  # fmt: skip
+    for name, sql in asked.items():
+        print(f"| {name} | {' | '.join(_width(curator, sql, price, draws) for curator, price in opened)} |", flush=True)
+
+
+def _width(curator: Any, sql: str, price: dict[str, str], draws: int) -> str:
+    plan = curator.explain(sql, **price, bias_share=0).plan
+    measured = curator._context.engine.measure(MeasurementTask(plan.final, b"secret"))
+    whole = replace(plan, priced=replace(plan.priced, releases=tuple(
+        replace(each, mechanism="laplace", epsilon=Fraction(10**12), rho=Fraction(0)) for each in plan.releases
+    )))  # fmt: skip
+    truth = [
+        float(row[-1] or 0)
+        for row in finish(plan.question, release(whole, measured), confidence=Fraction(9, 10)).values
+    ]
+    ratios = []
+    while len(ratios) < draws:
+        finished = finish(plan.question, release(plan, measured), confidence=Fraction(9, 10))
+        for values, ends, true in zip(finished.values, finished.intervals(), truth, strict=True):
+            value, (low, high) = float(values[-1] or 0), map(float, ends[-1])
+            if high > low and values[-1] is not None:
+                ratios.append((true - value) / (high - value) if true > value else (value - true) / (value - low))
+    return f"{1 / np.quantile(ratios, 0.9):.2f}, {np.mean(np.array(ratios) <= 1 + 1e-9):.3f}"
+
+
 QUESTIONS = (
     "SELECT AVG(x), COUNT(*) FROM data",
     "SELECT SUM(x), COUNT(*) FROM data",
@@ -211,6 +318,10 @@ def main() -> None:
         quantiles(asked.draws)
     if asked.only in ("", "ratios"):
         ratios()
+    if asked.only in ("", "groups"):
+        one_group()
+    if asked.only in ("", "combinations"):
+        combinations(4 * asked.draws)
 
 
 if __name__ == "__main__":
