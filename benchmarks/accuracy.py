@@ -174,7 +174,7 @@ amount = { type = "integer", bounds = [0, 200] }
 OF_ONE = "FROM orders JOIN customers USING (customer) GROUP BY 1"
 OF_MANY = "FROM orders GROUP BY 1"
 UNMATCHED = "FROM customers LEFT JOIN orders USING (customer) WHERE orders.customer IS NULL GROUP BY 1"
-#: What is asked, and the same by a key of which a person has many.
+#: Name, question, and the aggregate that is asked by a key of which a person has many as well.
 ONE_GROUP = (
     ("people by country", f"SELECT country, COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),
     ("people by cohort", f"SELECT MONTH(joined), COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),

@@ -91,7 +91,7 @@ class Held(Engine):
         return self._engine.explain(*args, **kwargs)
 
     def close(self) -> None:
-        """Whoever opened the engine closes it."""
+        """Leave the engine open: the test that opened it closes it."""
 
 
 @dataclass

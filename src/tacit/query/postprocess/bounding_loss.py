@@ -11,7 +11,7 @@ out. The number of people of a cause is then that of the cells where it applies,
 last bucket in which people stand out from the noise, each with its largest loss, and the error of that weighted sum,
 bound the loss of all cells together; one cell can have all of it. Beyond, where noise hides who is there, people are
 supposed to become fewer at least as fast as their losses grow: half as many lose twice as much. Of a limit that is not
-seen to cut anybody, as many people as noise can hide are supposed to lose a row or more, by the same rule.
+seen to cut any person, as many people as noise can hide are supposed to lose a row or more, by the same rule.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class BoundingLoss:
 
     @property
     def table_limits(self) -> frozenset[str]:
-        """The limits that may cut somebody."""
+        """The limits that may cut a person."""
         return frozenset(self.table.causes) & {GROUPS, ROWS}
 
     def _last_seen(self, buckets: Sequence[Sequence[int]]) -> int:
