@@ -1,12 +1,11 @@
 """Steps per second of private training, Tacit beside Opacus and beside plain torch, in one run.
 
-    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1] [--accuracy] [--memory]
+    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1] [--accuracy]
 
 The same network, rows, expected batch and optimizer for everyone; Poisson samples, per-example clipping, noise and
 update included. Contenders take turns, and processor time is counted, so that a busy machine changes little; the median
 of the rounds is shown, and the smallest and largest. Opacus draws its samples and noise from torch's generator
-(``secure_mode`` off), Tacit exact noise from the operating system. Each runs in a process of its own for ``--memory``,
-which shows the largest memory beside that of the first step. ``--accuracy`` trains on the digits of scikit-learn
+(``secure_mode`` off), Tacit exact noise from the operating system. ``--accuracy`` trains on the digits of scikit-learn
 instead. Prints Markdown.
 """
 
@@ -219,31 +218,6 @@ def speed(rounds: int, seconds: float) -> None:
             print(f"| {name} | {who} | {middle[who]:.1f} ({min(found):.1f}–{max(found):.1f}) | {beside} |", flush=True)
 
 
-def memory(name: str, who: str) -> None:
-    """Largest memory of three steps, in MB above that of the made network; run in a process of its own."""
-    import resource
-
-    take = CONTENDERS[who](NETWORKS[name])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    take(3)
-    print(round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024))
-
-
-def memories() -> None:
-    """The table of memory."""
-    import subprocess
-    import sys
-
-    private = [who for who in CONTENDERS if who != "torch, not private"]
-    print("| network | " + " | ".join(f"{who}, MB" for who in private) + " |\n|---|" + "---|" * len(private))
-    for name in NETWORKS:
-        cells = []
-        for who in private:
-            command = [sys.executable, __file__, "--memory", name, who]
-            cells.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
-
-
 def accuracy(repeats: int) -> None:
     """Test accuracy on digits, the same settings for both."""
     from opacus import PrivacyEngine
@@ -296,17 +270,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--memory", nargs="*", metavar=("NETWORK", "CONTENDER"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     warnings.filterwarnings("ignore", module="opacus")
     warnings.filterwarnings("ignore", module="torch")
     if arguments.accuracy:
         accuracy(arguments.repeats)
-    elif arguments.memory:
-        memory(*arguments.memory)
-    elif arguments.memory is not None:
-        memories()
     else:
         speed(arguments.rounds, arguments.seconds)
 
