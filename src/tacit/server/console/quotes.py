@@ -16,7 +16,7 @@ from tacit.query.request import OPTIONS, QuestionOption, Request
 from tacit.server.console.budget_bars import Gauge, gauges
 from tacit.server.console.number_format import amounts_text, charge_of, symbol, up
 
-__all__ = ["LEVELS", "MORE", "PAYS", "AskForm", "QuoteView", "view_quote"]
+__all__ = ["LEVELS", "MORE", "PAYS", "AskForm", "QuoteView", "view_public_quote", "view_quote"]
 
 #: Options that state a price or an accuracy; the form asks for one of them.
 PAYS: Final = sorted(
@@ -25,6 +25,8 @@ PAYS: Final = sorted(
 #: Options that are rarely stated.
 MORE: Final = [option for option in OPTIONS.values() if not option.accounts and option.name != "confidence"]
 LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
+#: Errors that stand beside the price.
+_BRIEFLY: Final = 3
 _NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
 
 
@@ -52,6 +54,11 @@ class AskForm:
         sent = {name: text.strip(" \t\n") for name, text in fields.items()}
         own = {name: sent[name] for name in ("sql", "pay", "amount", "confidence") if name in sent}
         return cls(**own, said={option.name: text for option in MORE if (text := sent.get(option.name, ""))})
+
+    def fields(self) -> dict[str, str]:
+        """The fields as they are sent, to send them once more."""
+        own = {"sql": self.sql, "pay": self.pay, "amount": self.amount, "confidence": self.confidence}
+        return own | dict(self.said)
 
     def ask(self) -> Request:
         """The request that the form states.
@@ -117,6 +124,7 @@ class QuoteView:
     leaves: str = ""
     advice: tuple[str, ...] = ()
     sets: str = ""
+    public: bool = False
 
     @property
     def fits(self) -> bool:
@@ -124,8 +132,21 @@ class QuoteView:
         return all(gauge.fits for gauge in self.gauges)
 
     @property
+    def briefly(self) -> str:
+        """The errors on one line, beside the price."""
+        if self.public:
+            return "Exact, from public tables alone."
+        told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
+        words = ", ".join(told[:_BRIEFLY]) + (" …" if len(told) > _BRIEFLY else "")
+        if self.free:
+            return f"Answered before: free. {words}".strip()
+        return f"{words}, {self.confidence} of the time" if words else self.after
+
+    @property
     def said(self) -> str:
         """Text that is read out when it changes."""
+        if self.public:
+            return f"Price {self.price}. {self.after}"
         errors = "; ".join(
             f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
         )
@@ -172,6 +193,31 @@ def view_quote(
         charge=charge,
         free=free,
         leaves=f"Its answer leaves after {leaves:g} s, whatever the data." if leaves and not free else "",
+    )
+
+
+def view_public_quote(quote: Quote) -> QuoteView:
+    """A quote of a question about public tables alone."""
+    it = quote.explanation
+    return QuoteView(
+        price="Free",
+        side="",
+        alone="",
+        after="Public tables alone: the answer is exact, and nothing is charged.",
+        confidence="",
+        errors=(),
+        releases=(),
+        groups=f"It has {it.keys}.",
+        bounding="",
+        limits=it.limits,
+        bounds="",
+        left_out="",
+        unit=it.unit,
+        relation=it.relation.replace("_", " or "),
+        digest=it.digest[:16],
+        engine_sql="",
+        free=True,
+        public=True,
     )
 
 
