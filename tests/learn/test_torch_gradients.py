@@ -272,7 +272,7 @@ def test_products_are_the_same_whether_materialised_or_not(name: str, monkeypatc
 @pytest.mark.parametrize("value", [1e20, float("nan"), float("inf")])
 @pytest.mark.parametrize("name", ["convolutions", "lines"])
 def test_one_image_counts_for_one(name: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not a number, or too large, harms no other row, also where products are not materialised."""
+    """A value that is no number, or too large, harms no other row, also where products are not materialised."""
     monkeypatch.setattr(LayerTap, "materialised", property(lambda _: False))
     make, features, _ = NETWORKS[name]
     way = gradients_of(make(), 0.05, 16)

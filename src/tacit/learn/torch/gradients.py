@@ -307,7 +307,7 @@ class ExampleGradients:
         return [(name, size) for name, size in self._parameters.sizes().items() if name not in hidden]
 
     def _numbers(self) -> int:
-        """How many numbers one example needs at a time."""
+        """Count of numbers that one example needs at a time."""
         return sum(tap.numbers for tap in self._taps) + sum(size for _, size in self._flat_parts())
 
 

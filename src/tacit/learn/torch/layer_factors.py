@@ -55,7 +55,7 @@ class LayerTap:
 
     @property
     def numbers(self) -> int:
-        """How many numbers one example needs at a time."""
+        """Count of numbers that one example needs at a time."""
         vectors = self.positions * self.groups * (self.inputs * (not self.words) + self.outputs)
         return vectors + self.groups * (self.inputs * self.outputs if self.materialised else self.positions**2)
 

@@ -33,7 +33,7 @@ class Parameters:
         return {name: each.detach().clone() for name, each in (kept | dict(self.model.named_buffers())).items()}
 
     def sizes(self) -> dict[str, int]:
-        """How many numbers each has."""
+        """Count of numbers of each."""
         return {name: parameter.numel() for name, parameter in self._trained().items()}
 
     @property
