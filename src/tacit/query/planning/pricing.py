@@ -385,7 +385,11 @@ def _selection(
         best = _select(zero, amount, budget.delta, groups, rule, relation)
         return KeySelection(best.rule, zero, amount, budget.delta, groups, share, relation)
     if budget.currency != "epsilon":
-        raise InputError("account", "a GDP account cannot pay for groups that are chosen privately; use a zcdp account")
+        raise InputError(
+            "account",
+            "groups that are chosen privately cannot be paid for by this budget, which has no delta to spend; group by "
+            "a column with declared categories, or by a public table",
+        )
     if rule == "best":
         # Gaussian noise pays by l2 and is what the zCDP way of spending the same budget uses.
         touched = groups * (1 if relation is ADD_REMOVE else 2)
