@@ -106,7 +106,7 @@ _DIGITS = 12
 #: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
 _SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
 #: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
-FOR_THE_CHOICE: Final = Fraction(5, 6)
+FOR_THE_CHOICE: Final = Fraction(8, 9)
 
 
 @dataclass(frozen=True, slots=True)
