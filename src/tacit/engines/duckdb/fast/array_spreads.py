@@ -1,6 +1,6 @@
 """Distinct values and counts of places of each group, from rows in memory: the same integers as the statements.
 
-Rows are sorted by unit, group and value (:mod:`.grouped_rows`). UnitBlock by block each unit keeps its first groups, and in
+Rows are sorted by unit, group and value (:mod:`.grouped_rows`). Block by block each unit keeps its first groups, and in
 each of them its first values: distinct ones, or copies of places that are told apart by their numbers. What is kept is
 counted by group and value.
 """
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from tacit.engines.duckdb.fast.array_totals import TooWideError, Words, changes
 from tacit.engines.duckdb.fast.grouped_rows import (
-    UnitBlock,
     GroupedRows,
     GroupPlan,
     Sorted,
+    UnitBlock,
     fetch_columns,
     in_blocks,
     kept_items,

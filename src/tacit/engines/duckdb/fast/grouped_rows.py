@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
 
 __all__ = [
-    "UnitBlock",
     "GroupPlan",
     "GroupedRows",
     "RowGroups",
     "Sorted",
+    "UnitBlock",
     "fetch_columns",
     "in_blocks",
     "kept_items",

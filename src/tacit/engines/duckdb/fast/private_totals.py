@@ -28,7 +28,7 @@ from tacit.engines.duckdb.fast.array_totals import (
     run_sums,
 )
 from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
-from tacit.engines.duckdb.fast.grouped_rows import UnitBlock, GroupedRows, GroupPlan, Sorted, fetch_columns, in_blocks
+from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
