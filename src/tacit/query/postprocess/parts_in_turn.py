@@ -1,8 +1,9 @@
-"""Parts of a question in turn: values that rows are compared or joined with are released before the part that reads them.
+"""Parts of a question in turn: what rows are compared or joined with is released before they are read.
 
-A value, and a row of values, is a function of released cells alone, so that it is public once its parts are released. It is put into the
-relation of the part that reads it as constants. That part's keys, bounds, noise and price were fixed before; only the
-rows it reads depend on the value, as they would on a number that the analyst types after having seen the first answer.
+A value, and a row of values, is a function of released cells alone, so that it is public once its parts are released.
+It is put into the relation of the part that reads it as constants. That part's keys, bounds, noise and price were fixed
+before; only the rows it reads depend on the values, as they would on numbers that the analyst types after having seen
+the first answer.
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ class ReleasedRelation:
         if most is None:
             raise Refusal(
                 "several_aggregations",
-                "How many rows an aggregated result has must follow from the text before rows of persons are joined with "
-                "it: group it by declared categories or bounded numbers, or end it with LIMIT.",
+                "How many rows an aggregated result has must follow from the text before rows of persons are joined "
+                "with it: group it by declared categories or bounded numbers, or end it with LIMIT.",
             )
         limits.check_size(most, limits.MAX_ROWS_BELOW, "released rows that rows of persons are joined with")
         fields = tuple(
@@ -168,9 +168,9 @@ class ReleasedRelation:
         if self.question.reads or _has_interval(self.steps):
             raise Refusal(
                 "subquery",
-                "What rows of persons are compared or joined with is made of released numbers alone: leave public tables "
-                "and DP_INTERVAL_LOW or DP_INTERVAL_HIGH out of its subquery, and join public tables to the rows of "
-                "persons instead.",
+                "What rows of persons are compared or joined with is made of released numbers alone: leave public "
+                "tables and DP_INTERVAL_LOW or DP_INTERVAL_HIGH out of its subquery, and join public tables to the "
+                "rows of persons instead.",
             )
 
     def _unique(self) -> frozenset[int] | None:

@@ -295,8 +295,8 @@ def _beside_persons(
     if kept:
         raise Refusal(
             "join",
-            "This join would keep released rows that no row of a person meets, and they belong to no person; write JOIN, "
-            "or LEFT JOIN with the rows of persons on its left.",
+            "This join would keep released rows that no row of a person meets, and they belong to no person; write "
+            "JOIN, or LEFT JOIN with the rows of persons on its left.",
         )
     return found
 
@@ -462,7 +462,7 @@ class Body:
             if self.relation.is_public:
                 raise Refusal(
                     "subquery",
-                    "Public rows take no IN or EXISTS over an aggregated result; join the result with the public table.",
+                    "Public rows take no IN or EXISTS over an aggregated result; join it with the public table.",
                 )
             other = self.queries.rows_below(other, self.relation)
         visible = [slot for slot, column in enumerate(other.fields) if column.name is not None]
