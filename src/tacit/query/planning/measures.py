@@ -144,7 +144,6 @@ _TRAITS: Final = {
     MeasureKind.DISTINCT_SUM: _Traits(
         "adds distinct values of between {low} and {high} steps together, counted from the centre, to a group",
         own_statement=True,
-        power=1,
         unites=True,
     ),
     MeasureKind.SUM: _Traits("adds between {low} and {high} steps to a group", adds_values=True, power=1),
