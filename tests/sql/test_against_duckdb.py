@@ -263,7 +263,8 @@ def test_functions_and_structures_beyond_the_corpus() -> None:
 
 def test_questions_as_analysts_combine_them() -> None:
     clinic = Clinic("many")
-    wrong = {sql: clinic.difference(sql) for sql in ANALYSTS[::9]}
+    # DuckDB has no WIDTH_BUCKET.
+    wrong = {sql: clinic.difference(sql) for sql in ANALYSTS[::9] if "WIDTH_BUCKET" not in sql}
     clinic.close()
     assert {sql: problem for sql, problem in wrong.items() if problem} == {}
 

@@ -30,7 +30,7 @@ _CONDITIONS = (
     "EXISTS (SELECT 1 FROM prescriptions p WHERE p.visit_id = visits.visit_id)", "ABS(cost - 100) < 50",
     "ward IN (SELECT ward FROM visits GROUP BY ward HAVING AVG(nights) > 2)",
 )  # fmt: skip
-_TAILS = ("", " ORDER BY 2 DESC", " HAVING COUNT(*) > 10", " ORDER BY 1 LIMIT 5", " HAVING COUNT(*) > 5 ORDER BY 1")
+_TAILS = ("", " ORDER BY 2 DESC, 1", " HAVING COUNT(*) > 10", " ORDER BY 1 LIMIT 5", " HAVING COUNT(*) > 5 ORDER BY 1")
 _JOINS = (
     ("visits v JOIN patients p ON p.id = v.patient_id", "p.sex"),
     ("visits v JOIN wards w ON w.ward = v.ward", "w.floor"),

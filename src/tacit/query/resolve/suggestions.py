@@ -44,7 +44,8 @@ def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[
     """
     if len(sql) > _LONGEST or reason in _UNREAD:
         return next(filter(accepts, _plainest(sql[:_LONGEST], catalog)), None)
-    seen = {" ".join(sql.split())}
+    # A sign that is taken away may have stood for a space.
+    seen = set[str]() if reason == "encoding" else {" ".join(sql.split())}
     for text in _candidates(sql, reason, catalog):
         plain = " ".join(text.split())
         if plain in seen or len(text) > _SHOWN:
