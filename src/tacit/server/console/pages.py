@@ -5,7 +5,16 @@ from __future__ import annotations
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from tacit.server.console import ask_page, datasets, history_pages, people_pages, sign_in, survey_pages, synthetic_pages
+from tacit.server.console import (
+    ask_page,
+    datasets,
+    downloads,
+    history_pages,
+    people_pages,
+    sign_in,
+    survey_pages,
+    synthetic_pages,
+)
 from tacit.server.console.ledger_page import LedgerWatch
 from tacit.server.console.page_request import ConsoleContext, Handler, PageRequest, endpoint
 from tacit.server.errors import Unknown
@@ -45,14 +54,13 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("GET", "/ask", ask_page.show_ask, _ASKS),
         ("POST", "/ask", ask_page.ask, _ASKS),
         ("POST", "/quote", ask_page.quote, _ASKS),
-        ("GET", "/chart.svg", ask_page.chart, _SIGNED_IN),
+        ("POST", "/table.{form}", downloads.again, _ASKS),
         ("GET", "/answers/{position:int}", ask_page.answer_page, _SIGNED_IN),
-        ("GET", "/answers/{position:int}/table.csv", ask_page.table_csv, _SIGNED_IN),
+        ("GET", "/answers/{position:int}/table.{form}", downloads.by_position, _SIGNED_IN),
         ("GET", "/datasets", datasets.show_datasets, _SIGNED_IN),
         ("GET", "/history", history_pages.show_history, _SIGNED_IN),
         ("GET", "/receipts/{position:int}", history_pages.receipt, _SIGNED_IN),
         ("GET", "/budget", history_pages.show_budget, _SIGNED_IN),
-        ("GET", "/burn-down.svg", history_pages.burn_down, _SIGNED_IN),
         ("GET", "/guarantee", history_pages.show_guarantee, _SIGNED_IN),
         ("GET", "/surveys", survey_pages.show_surveys, _SIGNED_IN),
         ("GET", "/survey/{name}", survey_pages.show_form, _NO_SESSION),
