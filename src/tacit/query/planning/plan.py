@@ -47,7 +47,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
     RelationNode,
-    ReleasedRows,
+    ReleasedTable,
     ReleasedValue,
     Scan,
     bottom_up,
@@ -323,7 +323,7 @@ def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | Non
         if not isinstance(node, ReleasedValue):
             return node
         rows, kinds = released[node.key], [column.type for column in node.fields]
-        if not isinstance(node, ReleasedRows):
+        if not isinstance(node, ReleasedTable):
             rows = rows[:1] or [[None]]
         elif len(rows) > len(node.rows):
             raise InternalError("more rows were released than were planned")

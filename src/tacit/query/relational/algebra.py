@@ -12,7 +12,7 @@ Scan            a table; numbers that are not finite are NULL, rows without a un
                 column where no visible column is it
 Constants       the rows of a VALUES list; public
 ReleasedValue   one row with a value that another part of the question releases first; public once it is known
-ReleasedRows    rows that another part of the question releases first, likewise
+ReleasedTable   rows that another part of the question releases first, likewise
 Filter          those for which the condition is true
 Project         one column per expression
 Join            pairs for which the condition is true, and for LEFT, RIGHT, FULL the unmatched rows with NULLs. The
@@ -53,7 +53,7 @@ __all__ = [
     "JoinKind",
     "ProjectColumns",
     "RelationNode",
-    "ReleasedRows",
+    "ReleasedTable",
     "ReleasedValue",
     "Scan",
     "SortKey",
@@ -188,7 +188,7 @@ class ReleasedValue(Constants):
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedRows(ReleasedValue):
+class ReleasedTable(ReleasedValue):
     """Rows that another part of the question releases first; as many rows of NULL as there may be until they are known.
 
     Of rows that agree in the columns ``unique`` there is one; None where nothing is known of that.
@@ -414,7 +414,7 @@ def row_bounds(node: RelationNode) -> tuple[int, int | None]:
     Declarations are not believed here: a column that is called unique bounds nothing.
     """
     match node:
-        case ReleasedRows():
+        case ReleasedTable():
             return 0, len(node.rows)
         case Constants():
             return len(node.rows), len(node.rows)
@@ -481,7 +481,7 @@ def _own_text(node: RelationNode) -> list[str]:
         case Scan():
             hops = [f"{hop.column}->{hop.table}.{hop.references}" for hop in node.path]
             return [node.table, ",".join(node.columns), str(node.unit_source), *hops]
-        case ReleasedRows():
+        case ReleasedTable():
             return [node.key, f"{len(node.rows)} rows"]
         case ReleasedValue():
             return [node.key]

@@ -34,7 +34,7 @@ from tacit.query.relational.algebra import (
     Field,
     JoinKind,
     RelationNode,
-    ReleasedRows,
+    ReleasedTable,
     ReleasedValue,
     is_public_throughout,
 )
@@ -140,7 +140,7 @@ class ReleasedRelation:
         nothing = ((literal(None, column.type),),)
         return ReleasedValue((field,), None, None, 1, 1, 1, nothing, self.question.digest)
 
-    def rows_below(self, rows: RelationNode) -> ReleasedRows:
+    def rows_below(self, rows: RelationNode) -> ReleasedTable:
         """These rows beside rows below another aggregation; known when their parts are released.
 
         Raises:
@@ -160,7 +160,7 @@ class ReleasedRelation:
             for c in self.columns
         )
         nothing = (tuple(literal(None, column.type) for column in self.columns),) * most
-        return ReleasedRows(fields, None, None, 1, 1, 1, nothing, self.question.digest, self._unique())
+        return ReleasedTable(fields, None, None, 1, 1, 1, nothing, self.question.digest, self._unique())
 
     def _check_below(self, rows: RelationNode) -> None:
         if rows.population != self.final.population:
