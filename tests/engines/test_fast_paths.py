@@ -49,7 +49,7 @@ QUESTIONS = (
     "SELECT FLOOR(x), n, w IS NULL, COUNT(*) FROM t GROUP BY 1, 2, 3",
     "SELECT w, n, MEDIAN(n), COUNT(DISTINCT w), MAX(d) FROM t GROUP BY w, n",
     # Values: of texts, rounded doubles with both zeros, decimals; places with many copies; categories.
-    "SELECT COUNT(DISTINCT w), COUNT(DISTINCT ROUND(x)), COUNT(DISTINCT d) FROM t",
+    "SELECT COUNT(DISTINCT w), COUNT(DISTINCT ROUND(x)), COUNT(DISTINCT d), SUM(DISTINCT n), AVG(DISTINCT d) FROM t",
     "SELECT k, COUNT(DISTINCT n) FILTER (WHERE n > 0), QUANTILE(d, 0.9), MIN(n) FROM t GROUP BY k",
     "SELECT n, COUNT(DISTINCT w), MEDIAN(x) FROM t GROUP BY n",
     "SELECT w, MODE(k), COUNT(DISTINCT id) FROM t GROUP BY w",

@@ -92,8 +92,8 @@ class DuckDBWriter(Writer):
         return GroupPlan(self.chooser, kinds, self.groups.count if kinds is None else 0, self.final.max_groups)
 
     def spread_plan(self, measure: Measure) -> SpreadPlan | None:
-        """The rows of :meth:`spread` one by one; None where every row is a unit."""
-        if self.alone:
+        """The rows of :meth:`spread` one by one; None where every row is a unit, and for sums of distinct values."""
+        if self.alone or measure.kind is MeasureKind.DISTINCT_SUM:
             return None
         value, kind = self._value(measure)
         read = slots_of([measure.argument, measure.where])

@@ -323,6 +323,12 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     for statement, rows, _ in answered:
         for index in statement.measures:
             arrays[index] = _empty(final.measures[index], len(keys))
+        wide = statement.is_spread and final.measures[statement.measures[0]].kind is MeasureKind.DISTINCT_SUM
+        if wide and not isinstance(rows, SpreadRows):
+            # One number of each group, which may be wide.
+            for row in rows:
+                arrays[statement.measures[0]][places[tuple(row[:width])], 0] += int(row[width + 1])
+            continue
         if statement.is_spread or isinstance(rows, SpreadRows):
             own, found = rows if isinstance(rows, SpreadRows) else SpreadRows.of(rows, width)
             numbers = np.array([places[key] for key in own], dtype=np.int64)[found[:, 0]]
@@ -363,13 +369,14 @@ def _empty(measure: Measure, groups: int) -> NDArray[Any]:
     """Zeros: of 64 bits where no sum can leave them, else Python's integers; of PLACES, places for arrays."""
     if measure.kind is MeasureKind.PLACES:
         return np.empty(groups, dtype=object)
+    narrow = measure.kind is not MeasureKind.DISTINCT_SUM or fits_64_bits(max(map(abs, measure.clamp)))
     if measure.kind in SPREAD:
-        return np.zeros((groups, measure.width), dtype=np.int64)
+        return np.zeros((groups, measure.width), dtype=np.int64 if narrow else object)
     return np.zeros(groups, dtype=np.int64 if fits_64_bits(max(map(abs, measure.clamp))) else object)
 
 
 def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
-    return array.reshape(len(array)) if measure.kind is MeasureKind.DISTINCT else array
+    return array.reshape(len(array)) if measure.kind.traits.unites else array
 
 
 def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:
