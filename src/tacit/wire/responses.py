@@ -782,6 +782,7 @@ class TokenShown(ResponseBody):
     label: str
     scopes: _Scopes
     expires: _Moment | None
+    share: str | None
 
 
 class TokenTold(ResponseBody):
@@ -795,6 +796,7 @@ class TokenTold(ResponseBody):
     expires: _Moment | None
     used: str | None
     alive: bool
+    share: str | None
 
 
 class TokensSchema(ResponseBody):
