@@ -110,6 +110,17 @@ def test_a_token_from_making_to_withdrawing_it(clinic: Path, run: Run, run_json:
     assert told["token"].rsplit("_", 1)[1] not in everything
 
 
+def test_a_token_with_a_share(clinic: Path, run: Run, run_json: Json) -> None:
+    told = run_json("analysts", "add", "alice", "--token", "--share", "0.50")["token"]
+    assert (told["share"], told["scopes"]) == ("0.5", ["ask"])
+    shown = run("analysts", "token", "alice", "--share", "1/3").stdout
+    assert "All its charges together are at most epsilon 1/3" in shown
+    assert "epsilon 1/3" in run("analysts", "tokens").stdout
+    for wrong in (["analysts", "add", "bob", "--share", "1"], ["analysts", "token", "alice", "--share", "0"]):
+        assert run(*wrong).exit_code != 0
+    assert run("analysts", "token", "alice", "--share", "1", "--scope", "admin").exit_code != 0
+
+
 def test_what_people_read(clinic: Path, run: Run) -> None:
     run("analysts", "add", "alice")
     assert "There are no tokens" in run("analysts", "tokens").stdout
