@@ -194,6 +194,9 @@ def test_a_curve_has_the_errors_of_quotes(served: Served) -> None:
     assert sorted(float(each.attrib["cy"]) for each in dots) == [float(each.attrib["cy"]) for each in dots]
     now = next(each for each in picture.iter() if each.attrib.get("class") == "now")
     assert float(now.attrib["cx"]) == pytest.approx(float(dots[found.chosen].attrib["cx"]), abs=0.2)
+    between = _curve(served, AskForm(sql=COUNT, amount="0.3"))
+    assert between.steps[between.chosen].amount == "0.3", "the typed price is a step of its own"
+    assert len(between.steps) == len(found.steps) + 1
     assert json.loads(found.data)[0] == ["0.01", f"ε 0.01: {found.steps[0].errors}"]
     assert served.spent() == 0
 

@@ -72,7 +72,7 @@ async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
     pay = form.pay if form.pay != "within" else "epsilon"
     try:
         now = await visit.runtime.quote(visit.user, form.ask())
-        amounts = await visit.run(_amounts, visit, now, pay)
+        amounts = await visit.run(_amounts, visit, now, form, pay)
         asked = [replace(form, pay=pay, amount=exact_text(amount)).ask() for amount in amounts]
         quotes = [await visit.runtime.quote(visit.user, each) for each in asked]
     except TacitError:
@@ -99,8 +99,8 @@ async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
     return CurveView(picture, steps, chosen, pay, letter)
 
 
-def _amounts(visit: PageRequest, quote: Quote, pay: str) -> list[Fraction]:
-    """Round prices up to what is left, where the account counts in the same currency."""
+def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[Fraction]:
+    """Round prices up to what is left, where the account counts in the same currency, and the typed one."""
     budget = visit.service.budget(visit.user, quote=quote)[0]
     left = [Fraction(line.left) for line in budget.lines if line.currency == pay]
     most = max(min([_LARGEST, *left]), OPTIONS[pay].low)
@@ -111,7 +111,8 @@ def _amounts(visit: PageRequest, quote: Quote, pay: str) -> list[Fraction]:
         scale *= 10
     rounds = [scale * each / 10**power for power in range(5) for each in (5, 2, 1)]
     fitting = [amount for amount in rounds if OPTIONS[pay].low <= amount <= most]
-    return sorted(fitting[:_MOST_STEPS])
+    typed = [amount for amount in [Fraction(form.amount)] if amount <= most] if form.pay == pay else []
+    return sorted({*fitting[:_MOST_STEPS], *typed})
 
 
 def _known_errors(quote: Quote) -> list[Fraction]:

@@ -108,12 +108,14 @@
       }
       const key = about();
       const slide = find("slide");
-      if (key === drawn) {
-        if (!slide || document.activeElement === slide) return;
-        const steps = JSON.parse(slide.dataset.steps);
-        const near = steps.map(([amount]) => Math.abs(Math.log(Number(amount) / Number(form.elements.amount.value))));
-        slide.value = near.indexOf(Math.min(...near));
-        point(steps[Number(slide.value)][1]);
+      const steps = slide ? JSON.parse(slide.dataset.steps) : [];
+      const step = steps.findIndex(([amount]) => amount === form.elements.amount.value.trim());
+      const priced = form.elements.pay.value !== "within";
+      if (key === drawn && (!slide || (priced && step >= 0))) {
+        if (slide) {
+          slide.value = step;
+          point(steps[step][1]);
+        }
         return;
       }
       await new Promise((done) => setTimeout(done, 400));
