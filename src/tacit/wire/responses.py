@@ -784,6 +784,7 @@ class TokenShown(ResponseBody):
     label: str
     scopes: _Scopes
     expires: _Moment | None
+    share: str | None
 
 
 class TokenTold(ResponseBody):
@@ -797,6 +798,7 @@ class TokenTold(ResponseBody):
     expires: _Moment | None
     used: str | None
     alive: bool
+    share: str | None
 
 
 class TokensSchema(ResponseBody):
