@@ -22,11 +22,12 @@ from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
 from tacit.curator.synthetic_table import SyntheticTable
-from tacit.curator.table_synthesis_release import _prepare, transcript_from_text, transcript_to_text
+from tacit.curator.table_synthesis_release import _KeptParts, _prepare, transcript_from_text, transcript_to_text
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
 from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
+from tacit.synth.value_pools import PooledStrategy, pool
 
 NAMES = "abcd"
 CELLS = np.random.default_rng(4).poisson(np.random.default_rng(5).gamma(0.3, 40, (2, 3, 4, 2)))
@@ -36,8 +37,10 @@ PLANS = {
     "marginals": SynthesisPlan("marginals", SIZES, Fraction(1), sets=(("a", "b", "c"), ("c", "d"))),
     "mst": SynthesisPlan("mst", SIZES, Fraction(1)),
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
+    # Noise hides some values, which are counted together.
+    "rare": SynthesisPlan("aim", SIZES, Fraction(1, 300)),
 }
-METHODS = ["independent", "marginals", "mst", "aim"]
+METHODS = ["independent", "marginals", "mst", "aim", "rare"]
 
 
 @pytest.fixture
@@ -59,6 +62,7 @@ def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
     cost = ZERO_CONCENTRATED.cost(transcript.event(ADD_REMOVE), ADD_REMOVE)["rho"]
     assert Fraction(99, 100) * plan.rho < cost <= plan.rho
     assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
+    assert any(each.pools for each in transcript.measured) == (method == "rare")
     back = transcript_from_text(transcript_to_text(transcript), plan)
     assert back.chosen == transcript.chosen
     assert all(
@@ -104,7 +108,7 @@ def test_neighbours_move_every_release_within_its_sensitivity(
     monkeypatch: pytest.MonkeyPatch, method: str, rows: int, relation: Relation
 ) -> None:
     stated = PLANS[method]
-    plan = SynthesisPlan(stated.method, SIZES, Fraction(1), rows, relation, stated.sets)
+    plan = SynthesisPlan(stated.method, SIZES, stated.rho, rows, relation, stated.sets)
     replay = Replay(monkeypatch)
     replay.run(plan, CELLS)
     worst = []
@@ -153,7 +157,7 @@ def test_what_cannot_be_planned_is_refused(stated: dict[str, Any]) -> None:
 
 
 def test_a_run_cannot_exceed_its_budget() -> None:
-    run = table_synthesis._Run(PLANS["mst"], counts_of(CELLS, NAMES), lambda _: None)
+    run = table_synthesis._Run(PLANS["mst"], counts_of(CELLS, NAMES), lambda _: None, lambda _: None)
     run._measure(("a",), Fraction(2, 3))
     with pytest.raises(Exception, match="exceed the budget"):
         run._measure(("b",), Fraction(1, 2))
@@ -359,9 +363,6 @@ def test_a_model_is_kept_in_a_file_and_samples_under_conditions(
 
 
 def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(BaseException):
-        pass
-
     curator = open_people()
 
     def killed(*_: Any) -> None:
@@ -446,3 +447,77 @@ def test_what_cannot_be_synthesised_is_refused_before_it_is_charged() -> None:
 
 def test_a_transcript_is_empty_before_it_begins() -> None:
     assert Transcript().marginals == []
+
+
+# -- pools, parts and what is refused
+
+
+def test_pools_are_sums_of_values_and_one_row_still_moves_one_count_by_one() -> None:
+    made = PooledStrategy((0, 2, 1, 2))
+    matrix = np.stack([made.apply(column, 0) for column in np.eye(4, dtype=np.int64)], axis=1)
+    assert made.column_squares == ((matrix.T @ matrix).min(), (matrix.T @ matrix).max())
+    counts = np.arange(12).reshape(3, 4)
+    summed = made.apply(counts, 1)
+    assert summed.tolist() == [[0, 2, 4], [4, 6, 12], [8, 10, 20]]
+    assert pool(counts.astype(float), (None, made.groups)).tolist() == summed.tolist()
+    assert np.allclose(made.solve(summed.astype(float), 1), summed @ np.linalg.pinv(matrix).T)
+    assert np.allclose(made.covariance, np.linalg.pinv(matrix.T @ matrix))
+    whole = NoisyMarginal(("a", "b"), summed.astype(float), 1.0, (None, made.groups)).unpooled
+    assert np.array_equal(np.isnan(whole), np.tile([False, True, False, True], (3, 1)))
+    assert whole[:, 2].tolist() == counts[:, 2].tolist()
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@pytest.mark.usefixtures("seeded", "quick")
+def test_a_run_that_died_goes_on_after_the_last_part_that_it_kept() -> None:
+    parts: list[Transcript] = []
+    told: list[str] = []
+
+    def keep(part: Transcript) -> None:
+        if len(parts) == 3:
+            raise Killed
+        parts.append(part)
+
+    plan, counted = PLANS["aim"], counts_of(CELLS, NAMES)
+    with pytest.raises(Killed):
+        measure_table(plan, counted, told.append, keep=keep)
+    # What was not kept is known to nobody.
+    assert len(told) == sum(len(part.measured) for part in parts)
+    before = [each for part in parts for each in part.measured]
+    whole = measure_table(plan, counted, known=parts)
+    assert whole.measured[: len(before)] == before
+    assert len(whole.measured) > len(before)
+    cost = ZERO_CONCENTRATED.cost(whole.event(ADD_REMOVE), ADD_REMOVE)["rho"]
+    assert Fraction(99, 100) * plan.rho < cost <= plan.rho
+    # A run that had kept everything releases nothing more.
+    nothing = measure_table(plan, lambda _: pytest.fail("data was read"), known=[whole])
+    assert nothing.measured == whole.measured
+
+
+@pytest.mark.usefixtures("quick")
+def test_parts_of_a_run_are_in_the_ledger_and_are_not_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = open_people()
+    kept: list[Transcript] = []
+    keep = _KeptParts.keep
+
+    def dying(self: _KeptParts, part: Transcript) -> None:
+        if len(kept) == 2:
+            raise Killed
+        keep(self, part)
+        kept.append(part)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_KeptParts, "keep", dying)
+        with pytest.raises(Killed):
+            curator.synthesize("people", ["sex", "ward", "age"], rho="1", rows=10)
+    spent = curator.budget().spent
+    table = curator.synthesize("people", ["sex", "ward", "age"], rho="1", rows=10)
+    assert curator.budget().spent == spent
+    before = [each.marginal for part in kept for each in part.measured]
+    assert all(np.array_equal(a.counts, b.counts) for a, b in zip(before, table.measured, strict=False))
+    assert len(table.measured) > len(before)
+    assert curator.ledger.verify()
+    assert len(curator.synthetic_tables()) == 1

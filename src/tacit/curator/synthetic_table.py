@@ -26,6 +26,7 @@ from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, uniform
 from tacit.synth.noise_interval import interval_factor
+from tacit.synth.value_pools import Pools, pool
 
 __all__ = ["BANNER", "EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]
 
@@ -178,7 +179,7 @@ class SyntheticTable:
 
         ``model`` is the model's count. Where these columns were measured together, alone or with others, ``measured``
         is the noisy count and the true count lies between ``low`` and ``high`` with the confidence, each by itself;
-        elsewhere the three are NULL, because nothing is promised.
+        elsewhere, and for rare values that were counted together, the three are NULL, because nothing is promised.
         """
         import pyarrow as pa
 
@@ -201,8 +202,9 @@ class SyntheticTable:
         else:
             # Counts are released on a grid on which the noise is this wide, but for absurd prices.
             wide = interval_factor(confidence, 2.0**16 if known.stddev > 1 / 8 else 1.0) * known.stddev
-            noisy = known.counts.ravel()
-            made |= {"measured": pa.array(noisy), "low": pa.array(noisy - wide), "high": pa.array(noisy + wide)}
+            noisy = known.unpooled.ravel()
+            shown = {"measured": noisy, "low": noisy - wide, "high": noisy + wide}
+            made |= {each: pa.array(values, from_pandas=True) for each, values in shown.items()}
         return pa.table(made)
 
     def _noisy(self, names: tuple[str, ...]) -> NoisyMarginal | None:
@@ -210,15 +212,18 @@ class SyntheticTable:
         able = []
         for each in self.measured:
             if set(names) <= set(each.columns):
-                cells = each.counts.size / math.prod(self.model.sizes[name] for name in names)
+                axes = [axis for axis, name in enumerate(each.columns) if name not in names]
+                cells = math.prod(each.counts.shape[axis] for axis in axes)
                 able.append((each.stddev * math.sqrt(cells), each))
         if not able:
             return None
-        stddev, best = min(able, key=lambda pair: pair[0])
+        # Values that are counted by themselves come before less noise.
+        stddev, best = min(able, key=lambda pair: (bool(pair[1].pools), pair[0]))
         others = tuple(axis for axis, name in enumerate(best.columns) if name not in names)
         left = [name for name in best.columns if name in names]
         counts = np.asarray(best.counts.sum(axis=others)).transpose([left.index(name) for name in names])
-        return NoisyMarginal(names, counts, stddev)
+        pools = tuple(best.pools[best.columns.index(name)] for name in names) if best.pools else ()
+        return NoisyMarginal(names, counts, stddev, pools)
 
     def _shown(self, name: str, place: int) -> Any:
         if name in self.bins:
@@ -251,7 +256,7 @@ class SyntheticTable:
         found = []
         expected = self.model.marginals([noisy.columns for noisy in self.measured])
         for noisy in self.measured:
-            apart = float(np.abs(expected[noisy.columns].ravel() - noisy.counts.ravel()).sum())
+            apart = float(np.abs(pool(expected[noisy.columns], noisy.pools) - noisy.counts).sum())
             alone = math.sqrt(2 / math.pi) * noisy.stddev * noisy.counts.size
             total = max(self.model.total, 1.0)
             found.append(MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev))
@@ -294,7 +299,9 @@ class SyntheticTable:
             "total": self.model.total,
             "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
             "bins": {name: asdict(bins) for name, bins in self.bins.items()},
-            "measured": [{"columns": list(each.columns), "stddev": each.stddev} for each in self.measured],
+            "measured": [
+                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools} for each in self.measured
+            ],
             "potentials": [list(names) for names in self.model.potentials],
             "fixed": [list(names) for names in self.model.fixed],
         }
@@ -320,7 +327,10 @@ class SyntheticTable:
             columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
             sizes = {name: len(values) for name, values in columns.items()}
             rest = iter(arrays)
-            measured = [NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"]) for m in head["measured"]]
+            measured = [
+                NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"], _pools(m.get("pools", ())))
+                for m in head["measured"]
+            ]
             potentials, fixed = ({tuple(n): next(rest) for n in head[part]} for part in ("potentials", "fixed"))
             bins = {name: EqualBins(**each) for name, each in head["bins"].items()}
             model = GraphicalModel(sizes, potentials, head["total"], fixed)
@@ -343,6 +353,10 @@ def checked_rows(rows: object) -> int:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise InputError("rows", f"must be a whole number from 1 to {MOST_ROWS:,}, or left out")
     return rows
+
+
+def _pools(told: Sequence[Sequence[int] | None]) -> Pools:
+    return tuple(None if groups is None else tuple(groups) for groups in told)
 
 
 def _to_plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.core.errors import InputError, InternalError
-from tacit.core.events import ExponentialEvent, ZCDPEvent
+from tacit.core.events import ExponentialEvent, NoEvent, ZCDPEvent
 from tacit.core.names import is_name
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
@@ -37,9 +37,8 @@ from tacit.query.request import Request, Terms
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
-from tacit.synth.count_measurement import CountMeasurement
+from tacit.synth.count_measurement import CountSource
 from tacit.synth.graphical_model import Impossible
-from tacit.synth.strategy import IdentityStrategy
 from tacit.synth.table_synthesis import (
     MINUTES,
     ChosenMarginal,
@@ -47,6 +46,7 @@ from tacit.synth.table_synthesis import (
     Method,
     SynthesisPlan,
     Transcript,
+    counted,
     fitted,
     measure_table,
 )
@@ -133,9 +133,9 @@ def synthesize(
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, before])),
         )  # fmt: skip
 
-        def run(_: Reservation) -> Transcript:
+        def run(charge: Reservation) -> Transcript:
             raw = counts.count(context, plan.candidates)
-            transcript = measure_table(plan, raw.__getitem__, progress)
+            transcript = _measured(context, plan, raw.__getitem__, order, charge, progress)
             check_charge(transcript.event(plan.relation), ready.guarantee)
             return transcript
 
@@ -153,6 +153,77 @@ def synthesize(
             progress("fitting the model")
         charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
         return _table(source, ready, paid.outcome, charge, rows)
+
+
+def _measured(
+    context: CuratorContext,
+    plan: SynthesisPlan,
+    source: CountSource,
+    order: Order,
+    charge: Reservation,
+    progress: Callable[[str], None] | None,
+) -> Transcript:
+    """Everything that is measured. A method of many rounds keeps parts in the ledger, and goes on after the last one."""
+    if plan.method != "aim":
+        return measure_table(plan, source, progress)
+    while True:
+        parts = _KeptParts(context, plan, order, charge)
+        try:
+            return measure_table(plan, source, progress, known=parts.found(), keep=parts.keep)
+        except _OvertakenError:
+            # Another process runs under the same charge and was faster; its parts are those that count.
+            continue
+
+
+class _OvertakenError(Exception):
+    """Another process has kept a part of the same run."""
+
+
+class _KeptParts:
+    """Parts of a run that the ledger holds, in order: they cost nothing, because the run's charge has paid for them."""
+
+    def __init__(self, context: CuratorContext, plan: SynthesisPlan, order: Order, charge: Reservation) -> None:
+        self._ledger = context.ledger
+        self._plan = plan
+        self._order = order
+        self._charge = charge
+        self._number = 0
+        self._next: Reservation | None = None
+
+    def _reserve(self) -> Reservation | Outcome:
+        free = NoEvent(relation=self._plan.relation)
+        number, paid = self._number, self._charge.seq
+        name = digest_of(canonical([_FORMAT, "part", paid, self._charge.hash, number]))
+        return self._ledger.reserve(
+            Order(
+                self._order.population, free, analyst=self._order.analyst, project=self._order.project,
+                sql=f"part {number + 1} of the {self._order.sql}", plan=self._order.plan,
+                quote={"paid by": paid, "part": number}, repeat_key=name,
+            )
+        )  # fmt: skip
+
+    def found(self) -> list[Transcript]:
+        """The parts that an earlier process has kept."""
+        parts: list[Transcript] = []
+        while self._charge.resumed:
+            held = self._reserve()
+            if isinstance(held, Reservation):
+                self._next = held
+                break
+            parts.append(transcript_from_text(held.result.decode(), self._plan))
+            self._number += 1
+        return parts
+
+    def keep(self, part: Transcript) -> None:
+        """Keep one more part, durably."""
+        held = self._next or self._reserve()
+        text = transcript_to_text(part).encode()
+        kept = held if isinstance(held, Outcome) else self._ledger.commit(held, text)
+        self._charge = replace(self._charge, resumed=True)
+        if kept.result != text:
+            raise _OvertakenError
+        self._next = None
+        self._number += 1
 
 
 def check_synthesis(
@@ -380,6 +451,7 @@ def transcript_to_text(transcript: Transcript) -> str:
             "rho": str(each.measurement.rho),
             "values": " ".join(map(str, each.noisy.ravel().tolist())),
         }
+        | ({"pools": [None if groups is None else list(groups) for groups in each.pools]} if each.pools else {})
         for each in transcript.measured
     ]
     chosen = [
@@ -401,10 +473,10 @@ def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
     transcript = Transcript()
     for each in content["measured"]:
         names = tuple(each["columns"])
-        strategies = tuple(IdentityStrategy(plan.sizes[name]) for name in names)
-        measurement = CountMeasurement(names, strategies, Fraction(each["rho"]), plan.rows, plan.relation)
+        pools = tuple(None if groups is None else tuple(groups) for groups in each.get("pools", ()))
+        measurement = counted(plan, names, Fraction(each["rho"]), pools)
         noisy = np.array([int(value) for value in each["values"].split()], dtype=np.int64)
-        shape = tuple(plan.sizes[name] for name in names)
+        shape = tuple(strategy.outputs for strategy in measurement.strategies)
         transcript.measured.append(MeasuredMarginal(measurement, noisy.reshape(shape)))
     transcript.chosen += [
         ChosenMarginal(each["candidates"], Fraction(each["epsilon"]), tuple(each["columns"]))

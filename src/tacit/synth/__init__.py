@@ -12,6 +12,8 @@ Modules:
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance
 * :mod:`.table_synthesis` — Measurements for a synthetic table: which marginals are measured, within one zCDP budget
+* :mod:`.value_pools` — Pools of rare values: values of a column that a marginal counts together, because noise would
+  hide each by itself
 * :mod:`.workload` — Workloads: many counting queries over the cross product of some columns, as one value
 * :mod:`.workload_answer` — Answers to a workload: every query with its variance, consistent with one another, from the
   noisy integers alone
