@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from support.remote_client import remote_of
 from support.served import Served, serve
 from support.toy_engine import Killed
 from support.visiting import PASSWORD, Visitor
-from tacit.client.http_client import Channel
-from tacit.client.remote_curator import RemoteCurator, connect
 from tacit.core.errors import BudgetError, InputError
 from tacit.server.api.request_body import synthesis_back
 
@@ -192,27 +191,6 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
     finally:
         served.close()
         loop.close()
-
-
-def remote_of(
-    served: Served, name: str, monkeypatch: pytest.MonkeyPatch, loop: asyncio.AbstractEventLoop
-) -> RemoteCurator:
-    """A client whose requests reach the application without a socket."""
-
-    def send(_: Channel, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
-        async def once() -> Any:
-            async with served.client(name) as client:
-                response = await client.request(method, path, **more)
-                # Jobs run on the loop between requests.
-                await asyncio.sleep(0.05)
-                return response
-
-        found = loop.run_until_complete(once())
-        return found.status_code, {key.lower(): value for key, value in found.headers.items()}, found.content
-
-    monkeypatch.setattr(Channel, "_send", send)
-    monkeypatch.setattr("tacit.client.remote_curator._POLL_SECONDS", 0.0)
-    return connect("http://localhost:1", token=served.tokens[name], public_key=served.curator.public_key)
 
 
 def _said() -> Any:

@@ -23,7 +23,15 @@ from tacit.curator.table_synthesis_release import SyntheticRelease, drawn_again,
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.notebook_tables import ChargeList, curator_html, table_html
 from tacit.curator.views.progress_bar import terminal_progress
-from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
+from tacit.curator.workload_release import (
+    WorkloadAnswer,
+    WorkloadQuote,
+    WorkloadRelease,
+    answer_workload,
+    published_workloads,
+    quote_workload,
+    read_workload,
+)
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.frames.frame import Frame, table_frame
@@ -290,6 +298,14 @@ class Curator(Closing):
     def explain_workload(self, source: str, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
         """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
         return quote_workload(self._context, source, workload, options)
+
+    def workloads(self) -> tuple[WorkloadRelease, ...]:
+        """The workloads that were paid for, the oldest first; free."""
+        return published_workloads(self._context)
+
+    def workload(self, position: int) -> WorkloadAnswer:
+        """The answers to a workload that was paid for, by the position of its charge; free, reads no data."""
+        return read_workload(self._context, position)
 
     @takes_options
     def synthesize(

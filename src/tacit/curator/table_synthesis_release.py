@@ -27,7 +27,7 @@ from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
 from tacit.curator.payment import pay
 from tacit.curator.synthetic_table import MOST_ROWS, EqualBins, SyntheticTable, checked_rows
-from tacit.curator.workload_release import about_measurements, concentrated_price, settled
+from tacit.curator.workload_release import about_measurements, concentrated_price, settled, stated_options
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
 from tacit.query.catalog import Column, Table
@@ -117,10 +117,7 @@ def synthesize(
             "source": source, "columns": None if columns is None else list(columns), "method": method,
             "marginals": None if marginals is None else [list(names) for names in marginals], "minutes": minutes,
             "impossible": [dict(each) for each in impossible],
-            "options": {
-                name: value if isinstance(value, int) else str(value)
-                for name, value in options.items() if value is not None
-            },
+            "options": stated_options(options),
         }  # fmt: skip
         # Which marginals are measured depends on selections, so the order speaks of all of them together.
         whole = ZCDPEvent(plan.rho, mechanism=f"synthetic table, {method}", relation=plan.relation)
@@ -163,7 +160,7 @@ def _measured(
     charge: Reservation,
     progress: Callable[[str], None] | None,
 ) -> Transcript:
-    """Everything that is measured. A method of many rounds keeps parts in the ledger, and goes on after the last one."""
+    """Everything that is measured; a method of many rounds keeps parts in the ledger and goes on after the last."""
     if plan.method != "aim":
         return measure_table(plan, source, progress)
     while True:

@@ -17,6 +17,8 @@ Modules:
 * :mod:`.workload` — Workloads: many counting queries over the cross product of some columns, as one value
 * :mod:`.workload_answer` — Answers to a workload: every query with its variance, consistent with one another, from the
   noisy integers alone
+* :mod:`.workload_form` — Workloads as plain lists and texts, for JSON and TOML: one entry for each part, which are
+  added up
 * :mod:`.workload_plan` — Plans of workloads: which integers get how much noise, and the variance of every answer,
   before data is read
 """

@@ -80,6 +80,8 @@ _PART: Final = Fraction(1, 10)
 #: Values that are expected fewer times than this many standard deviations of the noise are counted together.
 _RARE: Final = 3
 _LEAST_WAY = 0
+#: Least share of the price that columns by themselves have.
+_FIRST: Final = Fraction(1, 5)
 
 
 @dataclass(frozen=True)
@@ -355,7 +357,7 @@ class _Run:
         done = {each.measurement.columns for each in self.transcript.measured}
         for name in plan.sizes:
             if (name,) not in done:
-                self._measure((name,), measure)
+                self._measure((name,), max(measure, _FIRST * whole / len(plan.sizes)))
         if self.transcript.chosen:
             measure = self.transcript.measured[-1].measurement.rho
             select = self.transcript.chosen[-1].epsilon ** 2 / 8
