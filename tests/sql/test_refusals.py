@@ -14,7 +14,7 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.refused import REFUSED
 from tacit.core.errors import InputError, QueryError
 from tacit.query.refusal import CODES, Refusal
-from tacit.query.resolve import resolve
+from tacit.query.resolve import resolve, resolve_any
 
 
 def test_the_corpus_is_large_enough() -> None:
@@ -35,7 +35,7 @@ def test_nearly_every_refusal_shows_a_question_that_is_accepted() -> None:
 
 def _instead(sql: str) -> str | None:
     try:
-        resolve(sql, CATALOG)
+        resolve_any(sql, CATALOG)
     except Refusal as refusal:
         return refusal.instead
     raise AssertionError(sql)
@@ -92,7 +92,7 @@ def _label(case: tuple[str, str]) -> str:
 def test_every_hostile_query_is_refused_with_its_code(case: tuple[str, str]) -> None:
     reason, sql = case
     with pytest.raises(QueryError) as caught:
-        resolve(sql, CATALOG)
+        resolve_any(sql, CATALOG)
     refusal = caught.value
     assert isinstance(refusal, Refusal)
     assert refusal.code == f"query.{reason}"
@@ -100,7 +100,7 @@ def test_every_hostile_query_is_refused_with_its_code(case: tuple[str, str]) -> 
     assert not [words for words, codes in ONLY_OF.items() if words in refusal.sentence and reason not in codes]
     if refusal.instead is not None:
         # The rule of the corpus: what a refusal suggests is accepted, and shown.
-        assert resolve(refusal.instead, CATALOG).columns
+        assert resolve_any(refusal.instead, CATALOG).columns
         assert str(refusal) == f"{refusal.sentence} Accepted is: {refusal.instead}"
 
 
@@ -121,7 +121,8 @@ def test_every_code_is_used_somewhere_and_every_used_code_is_listed() -> None:
 
 
 def test_the_corpus_meets_every_code() -> None:
-    assert set(CODES) - {reason for reason, _ in REFUSED} == set()
+    # Public tables alone are asked about by themselves; see test_public_questions.
+    assert set(CODES) - {reason for reason, _ in REFUSED} == {"public_only"}
 
 
 def test_a_refusal_survives_copying_and_pickling() -> None:

@@ -28,6 +28,7 @@ from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator, open_project
 from tacit.curator.quote import Quote
 from tacit.project.project_file import PopulationModel, Project
+from tacit.query.planning.plan import Plan
 
 __all__ = ["project_checks", "sql_checks"]
 
@@ -97,7 +98,7 @@ def project_checks(
             trials |= {trial.sql: trial for trial in able}
             checks += [_outside_check(trial, near, samples) for trial in able[:1]]
     trials |= {trial.sql: trial for trial in (*past.values(), *given.values()) if trial is not None}
-    checks += [_replay_check(trial, pairs[trial.quote.plan.final.population]) for trial in trials.values()]
+    checks += [_replay_check(trial, pairs[trial.plan.final.population]) for trial in trials.values()]
     return checks, sum(trial is None for trial in past.values())
 
 
@@ -108,7 +109,7 @@ class _Trial:
     project: Project
     sql: str
     words: Mapping[str, Any]
-    quote: Quote
+    plan: Plan
 
     def __call__(self, people: People) -> Any:
         """All that an analyst sees, on an account that nothing was charged to before."""
@@ -118,14 +119,25 @@ class _Trial:
 
 def _trial(project: Project, curator: Curator, sql: str) -> _Trial:
     try:
-        return _Trial(project, sql, {}, curator.explain(sql))
+        return _Trial(project, sql, {}, _planned(curator.explain(sql)))
     except InputError:
         # Its text states no price; any will do to learn whose budget pays.
-        population = curator.explain(sql, epsilon=1).plan.final.population
+        population = _planned(curator.explain(sql, epsilon=1)).final.population
     model = project.populations[population]
     budget = next(exact(each, "epsilon") for each in (model.epsilon, model.rho, model.mu) if each is not None)
     price = min(budget / _PART, Fraction(1))
-    return _Trial(project, sql, {"epsilon": price}, curator.explain(sql, epsilon=price))
+    return _Trial(project, sql, {"epsilon": price}, _planned(curator.explain(sql, epsilon=price)))
+
+
+def _planned(quote: Quote) -> Plan:
+    """The plan of a question about people.
+
+    Raises:
+        InputError: it reads public tables alone.
+    """
+    if quote.plan is None:
+        raise InputError("sql", "reads public tables alone, which protect no person: there is nothing to check")
+    return quote.plan
 
 
 def _possible(project: Project, curator: Curator, sql: str) -> _Trial | None:
@@ -145,7 +157,7 @@ def _replay_check(trial: _Trial, pairs: Sequence[Neighbours]) -> AuditCheck:
 
 def _outside_check(trial: _Trial, pairs: Sequence[Neighbours], samples: int) -> AuditCheck:
     """Ask again and again with means without end, each time for a hair less, so that nothing is a repeat."""
-    claim, heavy = trial.quote.plan.guarantee, next(each for each in pairs if "far more rows" in each.how)
+    claim, heavy = trial.plan.guarantee, next(each for each in pairs if "far more rows" in each.how)
     delta = getattr(claim, "delta", 0) or (0 if isinstance(claim, PureDP) else _DELTA)
     hairs = count()
 

@@ -85,6 +85,8 @@ def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
 
 def _lines(curator: Curator, answer: Answer) -> list[str]:
     number = answer.charge.number
+    if answer.is_public:
+        return [answer.note]
     return [
         f"{answer.note} {answer.zeros_note}".rstrip(),
         f"{curator.budget(answer)}.",

@@ -46,7 +46,12 @@ def budget(
             raise InputError("sql", "a price needs a question beside it")
         with opened(project, analyst=analyst) as curator:
             if sql is not None:
-                accounts = [curator.budget(curator.explain(sql, **price.options))]
+                quote = curator.explain(sql, **price.options)
+                if quote.is_public:
+                    raise InputError(
+                        "sql", "reads public tables alone and costs nothing: any number of such questions fit"
+                    )
+                accounts = [curator.budget(quote)]
             else:
                 accounts = [curator.budget(population=name) for name in _populations(curator, population)]
             shown = {"", *(account.population for account in accounts)}

@@ -70,7 +70,7 @@ def query(
             if plot is not None:
                 _save(lambda: answer.plot(path=plot), plot, "plot")
             if receipt is not None:
-                _save(lambda: answer.receipt.save(receipt), receipt, "receipt")
+                _save(lambda: answer.paid[1].save(receipt), receipt, "receipt")
 
 
 @with_question_options
@@ -94,7 +94,7 @@ def explain(
             raise InputError("sql", "say what to explain: a question in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
             quote = curator.explain(text, **price.options)
-            budget = curator.budget(quote)
+            budget = None if quote.is_public else curator.budget(quote)
     if as_json:
         from tacit.wire.responses import ShareSchema
 
@@ -103,13 +103,14 @@ def explain(
             {
                 **content,
                 "engine_sql": content["engine_sql"] if engine else None,
-                "budget": ShareSchema.of(budget).plain(),
+                "budget": None if budget is None else ShareSchema.of(budget).plain(),
             }
         )
         return
     screen = console()
     screen.print(show_quote(quote, engine=engine), markup=False, soft_wrap=True)
-    screen.print(f"Budget      {budget}", markup=False, soft_wrap=True)
+    if budget is not None:
+        screen.print(f"Budget      {budget}", markup=False, soft_wrap=True)
 
 
 def show_quote(quote: Quote, *, engine: bool = False) -> str:

@@ -172,6 +172,8 @@ class Prompt:
             self._say("Not asked; nothing was charged.")
 
     def _offer(self, quote: Quote) -> str:
+        if quote.is_public:
+            return f"It costs {quote.charge}."
         errors = "; ".join(f"{error.label}: {error.meaning}" for error in quote.explanation.errors)
         return f"It costs {quote.charge}, or nothing if it was asked before. {errors}\n{self._curator.budget(quote)}."
 

@@ -106,14 +106,15 @@ class RemoteAnswer(AnswerViews):
     Args:
         finished: the rows.
         charge: what the account was charged; nothing for a repeated question.
-        receipt: the signed statement of what was released and charged; for a repeated question that of the first time.
+        receipt: the signed statement of what was released and charged; for a repeated question that of the first time;
+            None where the server says that public tables alone were asked about.
         said: the note of the server about the numbers, such as the bounds that AUTO found.
         as_released: whether displays show negative counts; see :attr:`raw`.
     """
 
     finished: RemoteRows
     charge: Entry
-    receipt: Receipt
+    receipt: Receipt | None
     said: str = ""
     as_released: bool = False
 

@@ -158,6 +158,10 @@ class RemoteCurator(Closing):
         with parsing("the answer"):
             body = AnswerBody.read(reply.content)
             rows = RemoteRows.of(body, lambda other: self._at(replace(request, confidence=other)))
+        if body.public:
+            if body.receipt is not None or body.charge is not None:
+                raise TrustError("the server charged for an answer that it calls public")
+            return RemoteAnswer(rows, Entry(0, "", (), sql, "", committed=True, public=True), None, body.note)
         receipt, charge = self._checked(reply, body, request)
         return RemoteAnswer(rows, charge, receipt, body.note)
 
@@ -184,8 +188,9 @@ class RemoteCurator(Closing):
         _check_own(analyst)
         charge = None
         if isinstance(quote, RemoteAnswer):
-            population, charge = quote.charge.population, read_amounts(quote.receipt["charge"])
-        elif quote is not None:
+            if quote.receipt is not None:
+                population, charge = quote.charge.population, read_amounts(quote.receipt["charge"])
+        elif quote is not None and not quote.is_public:
             population = quote.explanation.population
             charge = charge_of(quote.explanation.account, quote.guarantee)
         content = self._channel.get("/v1/budget", {} if population is None else {"population": population}).content
@@ -445,6 +450,8 @@ class RemoteCurator(Closing):
     def _checked(self, reply: HttpReply, body: AnswerBody, request: Request) -> tuple[Receipt, Entry]:
         """The receipt and the charge of an answer, if both are about the request."""
         repeated = reply.headers.get("tacit-repeat", "").lower() == "true"
+        if body.receipt is None or body.charge is None:
+            raise TrustError("the server sent no receipt for an answer about people")
         receipt, charge = body.receipt.to_domain(), body.charge
         with parsing("the receipt"):
             amounts = read_amounts(charge.amounts)

@@ -48,6 +48,7 @@ class Entry:
         analyst: who asked.
         repeated: whether nothing was charged because the answer existed.
         summed: whether it was made of sums of cells that were released before, at ``number``.
+        public: whether public tables alone were asked about: there is no such line in any account.
     """
 
     number: int
@@ -59,10 +60,13 @@ class Entry:
     analyst: str = ""
     repeated: bool = False
     summed: bool = False
+    public: bool = False
 
     @property
     def text(self) -> str:
         """Such as ``Charged epsilon 0.5 to patients``."""
+        if self.public:
+            return "Public tables alone, answered exactly: charged nothing"
         if self.summed:
             return f"Sums of cells released before (entry {self.number}): charged nothing"
         if self.repeated:

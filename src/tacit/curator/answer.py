@@ -10,6 +10,7 @@ from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.payment import Departure, pay
 from tacit.curator.planner import PricedPlan, read_back
+from tacit.curator.quote import Quote
 from tacit.curator.reuse import FreeRelease
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
@@ -18,22 +19,27 @@ from tacit.ledger.history import outcome_of
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.coarser import is_summable
-from tacit.query.planning.explain import outline
+from tacit.query.planning.explain import explain_public, outline
 from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.plan import Plan, with_found
+from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows
+from tacit.query.postprocess.result import Finished
 from tacit.query.release import NoisyRelease, release, with_left_out
-from tacit.query.request import Request
+from tacit.query.request import OPTIONS, Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
 
 __all__ = [
     "answer",
     "answer_from_outcome",
+    "charged_answer",
     "free_release",
+    "public_answer",
     "public_rows",
     "quote",
+    "quote_public",
     "release_key",
     "run",
     "summed_answer",
@@ -79,6 +85,22 @@ def answer(
         EngineError, InternalError: something else failed, and only an id says what; what was reserved stays spent.
         LedgerError: the ledger failed; no further question is answered.
     """
+    public = public_answer(context, sql, request, caller)
+    if public is not None:
+        return public
+    return charged_answer(context, sql, request, caller, progress, departure=departure)
+
+
+def charged_answer(
+    context: CuratorContext,
+    sql: str,
+    request: Request,
+    caller: Caller,
+    progress: Callable[[float], None] | None = None,
+    *,
+    departure: Departure | None = None,
+) -> Answer:
+    """As :func:`answer`, of a question about people; one about public tables alone is refused."""
     planned = quote(context, sql, request)
     plan = planned.plan
 
@@ -86,11 +108,11 @@ def answer(
         return _statement(planned, plan if released is None else released.plan, sql, digest)
 
     with hide_internal_errors():
-        order, public = _order(context, planned, sql, caller), public_rows(context, plan)
+        order, beside = _order(context, planned, sql, caller), public_rows(context, plan)
         free = _free_for(context, plan, order)
         if free is not None:
             outcome = context.ledger.reuse(order, free.position)
-            return summed_answer(context, free.plan, sql, outcome, public, analyst=caller.analyst)
+            return summed_answer(context, free.plan, sql, outcome, beside, analyst=caller.analyst)
         paid = pay(
             context,
             order,
@@ -100,7 +122,40 @@ def answer(
             departure=departure,
             plan=plan,
         )
-        return to_answer(context, planned, sql, paid.outcome, public, analyst=caller.analyst, paid=paid.now)
+        return to_answer(context, planned, sql, paid.outcome, beside, analyst=caller.analyst, paid=paid.now)
+
+
+def quote_public(context: CuratorContext, sql: str, request: Request) -> Quote | None:
+    """The quote of a question about public tables alone, which costs nothing; None for any other."""
+    with hide_internal_errors():
+        question = context.plans.public(sql, request)
+        confidence = OPTIONS["confidence"].exact(request.confidence)
+        return None if question is None else Quote(None, explain_public(question, confidence), public=question)
+
+
+def public_answer(context: CuratorContext, sql: str, request: Request, caller: Caller) -> Answer | None:
+    """The exact answer to a question about public tables alone; None for any other.
+
+    Only public tables are read (the engine checks that for itself), so that nothing is reserved, charged, signed or
+    kept, and the answer is that of the tables as they are now.
+
+    Raises:
+        Refusal: there are more rows than an answer has.
+        EngineError: with an id and no other word.
+    """
+    with hide_internal_errors():
+        question = context.plans.public(sql, request)
+        if question is None:
+            return None
+        found = context.engine.rows(question.relation, most=MAX_PUBLIC_ROWS)
+        kinds = [column.type for column in question.columns]
+        rows = tuple(
+            tuple(Exact(value, kind) for value, kind in zip(row[question.placed :], kinds, strict=True))
+            for row in found
+        )
+        entry = Entry(0, "", (), sql, question.digest, committed=True, analyst=caller.analyst, public=True)
+        confidence = OPTIONS["confidence"].exact(request.confidence)
+        return Answer(Finished(question.columns, rows, (), confidence), None, entry, None)
 
 
 def free_release(context: CuratorContext, plan: Plan) -> FreeRelease | None:

@@ -11,7 +11,7 @@ from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.curator.accounts import Budget, Entry, entry_of
-from tacit.curator.answer import answer, free_release, quote
+from tacit.curator.answer import answer, free_release, quote, quote_public
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
@@ -142,7 +142,11 @@ class Curator(Closing):
     @takes_options
     def explain(self, sql: str, **options: Unpack[QuestionOptions]) -> Quote:
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
-        planned = quote(self._context, sql, Request.of(sql, options))
+        request = Request.of(sql, options)
+        public = quote_public(self._context, sql, request)
+        if public is not None:
+            return public
+        planned = quote(self._context, sql, request)
         with hide_internal_errors():
             free = free_release(self._context, planned.plan)
             return planned.quote if free is None else free.quote
@@ -161,17 +165,18 @@ class Curator(Closing):
         """State of an account; with a quote or an answer, also how many more such questions fit.
 
         Args:
-            quote: a question that was quoted or answered.
+            quote: a question that was quoted or answered; one about public tables alone is charged to no account.
             population: whose budget; may be left out where there is one, or with a quote.
             analyst: whose share is shown beside it; by default the curator's own analyst.
         """
-        name = self._population(population if quote is None else quote.plan.final.population)
+        plan = None if quote is None else quote.plan
+        name = self._population(population if plan is None else plan.final.population)
         with hide_internal_errors():
             found = self.ledger.budget(
                 name,
                 analyst=self.analyst if analyst is None else analyst,
                 project=self.name,
-                charge=None if quote is None else quote.guarantee if isinstance(quote, Quote) else quote.plan.guarantee,
+                charge=None if plan is None else quote.guarantee if isinstance(quote, Quote) else plan.guarantee,
             )
         return Budget.of(found, durable=self.ledger.durable)
 

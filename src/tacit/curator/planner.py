@@ -30,9 +30,9 @@ from tacit.query.planning.explain import Outline, explain, outline
 from tacit.query.planning.plan import Plan, plan_on_terms
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished, finish
-from tacit.query.question import Question
+from tacit.query.question import PublicQuestion, Question
 from tacit.query.request import Account, Request, Terms, settle
-from tacit.query.resolve import resolve
+from tacit.query.resolve import resolve, resolve_any
 from tacit.receipts.receipt import mechanisms_of, quoted
 from tacit.receipts.release_format import released_from_text
 
@@ -110,8 +110,8 @@ class Planner:
         self._sizes = PublicSizes(catalog, engine, version or _always)
         self._accounts = accounts
         self._engine = engine
-        self._questions: WeightedLRUCache[tuple[str, int, ContributionNumber | None], Question] = WeightedLRUCache(
-            _MOST
+        self._questions: WeightedLRUCache[tuple[str, int, ContributionNumber | None], Question | PublicQuestion] = (
+            WeightedLRUCache(_MOST)
         )
         self._plans: WeightedLRUCache[tuple[str, int, Terms], PricedPlan] = WeightedLRUCache(_MOST)
         self._rows: WeightedLRUCache[tuple[str, Terms, bytes], ReadAnswer] = WeightedLRUCache(_MOST)
@@ -125,6 +125,8 @@ class Planner:
         sql = _plain(sql)
         state, catalog = self._sizes.now()
         question = self._question(sql, state, catalog, request.stated_rows)
+        if isinstance(question, PublicQuestion):
+            question = resolve(sql, catalog, max_rows=request.stated_rows)
         population = catalog.population(question.final.population)
         request = replace(request, account=self._accounts[population.name])
         terms = settle(request, question.options)
@@ -134,6 +136,20 @@ class Planner:
         plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
         self._engine.check_all(plan.measured)
         return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
+
+    def public(self, sql: str, request: Request) -> PublicQuestion | None:
+        """The question, if it reads public tables alone.
+
+        Raises:
+            Refusal: as :meth:`of`.
+        """
+        sql = _plain(sql)
+        state, catalog = self._sizes.now()
+        found = self._question(sql, state, catalog, request.stated_rows)
+        if not isinstance(found, PublicQuestion):
+            return None
+        self._engine.check_rows(found.relation)
+        return found
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:
         """The rows of an answer, from the bytes that the ledger holds."""
@@ -149,13 +165,15 @@ class Planner:
         """Public metadata, with the sizes that public tables have now."""
         return self._sizes.now()[1]
 
-    def _question(self, sql: str, state: int, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
+    def _question(
+        self, sql: str, state: int, catalog: Catalog, max_rows: ContributionNumber | None
+    ) -> Question | PublicQuestion:
         # Measurements depend on the number, so that a question is kept for the one it was resolved for.
         key = (sql, state, max_rows)
         known = self._questions.get(key)
         if known is not None:
             return known
-        question = resolve(sql, catalog, max_rows=max_rows)
+        question = resolve_any(sql, catalog, max_rows=max_rows)
         return self._questions.put(key, question, _weight(sql, question))
 
 
@@ -178,7 +196,7 @@ def _plain(sql: str) -> str:
     return str.__str__(sql)
 
 
-def _weight(sql: str, question: Question) -> int:
+def _weight(sql: str, question: Question | PublicQuestion) -> int:
     return len(sql) + len(question.text)
 
 

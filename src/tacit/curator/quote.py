@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.accounting.currencies import currency_of
-from tacit.core.guarantees import Guarantee
+from tacit.core.guarantees import Guarantee, PureDP
 from tacit.curator.views.notebook_tables import quote_html
 from tacit.query.planning.explain import Explanation
 from tacit.query.planning.plan import Plan
+from tacit.query.question import OutputColumn, PublicQuestion
 
 __all__ = ["Quote", "QuoteForms"]
 
@@ -17,6 +18,11 @@ class QuoteForms:
     """Views of a quote, local or remote."""
 
     explanation: Explanation
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the question reads public tables alone, and so is answered exactly and charged nothing."""
+        return self.explanation.public
 
     @property
     def charge(self) -> str:
@@ -42,18 +48,29 @@ class Quote(QuoteForms):
     """A plan and what it says about itself: ``str`` for people, :meth:`to_json` for programs.
 
     Args:
-        plan: the plan.
+        plan: the plan; None for a question about public tables alone.
         explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
         free: whether the answer is made of sums of cells that were released before, and so costs nothing.
+        public: the question, where it reads public tables alone.
     """
 
-    plan: Plan
+    plan: Plan | None
     explanation: Explanation
     free: bool = False
+    public: PublicQuestion | None = None
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """Columns of the answer."""
+        if self.public is not None:
+            return self.public.columns
+        return () if self.plan is None else self.plan.question.columns
 
     @property
     def guarantee(self) -> Guarantee:
         """Guarantee that the account would be charged."""
+        if self.plan is None:
+            return PureDP(0)
         if self.free:
             return currency_of(self.plan.guarantee).nothing(self.plan.relation)
         return self.plan.guarantee

@@ -189,6 +189,13 @@ class Engine(Closing):
             EngineError: for any failure, with an id and no other word.
         """
 
+    def check_rows(self, relation: RelationNode) -> None:
+        """Refuse a public relation that this engine cannot compute exactly; reads no data. None by default.
+
+        Raises:
+            Refusal: naming what to write instead.
+        """
+
     @abstractmethod
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a relation that is public throughout, sorted by its columns with NULL last.

@@ -68,6 +68,7 @@ __all__ = [
     "Keep",
     "Match",
     "OutputColumn",
+    "PublicQuestion",
     "Question",
     "Regroup",
     "Slice",
@@ -455,6 +456,32 @@ class Question:
     @property
     def digest(self) -> str:
         """A digest of :attr:`text`, by which a repeated question is recognised."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PublicQuestion:
+    """A query that reads public tables alone, resolved: its rows are exact, released without noise, and free.
+
+    Args:
+        relation: public throughout; its rows, sorted by its columns, are the answer.
+        columns: of the answer.
+        placed: whether the first column is the place of each row, which decides the order and is not shown.
+    """
+
+    relation: RelationNode
+    columns: tuple[OutputColumn, ...]
+    placed: bool
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text: names of output columns and everything that decides the answer."""
+        columns = ", ".join(f"{c.name!r}:{c.type}" for c in self.columns)
+        return "\n".join(["public", relation_text(self.relation), columns])
+
+    @property
+    def digest(self) -> str:
+        """A digest of :attr:`text`."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 

@@ -54,7 +54,7 @@ CODES: Final[dict[str, str]] = {
     "limit_below": "ORDER BY, LIMIT or OFFSET below the final aggregation",
     "sample": "sampling",
     "window": "a window that is not partitioned by the unit, or uses what is outside the allow-list",
-    "public_only": "a question that reads no protected table",
+    "public_only": "a question that reads no protected table, where only one about people has a meaning",
     "unit_exposed": "a result whose keys would be persons",
     # aggregation
     "not_aggregated": "a protected column outside an aggregate",

@@ -91,7 +91,7 @@ def _statistics(batch: BatchPlan, answers: Mapping[str, Answer]) -> Iterator[str
 
 
 def _section(statistic: Statistic, answer: Answer) -> Iterator[str]:
-    words = explain(answer.plan)
+    words = explain(answer.paid[0])
     yield f'<section id="{html.escape(statistic.name)}">\n<h2>{html.escape(statistic.title)}</h2>'
     yield _chart(answer)
     yield html_table(answer)

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.accounts import Budget
-from tacit.curator.answer import answer, free_release, public_rows, quote, release_key, summed_answer, to_answer
+from tacit.curator.answer import (
+    charged_answer,
+    free_release,
+    public_answer,
+    public_rows,
+    quote,
+    release_key,
+    summed_answer,
+    to_answer,
+)
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.conversation import Conversation
 from tacit.curator.curator import Curator, TableInfo
@@ -116,6 +125,9 @@ class CuratorService:
         self._need(access, ASK)
         context = self._for(access).context
         try:
+            public = public_answer(context, ask.sql, ask, Caller(access.person.name))
+            if public is not None:
+                return public
             if free:
                 return _repeat(context, access, ask)
             if departure is not None:
@@ -126,7 +138,7 @@ class CuratorService:
                 conversation.begin(context, access.person.name, planned.plan.final.population)
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
-            return answer(context, ask.sql, ask, caller, departure=departure)
+            return charged_answer(context, ask.sql, ask, caller, departure=departure)
         except TacitError as problem:
             # The ledger refuses a person who was revoked between showing a token and asking.
             if isinstance(problem, AccessError) and not self._is_active(access):
@@ -214,11 +226,11 @@ class CuratorService:
             self._need(access, ASK)
             names = [each.name for each in curator.context.catalog.populations]
             charge = None
-            if quote is not None:
+            if quote is not None and quote.plan is not None:
                 names, charge = [quote.plan.final.population], quote.plan.guarantee
             who = access.person.name
             return tuple(conversation.budget(curator.context, who, name, charge) for name in names)
-        if quote is not None:
+        if quote is not None and quote.plan is not None:
             return (curator.budget(quote, analyst=access.person.name),)
         names = [each.name for each in curator.context.catalog.populations]
         if population is not None:
@@ -228,7 +240,12 @@ class CuratorService:
         return tuple(curator.budget(population=name, analyst=access.person.name) for name in names)
 
     def questions_left(self, access: Access, quote: Quote) -> int | None:
-        """Number of such questions that still fit in the budget, in the person's share of it and in the project's."""
+        """Number of such questions that still fit in the budget, in the person's share of it and in the project's.
+
+        None for as many as one likes.
+        """
+        if quote.plan is None:
+            return None
         context = self.curator.context
         who = access.person.name
         with hide_internal_errors():
@@ -284,7 +301,7 @@ class CuratorService:
         receipt = Receipt.from_json(outcome.receipt)
         if _audits(access) or _says(receipt, found.record.sql):
             return receipt
-        return self.answer_again(access, position).receipt
+        return self.answer_again(access, position).paid[1]
 
     def answer_again(self, access: Access, position: int) -> Answer:
         """The answer at a place in the history, once more and for nothing.

@@ -47,8 +47,8 @@ __all__ = [
     "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
     "History", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
     "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "SurveyBody", "SurveyCollected", "SurveyResults",
-    "TableTold", "TablesSchema", "TokenShown", "TokenTold", "TokensSchema", "Withdrawn", "answer_json", "charge_json",
-    "maybe",
+    "TableTold", "TablesSchema", "TokenShown", "TokenTold", "TokensSchema", "Withdrawn", "about_answer", "answer_json",
+    "charge_json", "maybe",
     "seen_text",
 ]  # fmt: skip
 
@@ -266,9 +266,10 @@ class AnswerTable(ResponseBody):
 class AnswerBody(AnswerTable):
     """An answer: a function of the release and the request alone."""
 
-    charge: ChargeSchema
+    charge: ChargeSchema | None = Field(description="null for a question about public tables alone")
     note: str
-    receipt: ReceiptBody
+    receipt: ReceiptBody | None = Field(description="null for a question about public tables alone")
+    public: bool = maybe(description="true where public tables alone were asked about: exact, and free")
 
     @classmethod
     def of(cls, answer: Answer) -> Self:
@@ -287,13 +288,27 @@ class AnswerBody(AnswerTable):
     @classmethod
     def head(cls, answer: Answer) -> dict[str, Any]:
         """All fields but the table itself."""
+        about: dict[str, Any] = {"charge": None, "note": answer.meaning, "receipt": None, "public": True}
+        if answer.receipt is not None:
+            about = {
+                "charge": ChargeSchema.of(answer.receipt.statement).plain(),
+                "note": answer.meaning,
+                "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
+            }
         return {
             "confidence": exact_text(answer.finished.confidence),
             **_left_out(answer),
-            "charge": ChargeSchema.of(answer.receipt.statement).plain(),
-            "note": answer.meaning,
-            "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
+            **about,
         }
+
+
+def about_answer(answer: Answer) -> dict[str, Any]:
+    """Facts about an answer for the log of a server: whose budget, which entry, and what was charged now."""
+    if answer.receipt is None:
+        return {"public": True}
+    charged, repeated = ChargeSchema.of(answer.receipt.statement), answer.charge.repeated
+    about = {"population": charged.population, "position": charged.position, "repeat": repeated}
+    return about if repeated else {**about, "charge": charged.amounts}
 
 
 def _columns(answer: Answer) -> list[dict[str, Any]]:
@@ -411,6 +426,7 @@ class QuoteBody(ResponseBody):
     engine_sql: str | None = maybe(description="for owners")
     advice: list[str] = maybe(description="what to write for less noise, a sentence each")
     sets: str = maybe(description="grouping sets, and how their totals are made")
+    public: bool = maybe(description="true where public tables alone are asked about: exact, and free")
     questions_left: int | None = Field(description="how many more such questions fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
@@ -436,6 +452,7 @@ class QuoteBody(ResponseBody):
             **({"engine_sql": it.engine_sql} if engine else {}),
             **({"advice": list(it.advice)} if it.advice else {}),
             **({} if it.sets is None else {"sets": it.sets}),
+            **({"public": True} if it.public else {}),
         )
 
     def to_domain(self) -> tuple[Explanation, Guarantee]:
@@ -448,6 +465,7 @@ class QuoteBody(ResponseBody):
             "releases": tuple(ExplainedRelease(**each.plain()) for each in self.releases),
             "errors": tuple(ExplainedError(**each.plain()) for each in self.errors),
             "advice": tuple(self.advice or ()),
+            "public": self.public is True,
         }
         guarantee = GuaranteeTold(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
         return Explanation(**said), guarantee.to_domain()
@@ -841,8 +859,9 @@ def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
         "confidence": exact_text(finished.confidence),
         **_left_out(answer),
         "charge": charge_json(answer.charge),
-        "budget": ShareSchema.of(curator.budget(answer)).plain(),
-        "receipt": json.loads(answer.receipt.to_json()),
+        "budget": None if answer.is_public else ShareSchema.of(curator.budget(answer)).plain(),
+        "receipt": None if answer.receipt is None else json.loads(answer.receipt.to_json()),
+        **({"public": True} if answer.is_public else {}),
     }
 
 

@@ -428,13 +428,6 @@ _HAND: list[tuple[str, str]] = [
         "unit_exposed",
         "SELECT v.patient_id, COUNT(*) FROM patients p LEFT JOIN visits v ON p.id = v.patient_id GROUP BY 1",
     ),
-    ("public_only", "SELECT * FROM wards"),
-    ("public_only", "SELECT COUNT(*) FROM wards"),
-    ("public_only", "SELECT floor, SUM(beds) FROM wards GROUP BY floor"),
-    ("public_only", "SELECT 1"),
-    ("public_only", "SELECT COUNT(*)"),
-    ("public_only", "SELECT 1 UNION ALL SELECT 2"),
-    ("public_only", "SELECT * FROM (VALUES (1), (2)) t"),
     # subqueries that would look at exact values
     ("subquery", "SELECT (SELECT note FROM visits WHERE patient_id = 17) FROM visits"),
     # … or come in through a public table
@@ -445,7 +438,6 @@ _HAND: list[tuple[str, str]] = [
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds), MIN(beds) FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds) OVER () FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT 1 UNION ALL SELECT MAX(beds) FROM wards)"),
-    ("limit_below", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT beds FROM wards ORDER BY beds LIMIT 1)"),
     ("unknown_column", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(chairs) FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT MAX(beds) FROM wards w WHERE w.ward > v.ward)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE cost > (SELECT MAX(beds + nights) FROM wards)"),
@@ -476,8 +468,6 @@ _HAND: list[tuple[str, str]] = [
     ("subquery", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward LIMIT (SELECT MAX(floor) FROM wards)"),
     ("bounds", "SELECT SUM(nights + (SELECT SUM(beds) FROM wards)) FROM visits"),
     ("bounds", "SELECT SUM(nights * (SELECT COUNT(*) FROM wards)) FROM visits"),
-    ("public_only", "SELECT COUNT(*) FROM wards WHERE beds > (SELECT AVG(beds) FROM wards)"),
-    ("public_only", "SELECT (SELECT MAX(beds) FROM wards)"),
     (
         "subquery",
         "SELECT COUNT(*) FROM visits a WHERE (SELECT COUNT(*) FROM visits b WHERE b.ward = a.ward) > 3",
@@ -610,7 +600,6 @@ _HAND: list[tuple[str, str]] = [
     ("limit_below", "SELECT COUNT(*) FROM (SELECT * FROM visits ORDER BY cost)"),
     ("limit_below", "SELECT COUNT(*) FROM (SELECT * FROM visits OFFSET 3)"),
     ("limit_below", "WITH a AS (SELECT * FROM visits LIMIT 5) SELECT COUNT(*) FROM a"),
-    ("limit_below", "SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards LIMIT 1)"),
     ("limit_below", "SELECT COUNT(*) FROM (SELECT patient_id, COUNT(*) FROM visits GROUP BY patient_id LIMIT 1)"),
     ("sample", "SELECT COUNT(*) FROM visits TABLESAMPLE (10 PERCENT)"),
     ("sample", "SELECT COUNT(*) FROM visits TABLESAMPLE RESERVOIR(5)"),

@@ -222,13 +222,14 @@ def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
     from tacit.receipts.receipt import Receipt
     from tacit.receipts.verify_receipt import verify_receipt
 
-    at.stage.scene("A receipt that any reader can check, without the data", f"entry {answer.receipt.position}")
-    report = verify_receipt(answer.receipt, at.curator.public_key)
+    _, receipt = answer.paid
+    at.stage.scene("A receipt that any reader can check, without the data", f"entry {receipt.position}")
+    report = verify_receipt(receipt, at.curator.public_key)
     wanted = ("signature", "mechanisms", "guarantee", "charge")
     for check in report.checks:
         if check.name in wanted:
             (at.stage.good if check.passed else at.stage.bad)(check.words)
-    forged = Receipt({**answer.receipt.statement, "charge": {"epsilon": "1/4"}}, answer.receipt.signature)
+    forged = Receipt({**receipt.statement, "charge": {"epsilon": "1/4"}}, receipt.signature)
     told = verify_receipt(forged, at.curator.public_key)
     failed = [check.name for check in told.checks if not check.passed]
     at.stage.say(f"[dim]One that claims to have cost half as much fails: {' and '.join(failed)} do not hold.[/dim]")

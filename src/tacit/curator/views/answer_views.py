@@ -109,6 +109,11 @@ class AnswerViews:
         return None
 
     @property
+    def is_public(self) -> bool:
+        """Whether public tables alone were asked about: the values are exact, and nothing was charged."""
+        return self.charge.public
+
+    @property
     def raw(self) -> Self:
         """The same answer, whose text, tables and charts show the released values, and negative counts with them.
 
@@ -208,6 +213,8 @@ class AnswerViews:
     @property
     def meaning(self) -> str:
         """Meaning of the intervals, and what they do not cover, in a sentence each."""
+        if self.is_public:
+            return "The values are exact: they hold no noise and tell nothing about people."
         lost = "clipping to bounds and dropped groups are not in them."
         if self.left_out is not None:
             lost = f"what was left out is not in them. {self.left_out}"

@@ -60,6 +60,8 @@ def quote_html(said: Explanation) -> str:
     notes = [f"{said.unit}. {said.bounding}. {said.keys}.", said.left_out or "", *said.advice]
     alone = f", which is {said.alone}" if said.alone else ""
     title = f"It would cost {said.charge}{alone} of {said.population}; free to know"
+    if said.public:
+        title, notes = f"It costs {said.charge}", [f"{said.unit}. {said.keys}."]
     details = f'<details style="{_QUIET}"><summary>all of it</summary><pre>{html.escape(str(said))}</pre></details>'
     return html_rows(("column", "error"), rows, " ".join(filter(None, notes)), title) + details
 

@@ -236,13 +236,17 @@ class SqlEngine(Engine):
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
         check_public(relation, self._public)
-        check_windows(self.dialect, relation)
+        self.check_rows(relation)
 
         def run() -> list[Any]:
             with self._session(relation, None) as (session, tables):
                 return session.rows(rows_sql(self.dialect, relation, most, tables))
 
         return public_rows(self._hidden(relation, run), relation, most)
+
+    def check_rows(self, relation: RelationNode) -> None:
+        """Refuse windows that cannot be computed exactly; reads no data."""
+        check_windows(self.dialect, relation)
 
     def check_examples(self, relation: RelationNode) -> None:
         """Refuse windows that cannot be computed exactly; reads no data."""
@@ -417,7 +421,7 @@ def public_rows(
     if len(found) > most:
         raise Refusal(
             "too_large",
-            f"The public table beside the released rows has more than {most} rows; filter or group it in a subquery.",
+            f"The public rows are more than {most}; filter or group them, or keep the first with LIMIT.",
         )
     kinds = [part.type for part in relation.fields]
     return tuple(tuple(value_of(cell, kind) for cell, kind in zip(row, kinds, strict=False)) for row in found)

@@ -28,8 +28,10 @@ from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.set_totals import sets_in_words
 from tacit.query.planning.wide_ranges import range_advice
+from tacit.query.question import PublicQuestion
+from tacit.query.relational.algebra import scanned_tables
 
-__all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "outline"]
+__all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "explain_public", "outline"]
 
 _DIGITS = 4
 #: Longer statements are cut in the middle when they are shown as text.
@@ -106,6 +108,7 @@ class Explanation:
         engine_sql: what the engine will run; None until it is attached.
         sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and how totals are made, in words; None without any.
         advice: what to write for less noise, a sentence each; see :mod:`tacit.query.planning.wide_ranges`.
+        public: whether the question reads public tables alone, so that the answer is exact and nothing is charged.
     """
 
     population: str
@@ -127,6 +130,7 @@ class Explanation:
     advice: tuple[str, ...] = ()
     left_out: str | None = None
     sets: str | None = None
+    public: bool = False
 
     def with_engine_sql(self, sql: str) -> Explanation:
         """Return a copy with the statements that an engine will run."""
@@ -166,6 +170,29 @@ def explain(plan: Plan) -> Explanation:
         advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in range_advice(part))),
         left_out=_of_parts(plan, _left_out),
         sets=sets_in_words(plan.question),
+    )
+
+
+def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanation:
+    """Explain a question about public tables alone: it is about no person, and nothing is released or charged."""
+    tables = ", ".join(dict.fromkeys(scanned_tables(question.relation))) or "no table"
+    return Explanation(
+        population="",
+        protected=(),
+        unit="no person: no protected table is read",
+        relation=ADD_REMOVE.value,
+        bounding="no rows of people are read",
+        limits="none",
+        keys=f"rows of {tables}, as they are",
+        bounds=None,
+        releases=(),
+        charge="nothing: public tables alone, answered exactly",
+        account="no",
+        alone=None,
+        confidence=str(confidence),
+        errors=(),
+        digest=question.digest,
+        public=True,
     )
 
 
@@ -396,6 +423,11 @@ def _cut(line: str) -> str:
 
 
 def _lines(it: Explanation) -> Iterator[str]:
+    if it.public:
+        yield f"Charge      {it.charge}"
+        yield f"Reads       {it.keys}; {it.bounding}"
+        yield f"Plan        {it.digest[:16]}"
+        return
     yield f"Charge      {it.charge} ({it.account} account)"
     if it.alone is not None:
         yield f"            on its own: {it.alone}"

@@ -81,7 +81,8 @@ from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, TEXT, Kind
 
 __all__ = [
-    "Matching", "Sizes", "bound_question", "bound_rows", "cuts", "equated", "first_rows", "matching", "unit_work",
+    "Matching", "Sizes", "bound_question", "bound_rows", "check_public_work", "cuts", "equated", "first_rows",
+    "matching", "unit_work",
 ]  # fmt: skip
 
 # -- cost of expressions
@@ -389,6 +390,7 @@ _HASH: Final = 8
 #: Subjects of a refusal for work, and the largest number that it states.
 _OF_A_PERSON: Final = "One person's rows"
 _OF_PUBLIC_ROWS: Final = "The public rows beside the released ones"
+_OF_PUBLIC_TABLES: Final = "The public tables"
 _COUNTED: Final = 10**12
 
 
@@ -409,6 +411,16 @@ def bound_question(question: Question) -> Question:
         public = _Work()
         _check(public, public.relation(relation), _OF_PUBLIC_ROWS, limits.MAX_PUBLIC_WORK)
     return replace(question, final=finals[0], others=tuple(finals[1:]))
+
+
+def check_public_work(relation: RelationNode) -> None:
+    """Refuse a public relation, whose rows are an answer, that takes too much work.
+
+    Raises:
+        Refusal: with the number.
+    """
+    counted = _Work()
+    _check(counted, counted.relation(relation), _OF_PUBLIC_TABLES, limits.MAX_PUBLIC_WORK)
 
 
 def bound_rows(relation: RelationNode) -> RelationNode:

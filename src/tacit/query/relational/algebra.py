@@ -38,7 +38,7 @@ from fractions import Fraction
 
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
-from tacit.query.relational.expressions import TRUE, Expression, Literal, Reference, rewrite, text_of
+from tacit.query.relational.expressions import TRUE, Call, Expression, Literal, Reference, rewrite, text_of
 from tacit.query.types import Domain, SqlType, Value
 
 __all__ = [
@@ -409,7 +409,9 @@ def row_bounds(node: RelationNode) -> tuple[int, int | None]:
             return 1, 1
         case ProjectColumns() | UnitWindow() | ExistsColumn():
             return row_bounds(node.source)
-        case FilterRows() | FirstRows() | UnitAggregate():
+        case FilterRows():
+            return 0, _fewer(row_bounds(node.source)[1], _most_placed(node))
+        case FirstRows() | UnitAggregate():
             return 0, row_bounds(node.source)[1]
         case Join():
             return _joined(node)
@@ -420,6 +422,23 @@ def row_bounds(node: RelationNode) -> tuple[int, int | None]:
             return sum(fewest for fewest, _ in parts), sum(known) if len(known) == len(mosts) else None
         case _:
             return 0, None
+
+
+def _fewer(one: int | None, other: int | None) -> int | None:
+    return min((number for number in (one, other) if number is not None), default=None)
+
+
+def _most_placed(node: FilterRows) -> int | None:
+    """The number that a filter holds the number of a row to, where a window has numbered all rows; else None."""
+    window, condition = node.source, node.condition
+    if not (isinstance(window, UnitWindow) and isinstance(condition, Call) and condition.function == "le"):
+        return None
+    place, most = condition.args
+    if not (isinstance(place, Reference) and isinstance(most, Literal) and isinstance(most.value, int)):
+        return None
+    first = len(window.source.fields)
+    numbers = place.slot >= first and window.calls[place.slot - first].function == "row_number"
+    return most.value if numbers and not window.calls[place.slot - first].partition else None
 
 
 def _joined(node: Join) -> tuple[int, int | None]:
@@ -495,6 +514,12 @@ def is_public_throughout(node: RelationNode) -> bool:
             return False
         stack.extend(sources(here))
     return True
+
+
+def scanned_tables(node: RelationNode) -> tuple[str, ...]:
+    """Tables that a relation reads, as often as it reads them."""
+    own = (node.table,) if isinstance(node, Scan) else ()
+    return (*own, *(name for part in sources(node) for name in scanned_tables(part)))
 
 
 # -- rewriting

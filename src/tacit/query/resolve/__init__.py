@@ -9,6 +9,8 @@ Modules:
   stand for
 * :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
 * :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
+* :mod:`.public_order` — Order and limits of rows: ORDER BY, LIMIT and OFFSET of public rows become a place that each
+  row has
 * :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
 * :mod:`.row_picks` — Aggregates that pick the value of one row of a group: ARG_MAX, ARG_MIN, FIRST, LAST and
   ANY_VALUE
@@ -30,6 +32,6 @@ Modules:
 
 from __future__ import annotations
 
-from tacit.query.resolve.sql_statements import is_accepted, resolve, resolve_rows
+from tacit.query.resolve.sql_statements import is_accepted, resolve, resolve_any, resolve_rows
 
-__all__ = ["is_accepted", "resolve", "resolve_rows"]
+__all__ = ["is_accepted", "resolve", "resolve_any", "resolve_rows"]

@@ -5,7 +5,8 @@ GROUP BY is resolved once (:class:`SelectClauses`). Then the same clauses mean o
 ============= ====================================== ======================================
 builder       source                                 result
 ============= ====================================== ======================================
-UnitRows      rows below the final aggregation       a relation; aggregates are exact, inside units
+UnitRows      rows below the final aggregation,      a relation; aggregates are exact, inside units
+              public rows                            or over public data
 FinalGroups   owned rows, grouped without the unit   the final aggregation, and steps on its cells
 ReleasedCells cells of a released result             more steps of post-processing
 ============= ====================================== ======================================
@@ -37,7 +38,6 @@ from tacit.query.question import (
     Keep,
     OutputColumn,
     Regroup,
-    Slice,
     Sort,
     Step,
     Totals,
@@ -70,6 +70,7 @@ from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
 from tacit.query.resolve.grouping_sets import written_sets
 from tacit.query.resolve.kept_public_rows import kept_public_rows
+from tacit.query.resolve.public_order import column_keys, distinct_order, in_place, is_cut, slice_of
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.row_picks import read_pick, sort_key_of
 from tacit.query.resolve.scalars import (
@@ -642,19 +643,39 @@ class UnitRows(ResultBuilder):
         chosen = reference(self.body.relation, len(self.body.relation.fields) - 1)
         return AggregateCall("min", chosen, None, None, None, None)
 
-    def relation(self) -> RelationNode:
-        """The SELECT as a relation."""
+    def relation(self, *, top: bool = False) -> RelationNode:
+        """The SELECT as a relation; of public rows those that LIMIT keeps, at the top each after its place."""
+        placing = self.body.relation.is_public and is_cut(self.clauses.node, top=top)
         having, qualify, outputs = self._having(), self._qualify(), self._outputs()
+        order = self._order() if placing else []
         result = self.shape()
         width = len(result.fields)
         for value in self.values:
             result = self.body.attach(result, value)
         result = ownership.keep(result, _over(result, self._settled(having, width)))
         if self.windows:
-            settled = [(self._settled_window(item, width), domain) for item, domain in self.windows]
-            result = _windowed_rows(self.clauses.node, result, settled)
+            windows = [(self._settled_window(item, width), domain) for item, domain in self.windows]
+            result = _windowed_rows(self.clauses.node, result, windows)
         result = ownership.keep(result, _over(result, self._settled(qualify, width)))
-        return ownership.compute(result, [(name, _over(result, self._settled(e, width))) for name, e in outputs])
+
+        def settled(expression: Expression) -> Expression:
+            return _over(result, self._settled(expression, width))
+
+        keys = [replace(key, expression=settled(key.expression)) for key in order]
+        listed = [(name, settled(e)) for name, e in outputs]
+        node = self.clauses.node
+        if node.args.get("distinct") is None:
+            return in_place(node, result, keys, listed, top=top) if placing else ownership.compute(result, listed)
+        rows = ownership.compute(result, listed)
+        if not placing:
+            return rows
+        chosen = [e for _, e in listed]
+        if any(key.expression not in chosen for key in keys):
+            raise distinct_order()
+        rows = ownership.group(rows, [(name, reference(rows, i)) for i, (name, _) in enumerate(listed)], [])
+        shown = [(name, reference(rows, i)) for i, (name, _) in enumerate(listed)]
+        keys = [replace(key, expression=shown[chosen.index(key.expression)][1]) for key in keys]
+        return in_place(node, rows, keys, shown, top=top)
 
 
 class ReleasedBuilder(ResultBuilder):
@@ -688,7 +709,7 @@ class ReleasedBuilder(ResultBuilder):
         keys = tuple(replace(key, expression=self._settled(key.expression, width)) for key in order)
         distinct = self.clauses.node.args.get("distinct") is not None
         if distinct and any(key.expression not in [e for _, e in settled] for key in keys):
-            raise Refusal("distinct", "With SELECT DISTINCT, ORDER BY takes columns of the SELECT list.")
+            raise distinct_order()
         if keys:
             steps.append(Sort(keys))
         columns = tuple(
@@ -697,7 +718,7 @@ class ReleasedBuilder(ResultBuilder):
         steps.append(Derive(tuple(e for _, e in settled)))
         if distinct:
             steps.append(Unique())
-        return ReleasedRelation(final, (*before, *steps, *_slice(self.clauses.node)), columns)
+        return ReleasedRelation(final, (*before, *steps, *slice_of(self.clauses.node)), columns)
 
     def _settled_window(self, call: WindowCall, width: int) -> WindowCall:
         if any(isinstance(part, Interval) for part in (call.argument, *call.partition)):
@@ -827,17 +848,9 @@ def distinct_rows(
 
 def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
     """A released result in the order, and within the limits, that a query around its columns states."""
-    order, columns = node.args.get("order"), released.columns
-    keys: list[SortKey] = []
-    scope = released.scope("")
-    for term in order.expressions if order is not None else []:
-        if isinstance(term.this, exp.Literal) and not term.this.is_string:
-            place = constant_int("order by", Scalars(scope, "ORDER BY")(term.this), 1, len(columns), "the position")
-            keys.append(sort_key_of(term, released.reference(place - 1)))
-        else:
-            keys.append(sort_key_of(term, Scalars(scope, "ORDER BY")(term.this)))
+    keys = column_keys(node, released.scope(""))
     steps: list[Step] = [Sort(tuple(keys))] if keys else []
-    return replace(released, steps=(*released.steps, *steps, *_slice(node)))
+    return replace(released, steps=(*released.steps, *steps, *slice_of(node)))
 
 
 def _windowed_rows(node: exp.Select, source: RelationNode, calls: list[tuple[WindowCall, Domain]]) -> RelationNode:
@@ -876,14 +889,3 @@ def _has_window(expression: Expression) -> bool:
 
 def _over(relation: RelationNode, expression: Expression) -> Expression:
     return rewrite(expression, lambda part: reference(relation, part.slot) if isinstance(part, Reference) else None)
-
-
-def _slice(node: exp.Query) -> list[Step]:
-    numbers: dict[str, int] = {}
-    for name in ("limit", "offset"):
-        clause = node.args.get(name)
-        if clause is None or (isinstance(clause.expression, exp.Var) and clause.expression.name.upper() == "ALL"):
-            continue
-        value = Scalars(Scope(), name.upper())(clause.expression)
-        numbers[name] = constant_int(name, value, 0, 10**9, "it")
-    return [Slice(numbers.get("limit"), numbers.get("offset", 0))] if numbers else []

@@ -12,7 +12,7 @@ not be told from one that depends on persons; where it has none, the value is NU
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -26,8 +26,8 @@ from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.set_totals import check_totals
-from tacit.query.planning.work import bound_question, bound_rows, equated
-from tacit.query.question import FinalAggregation, Question, numbered
+from tacit.query.planning.work import bound_question, bound_rows, check_public_work, equated
+from tacit.query.question import FinalAggregation, OutputColumn, PublicQuestion, Question, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -55,6 +55,7 @@ from tacit.query.resolve.correlated import correlated_value
 from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
 from tacit.query.resolve.join_order import comma_runs, connecting, in_written_order
 from tacit.query.resolve.kept_public_rows import refuse_kept_rows
+from tacit.query.resolve.public_order import column_keys, in_place, is_cut
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import (
     Correlated,
@@ -83,7 +84,7 @@ from tacit.query.resolve.suggestions import nearest_question
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN
 
-__all__ = ["Body", "Queries", "is_accepted", "resolve", "resolve_rows"]
+__all__ = ["Body", "Queries", "is_accepted", "resolve", "resolve_any", "resolve_rows"]
 
 # -- FROM
 
@@ -513,13 +514,11 @@ class Queries:
         self.values[made.key] = value.question
         return made
 
-    def question(self, tree: exp.Query) -> ReleasedRelation:
-        """The outermost query, which must end in a final aggregation."""
+    def question(self, tree: exp.Query) -> ReleasedRelation | RelationNode:
+        """The outermost query, which must end in a final aggregation, or read public tables alone."""
         found = self.query(tree, {}, top=True)
-        if isinstance(found, ReleasedRelation):
+        if isinstance(found, ReleasedRelation) or is_public_throughout(found):
             return found
-        if found.is_public:
-            raise Refusal("public_only", "The question reads no protected table; public tables need no private answer.")
         if _groups_by_unit(found):
             raise Refusal(
                 "unit_exposed",
@@ -537,7 +536,7 @@ class Queries:
         if isinstance(node, exp.Values):
             return values_relation(node)
         if isinstance(node, exp.SetOperation):
-            return self._union(node, known)
+            return self._union(node, known, top=top)
         if not isinstance(node, exp.Select):
             raise Refusal("statement", "Only questions are answered: write a SELECT.")
         return self._select(node, known, top=top)
@@ -559,7 +558,7 @@ class Queries:
             known[name] = _renamed(found, columns) if columns else found
         return known
 
-    def _union(self, node: exp.SetOperation, ctes: Names) -> RelationNode | ReleasedRelation:
+    def _union(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         parts: list[exp.Expr] = []
         stack: list[exp.Expr] = [node]
         distinct = bool(node.args.get("distinct"))
@@ -577,6 +576,8 @@ class Queries:
         found = [self.query(part, ctes) for part in parts]
         released = [each for each in found if isinstance(each, ReleasedRelation)]
         relations = [each for each in found if isinstance(each, RelationNode)]
+        if not released and all(map(is_public_throughout, relations)):
+            return _public_union(node, relations, distinct=distinct, top=top)
         if not released:
             self._check_union(node)
             return ownership.stack(relations)
@@ -627,14 +628,16 @@ class Queries:
         if grouped and not body.relation.is_public and not inside:
             return FinalGroups(clauses, body, self.options).result()
         refuse_kept_rows(body.relation)
-        relation = UnitRows(clauses, body).relation()
+        relation = UnitRows(clauses, body).relation(top=top)
+        if is_public_throughout(relation) and is_cut(node, top=top):
+            return relation
         if node.args.get("distinct") is not None:
             distinct = self._distinct(node, relation)
             if isinstance(distinct, ReleasedRelation):
                 return distinct
             relation = distinct
         ordering = ("limit", "offset") if node.meta.get(DISTINCT_ON) else ("order", "limit", "offset")
-        if not top and any(node.args.get(name) is not None for name in ordering):
+        if not top and not relation.is_public and any(node.args.get(name) is not None for name in ordering):
             raise Refusal(
                 "limit_below",
                 "ORDER BY, LIMIT and OFFSET work on released results only; put them in the outermost SELECT.",
@@ -664,6 +667,18 @@ class Queries:
         named = [(name or "", e) for name, e in keys]
         builder = FinalBuilder(relation, named, self.options)
         return distinct_rows(node, builder, relation, unique_names([name for name, _ in named]))
+
+
+def _public_union(node: exp.SetOperation, relations: list[RelationNode], *, distinct: bool, top: bool) -> RelationNode:
+    """Public rows under one another, each once for UNION; in the order and within the limits of the whole."""
+    rows = ownership.stack(relations)
+    names = [(c.name or "", reference(rows, i)) for i, c in enumerate(rows.fields)]
+    if distinct:
+        rows = ownership.group(rows, [*names], [])
+        names = [(name, reference(rows, i)) for i, (name, _) in enumerate(names)]
+    if not is_cut(node, top=top):
+        return rows
+    return in_place(node, rows, column_keys(node, from_relation(rows, "")), names, top=top)
 
 
 def _listed(final: FinalAggregation, relation: RelationNode) -> ReleasedRelation:
@@ -718,6 +733,18 @@ def resolve(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None =
         Refusal: (a :class:`~tacit.core.errors.QueryError`) when the query cannot be answered privately as written.
         InputError: when ``sql`` is not text, or the text states another ``max_rows``.
     """
+    found = resolve_any(sql, catalog, max_rows=max_rows)
+    if isinstance(found, PublicQuestion):
+        raise Refusal(
+            "public_only",
+            "The question reads public tables alone, and nothing in it is private: ask it by itself, which is exact "
+            "and free.",
+        )
+    return found
+
+
+def resolve_any(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | None = None) -> Question | PublicQuestion:
+    """As :func:`resolve`; a query that reads public tables alone is a question as well, and needs no noise."""
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
 
@@ -769,17 +796,32 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
     return bound_rows(found)
 
 
-def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question:
+def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question | PublicQuestion:
     parsed = parse(sql)
     check_stated_unit(parsed, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     queries = Queries(catalog, replace(parsed.options, max_rows=rows))
     released = queries.question(parsed.tree)
-    names = [column.name.lower() for column in released.columns]
-    if len(set(names)) != len(names):
-        raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
+    if isinstance(released, RelationNode):
+        return _public_question(released)
+    _check_names(released.columns)
     values = tuple((key, apply_rules(each)) for key, each in queries.values.items())
     question = numbered(replace(apply_rules(replace(released.question, options=parsed.options)), values=values))
     limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
     check_totals(question)
     return bound_question(question)
+
+
+def _public_question(relation: RelationNode) -> PublicQuestion:
+    check_public_work(relation)
+    visible = [column for column in relation.fields if column.name is not None]
+    columns = tuple(OutputColumn(column.name or "", column.type, False, column.domain) for column in visible)
+    _check_names(columns)
+    placed = len(visible) < len(relation.fields)
+    return PublicQuestion(relation, columns, placed)
+
+
+def _check_names(columns: Sequence[OutputColumn]) -> None:
+    names = [column.name.lower() for column in columns]
+    if len(set(names)) != len(names):
+        raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")

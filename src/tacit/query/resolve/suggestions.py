@@ -408,12 +408,11 @@ def _without_an_item(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  
 
 
 def _simplest(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
-    """The number of rows of the first protected table of the text, or of all."""
+    """The number of rows of the first protected table of the text; else of a public one of it, or of any."""
     named = [table for _, table in _tables(tree, catalog)]
-    for table in (*named, *catalog.tables):
-        if not table.public:
-            yield exp.select("COUNT(*)").from_(table.name)
-            return
+    for table in (*(each for each in named if not each.public), *named, *catalog.tables):
+        yield exp.select("COUNT(*)").from_(table.name)
+        return
 
 
 _EDITS: Final[dict[str, tuple[Edit, ...]]] = {

@@ -119,27 +119,30 @@ def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
-    repeated, charged = answer.charge.repeated, wire.ChargeSchema.of(answer.receipt.statement)
-    call.about |= {"population": charged.population, "position": charged.position, "repeat": repeated}
-    if not repeated:
-        call.about["charge"] = charged.amounts
-    headers = ((b"tacit-repeat", b"true" if repeated else b"false"), *seen)
+    call.about |= wire.about_answer(answer)
+    headers = ((b"tacit-repeat", b"true" if answer.charge.repeated else b"false"), *seen)
     return ApiResponse(200, _shown(call, answer, form), form, headers)
 
 
 def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
     """The bytes of an answer: a function of the release, which its signature names, and of the request."""
-    key = ("answer", answer.receipt.signature, answer.plan.digest, form)
+    if answer.is_public:
+        return _written(answer, form)
+    plan, receipt = answer.paid
+    key = ("answer", receipt.signature, plan.digest, form)
     found = call.runtime.shown.get(key)
     if found is None:
-        if form == ARROW:
-            found = arrow_bytes(answer, wire.AnswerBody.head(answer))
-        else:
-            found = json_bytes(wire.AnswerBody.of(answer).plain())
+        found = _written(answer, form)
         # Public rows may be others tomorrow.
-        if not answer.plan.question.reads:
+        if not plan.question.reads:
             call.runtime.shown.put(key, found, len(found))
     return found
+
+
+def _written(answer: Answer, form: str) -> bytes:
+    if form == ARROW:
+        return arrow_bytes(answer, wire.AnswerBody.head(answer))
+    return json_bytes(wire.AnswerBody.of(answer).plain())
 
 
 def _free(headers: dict[bytes, bytes]) -> bool:

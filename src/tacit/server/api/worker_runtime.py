@@ -90,7 +90,7 @@ class WorkerRuntime:
 
     def leaves_after(self, access: Access, quote: Quote) -> float:
         """Seconds from the beginning of a fresh question until its answer leaves, if it is ready; 0 without slots."""
-        if self._schedule is None:
+        if self._schedule is None or quote.plan is None:
             return 0.0
         name = access.person.name
         return self._schedule.decide(quote.plan, self.late.late(name), self.late.slow(name)).first

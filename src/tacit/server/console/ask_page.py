@@ -22,7 +22,7 @@ from tacit.server.console.datasets import view_table
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text
 from tacit.server.console.page_request import PageRequest
-from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_quote
+from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_public_quote, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.values import exact_text
@@ -121,6 +121,9 @@ async def chart(visit: PageRequest) -> Response:
 
 async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -> dict[str, Any]:
     """Context of the template of an answer."""
+    if answer.is_public:
+        result = {"heading": "Answer", "public": True, "words": answer.note, "receipt": "", "left": ""}
+        return {"sheet": await visit.run(sheet_of, answer), "picture": None, "result": result}
     budget = await visit.run(visit.service.curator.budget, answer, analyst=visit.name)
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
@@ -128,12 +131,13 @@ async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -
         "picture": _picture(visit, answer),
         "result": {
             "heading": "Answer",
+            "public": False,
             "repeated": answer.charge.repeated,
             "charged": amounts_text({each.currency: each.amount for each in answer.charge.amounts}),
             "words": _words(answer, again=again),
             "position": answer.charge.number,
             "csv": again,
-            "receipt": "" if theirs else answer.receipt.to_json(),
+            "receipt": "" if theirs else answer.paid[1].to_json(),
             "left": left_words(budget, visit.name),
         },
     }
@@ -203,6 +207,8 @@ async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
     try:
         wanted = form.ask()
         quoted = await visit.runtime.quote(visit.user, wanted)
+        if quoted.is_public:
+            return {"quote": view_public_quote(quoted), "quote_problem": None}
         budget = (await visit.run(visit.service.budget, visit.user, quote=quoted))[0]
         free = await visit.run(_is_free, visit, wanted)
     except TacitError as raised:

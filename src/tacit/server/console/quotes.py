@@ -16,7 +16,7 @@ from tacit.query.request import OPTIONS, QuestionOption, Request
 from tacit.server.console.budget_bars import Gauge, gauges
 from tacit.server.console.number_format import amounts_text, charge_of, symbol, up
 
-__all__ = ["LEVELS", "MORE", "PAYS", "AskForm", "QuoteView", "view_quote"]
+__all__ = ["LEVELS", "MORE", "PAYS", "AskForm", "QuoteView", "view_public_quote", "view_quote"]
 
 #: Options that state a price or an accuracy; the form asks for one of them.
 PAYS: Final = sorted(
@@ -117,6 +117,7 @@ class QuoteView:
     leaves: str = ""
     advice: tuple[str, ...] = ()
     sets: str = ""
+    public: bool = False
 
     @property
     def fits(self) -> bool:
@@ -126,6 +127,8 @@ class QuoteView:
     @property
     def said(self) -> str:
         """Text that is read out when it changes."""
+        if self.public:
+            return f"Price {self.price}. {self.after}"
         errors = "; ".join(
             f"{e.label} plus or minus {e.bound}" if e.bound else f"{e.label} {e.meaning}" for e in self.errors
         )
@@ -172,6 +175,31 @@ def view_quote(
         charge=charge,
         free=free,
         leaves=f"Its answer leaves after {leaves:g} s, whatever the data." if leaves and not free else "",
+    )
+
+
+def view_public_quote(quote: Quote) -> QuoteView:
+    """A quote of a question about public tables alone."""
+    it = quote.explanation
+    return QuoteView(
+        price="Free",
+        side="",
+        alone="",
+        after="Public tables alone: the answer is exact, and nothing is charged.",
+        confidence="",
+        errors=(),
+        releases=(),
+        groups=f"It has {it.keys}.",
+        bounding="",
+        limits=it.limits,
+        bounds="",
+        left_out="",
+        unit=it.unit,
+        relation=it.relation.replace("_", " or "),
+        digest=it.digest[:16],
+        engine_sql="",
+        free=True,
+        public=True,
     )
 
 

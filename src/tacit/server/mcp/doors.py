@@ -99,7 +99,7 @@ class CuratorDoor:
     async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
         """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
         context, who = self._curator.context, self._curator.analyst
-        if quote is not None:
+        if quote is not None and quote.plan is not None:
             population, charge = quote.plan.final.population, quote.plan.guarantee
             return (await _in_thread(self._conversation.budget, context, who, population, charge),)
         return await _in_thread(

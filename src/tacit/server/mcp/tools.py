@@ -28,7 +28,7 @@ from tacit.server.api.request_body import read_json
 from tacit.server.mcp.doors import AssistantDoor
 from tacit.server.mcp.nearest import is_used_up, nearest_question
 from tacit.wire.requests import QuestionSchema, read_question, request_text
-from tacit.wire.responses import AnswerBody, ChargeSchema, EntryTold, QuoteBody, TableTold
+from tacit.wire.responses import AnswerBody, EntryTold, QuoteBody, TableTold, about_answer
 
 __all__ = ["INSTRUCTIONS", "TOOLS", "AssistantTools", "ToolKind", "ToolReply"]
 
@@ -174,7 +174,7 @@ class AssistantTools:
     async def _quote(self, ask: Request) -> ToolReply:
         quote = await self._door.quote(ask)
         budgets = await self._door.budgets(quote)
-        fits = budgets[0].questions
+        fits = None if quote.is_public else budgets[0].questions
         content = QuoteBody.of(quote, questions_left=fits).plain()
         del content["leaves_after"]
         errors = [f"{each.label} {each.meaning}" for each in quote.explanation.errors]
@@ -182,7 +182,7 @@ class AssistantTools:
         text = [
             f"Price: {quote.charge}.",
             *([f"Expected error: {'; '.join(errors)}."] if errors else []),
-            f"Bounding: {quote.explanation.bounding}.",
+            *([] if quote.is_public else [f"Bounding: {quote.explanation.bounding}."]),
             *([] if lost is None else [f"Left out: {lost}."]),
             *(quote.explanation.advice or ()),
             _left_words(budgets),
@@ -191,11 +191,8 @@ class AssistantTools:
 
     async def _ask(self, ask: Request) -> ToolReply:
         answer = await self._door.ask(ask)
-        charged = ChargeSchema.of(answer.receipt.statement)
-        repeated = answer.charge.repeated
-        self._door.about |= {"population": charged.population, "position": charged.position, "repeat": repeated}
-        if not repeated:
-            self._door.about["charge"] = charged.amounts
+        told = about_answer(answer)
+        self._door.about |= told
         content = AnswerBody.of(answer).plain()
         rows = content["rows"]
         content["rows"] = rows[:_MOST_ROWS]
@@ -203,10 +200,11 @@ class AssistantTools:
         if len(rows) > _MOST_ROWS:
             cut = [f"Only {_MOST_ROWS} of {len(rows)} rows are shown; add ORDER BY and LIMIT, which is free."]
             content["rows_not_shown"] = len(rows) - _MOST_ROWS
-        content["receipt"] = {"position": charged.position, "signature": answer.receipt.signature}
-        content["charged_now"] = {} if repeated else charged.amounts
+        if answer.receipt is not None:
+            content["receipt"] = {"position": answer.receipt.position, "signature": answer.receipt.signature}
+        content["charged_now"] = told.get("charge", {})
         content["cut"] = cut
-        left, words = await self._left(charged.population)
+        left, words = await self._left(answer.charge.population)
         lines = _lines(content)
         if len(lines) > _MOST_LINES:
             lines = [*lines[:_MOST_LINES], "… (more rows are in the structured content)"]
@@ -264,8 +262,8 @@ class AssistantTools:
         tables = [info.table for info in await self._door.tables()]
 
         async def accepted(candidate: Request) -> None:
-            left = await self._door.budgets(await self._door.quote(candidate))
-            if left[0].questions == 0:
+            quote = await self._door.quote(candidate)
+            if not quote.is_public and (await self._door.budgets(quote))[0].questions == 0:
                 raise BudgetError("it does not fit")
 
         return await nearest_question(problem, refused, tables, budgets, accepted)

@@ -68,7 +68,7 @@ from tacit.server.pgwire.system_catalog import CatalogueResult, WrittenQuery
 from tacit.server.pgwire.types import JSON, TEXT_OID, column_of, decode, encode
 from tacit.server.pgwire.variables import REPORTED, SessionVariables
 from tacit.server.service import ADMIN
-from tacit.wire.responses import ChargeSchema, QuoteBody
+from tacit.wire.responses import QuoteBody, about_answer
 
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
@@ -485,11 +485,7 @@ class WireSession:
             await self._renew()
             about |= {"analyst": self._access.person.name, "token": self._access.id}
             answer = await self._waited(self._runtime.ask(self._access, Request.of(sql, self._variables.options)))
-            charged = ChargeSchema.of(answer.receipt.statement)
-            repeated = answer.charge.repeated
-            about |= {"population": charged.population, "position": charged.position, "repeat": repeated}
-            if not repeated:
-                about["charge"] = charged.amounts
+            about |= about_answer(answer)
             columns, rows = self._table(answer)
             notices = (await self._notice(answer),) if self._variables.notices else ()
         except Exception as problem:
@@ -552,6 +548,8 @@ class WireSession:
         return _wire_columns(answer.columns, wide=wide), rows
 
     async def _notice(self, answer: Answer) -> bytes:
+        if answer.is_public:
+            return error_response("NOTICE", "00000", f"{answer.charge.text}.", detail=answer.meaning, notice=True)
         left = await self._runtime.run(self._runtime.service.budget, self._access, answer.charge.population)
         words, _, rest = answer.note.partition(". ")
         return error_response("NOTICE", "00000", f"{words}.", detail=rest, hint="; ".join(map(str, left)), notice=True)
@@ -590,7 +588,7 @@ class WireSession:
                 await self._renew()
                 request = Request.of(self._question_text(statement, values, types), self._variables.options)
                 quote = await self._runtime.quote(self._access, request)
-                return _wire_columns(quote.plan.question.columns, wide=self._variables.intervals)
+                return _wire_columns(quote.columns, wide=self._variables.intervals)
             case StatementKind.CATALOGUE:
                 return (await self._catalogue(statement, values, types))[0].columns
             case StatementKind.EXPLAIN:
