@@ -52,7 +52,8 @@ class PooledStrategy(IntegerStrategy):
 
     def solve(self, noisy: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """The least-squares counts: every group in equal parts."""
-        return np.moveaxis(np.moveaxis(noisy, axis, 0)[list(self.groups)], 0, axis) / _along(self._members, axis, noisy)
+        spread = np.moveaxis(np.moveaxis(noisy, axis, 0)[list(self.groups)], 0, axis)
+        return np.asarray(spread / _along(self._members, axis, noisy))
 
     @property
     def covariance(self) -> NDArray[np.float64]:
