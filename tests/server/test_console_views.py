@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
+import datetime as dt
 import math
-import zlib
+import re
 from dataclasses import replace
 from fractions import Fraction
 from xml.etree import ElementTree
@@ -27,9 +26,9 @@ from tacit.query.types import INTEGER
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.belief_bounds import promise
 from tacit.server.console.budget_bars import gauges, left_words, tightest
-from tacit.server.console.chart_url import MOST_TEXT, Drawing, Panel, Point, address, read_address
-from tacit.server.console.charts import LOOKS, draw_answer, draw_burn_down
+from tacit.server.console.charts import draw_panels, draw_stairs
 from tacit.server.console.datasets import view_table
+from tacit.server.console.drawings import CATEGORY, NUMBER, TIME, Drawing, Panel, Point, Series, thinned
 from tacit.server.console.error_pages import problem_of
 from tacit.server.console.number_format import amounts_text, as_pair, charge_of, down, percent, up
 from tacit.server.console.quotes import AskForm, view_quote
@@ -113,73 +112,107 @@ def test_a_promise_that_promises_nothing_says_so() -> None:
 
 LABELS = st.text(min_size=1, max_size=60)
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False)
+AXES = st.sampled_from((CATEGORY, NUMBER, TIME))
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-@settings(derandomize=True, deadline=None)
-@given(st.lists(st.tuples(LABELS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=60), LABELS)
-def test_a_drawing_stands_in_an_address_that_is_never_too_long(
-    rows: list[tuple[str, float, float, float]], title: str
+def _svgs(drawing: Drawing) -> list[ElementTree.Element]:
+    found = [ElementTree.fromstring(each[look]) for each in draw_panels(drawing) for look in ("wide", "narrow")]
+    for svg in found:
+        _, _, width, height = map(float, svg.attrib["viewBox"].split())
+        for element in svg.iter():
+            for name in ("x", "x1", "x2", "cx", "y", "y1", "y2", "cy"):
+                place = float(element.attrib.get(name, 0))
+                assert -1 <= place <= (width if "x" in name else height) + 1, (element.tag, element.attrib)
+            for number in _NUMBER.findall(element.attrib.get("d", "")):
+                assert -20 <= float(number) <= max(width, height) + 20, element.attrib
+    return found
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.lists(st.tuples(LABELS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=60), LABELS, AXES)
+def test_any_numbers_are_drawn_within_their_picture(
+    rows: list[tuple[str, float, float, float]], title: str, axis: str
 ) -> None:
-    rows = [(label.encode("utf-8", "replace").decode(), *places) for label, *places in rows]  # type: ignore[misc]
-    title = title.encode("utf-8", "replace").decode()
-    drawing = Drawing((Panel(title, tuple(Point(*row) for row in rows)),), "95%")
-    text, shown = address(drawing)
-    assert len(text) <= MOST_TEXT or shown == 1
-    again = read_address(text)
-    assert len(again.panels[0].points) == shown
-    for point, (_, value, _, _) in zip(again.panels[0].points, rows, strict=False):
-        assert point.value == pytest.approx(value, rel=1e-5, abs=1e-300)
+    rows = [(label.encode("ascii", "replace").decode(), *sorted(places)) for label, *places in rows]  # type: ignore[misc]
+    points = tuple(
+        Point(re.sub(r"[\x00-\x1f]", "?", label), value, low, high, None if axis == CATEGORY else 700_000.0 + 9 * n)
+        for n, (label, low, value, high) in enumerate(rows)
+    )
+    title = re.sub(r"[\x00-\x1f]", "?", title.encode("ascii", "replace").decode())
+    for svg in _svgs(Drawing((Panel(title, (Series("", points),)),), "95%", axis)):
+        marks = [each for each in svg.iter() if each.attrib.get("class", "").split(" ")[0] in ("dot", "bar")]
+        assert len(marks) >= len(points)
 
 
-def packed(content: object, after: bytes = b"") -> str:
-    return base64.urlsafe_b64encode(zlib.compress(json.dumps(content).encode() + after)).decode()
+@pytest.mark.parametrize("axis", [CATEGORY, NUMBER])
+@pytest.mark.parametrize("count", [41, 101, 5000])
+def test_no_row_disappears_from_a_long_chart(axis: str, count: int) -> None:
+    """The highest interval is drawn, in whichever row it is."""
+    for peak in (0, count // 2, count - 1):
+        points = tuple(
+            Point(str(n), 5.0, 4.0, 1000.0 if n == peak else 6.0, None if axis == CATEGORY else float(n))
+            for n in range(count)
+        )
+        for svg in _svgs(Drawing((Panel("n", (Series("", points),)),), "95%", axis)):
+            shapes = [each for each in svg.iter() if each.attrib.get("class", "").startswith(("whisker", "band"))]
+            tops = [min(float(y) for _, y in re.findall(r"(-?[\d.]+) (-?[\d.]+)", each.attrib["d"])) for each in shapes]
+            grid = [float(each.attrib["y1"]) for each in svg.iter() if each.attrib.get("class") == "grid"]
+            assert min(tops) == pytest.approx(min(grid), abs=1)
 
 
-def test_what_is_packed_by_hand_is_read() -> None:
-    found = read_address(packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]]]]}, b" "))
-    assert found == Drawing((Panel("n", (Point("a", 1, 2, 3),)),), "95%")
+def test_neighbours_that_share_a_mark_keep_their_intervals() -> None:
+    points = [Point(str(n), n, n - 1, n + 1, float(n), n == 7) for n in range(10)]
+    assert thinned(points, 10) == (tuple(points), 1)
+    found, each = thinned(points, 4)
+    assert each == 3
+    assert [(point.low, point.high) for point in found] == [(-1, 3), (2, 6), (5, 9), (8, 10)]
+    assert [point.marked for point in found] == [False, False, True, False]
+    assert all(any(point.value == other.value for other in points) for point in found)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "x",
-        "é",
-        "AAAA",
-        packed([]),
-        packed({"c": "95%", "p": []}),
-        packed({"c": "95%", "p": [["n", [["a", 1, 2]]]]}),
-        packed({"c": "95%", "p": [["n", [["a", 1, 2, "inf"]]]]}),
-        packed({"c": "95%", "p": [["n", [["a", 1, 2, "nan"]]]]}),
-        packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]] * 500]]}),
-        packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]]]] * 5}),
-        packed({"c": "95%", "p": [["n", [["a", 1, 2, 3]]]]}, b" " * 10**7),
-    ],
-    ids=range(12),
-)
-def test_an_address_that_stands_for_nothing_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is not a drawing"):
-        read_address(text)
+HOSTILE = ("'];alert(1)//", "</svg><script>alert(1)</script>", "\\'\\u0027", "a\nb", "{{x}}", "📈")
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_labels_in_charts_stay_text(look: str) -> None:
-    hostile = ("'];alert(1)//", "</svg><script>alert(1)</script>", "\\'\\u0027", "a\nb", "{{x}}", "📈")
-    points = tuple(Point(label, 10.0 * i, 10.0 * i - 3, 10.0 * i + 3) for i, label in enumerate(hostile))
-    text, _ = address(Drawing((Panel("<b>n</b>", points),), "95%"))
-    svg = ElementTree.fromstring(draw_answer(text, look))
-    tags = {element.tag.rpartition("}")[2] for element in svg.iter()}
-    assert tags <= {"svg", "g", "path", "line", "text", "rect", "tspan", "defs", "clipPath"}
-    shown = "".join(svg.itertext())
-    for label in ("'];alert(1)//", "</svg><script>", "📈", "<b>n</b>"):
-        assert label in shown
-    assert not any(name.startswith("on") or "href" in name for element in svg.iter() for name in element.attrib)
+@pytest.mark.parametrize("count", [1, 10])
+def test_labels_in_charts_stay_text(count: int) -> None:
+    points = tuple(Point(label, 10.0 * i, 10.0 * i - 3, 10.0 * i + 3) for i, label in enumerate(HOSTILE * count))
+    for svg in _svgs(Drawing((Panel("<b>n</b>", (Series("<i>", points),)),), "95%")):
+        tags = {element.tag for element in svg.iter()}
+        assert tags <= {"svg", "path", "line", "text", "rect", "circle", "title"}
+        shown = "".join(svg.itertext())
+        for label in ("'];alert(1)//", "</svg><script>alert(1)</script>", "📈", "<b>n</b>"):
+            assert label in shown
+        attributes = {name for element in svg.iter() for name in element.attrib}
+        assert not any(name.startswith("on") or name in ("href", "style") for name in attributes)
+
+
+def test_lines_have_names_and_marks() -> None:
+    lines = tuple(
+        Series(name, tuple(Point(str(n), n, n - 1, n + 1, float(n), marked=n == 2) for n in range(5)))
+        for name in ("f", "m")
+    )
+    drawing = Drawing((Panel("n", lines),), "95%", NUMBER, "age")
+    assert drawing.marked
+    for svg in _svgs(drawing):
+        words = list(svg.itertext())
+        assert {"f", "m", "age", "n"} <= set(words)
+        assert sum("dot marked" in each.attrib.get("class", "") for each in svg.iter()) == 2
+        assert any("m, 2: 2, between 1 and 3; what was left out may exceed this error" in each for each in words)
+
+
+def test_times_are_named_by_the_length_of_their_span() -> None:
+    for days, expected in ((3, "02 Jan"), (40, "02 Jan"), (360, "Jul 2025"), (4000, "2025")):
+        places = [dt.date(2025, 1, 2).toordinal() + each for each in (0, days // 2, days)]
+        points = tuple(Point("", 1, 0, 2, float(place)) for place in places)
+        for svg in _svgs(Drawing((Panel("n", (Series("", points),)),), "95%", TIME)):
+            assert expected in list(svg.itertext())
 
 
 def test_a_burn_down_is_a_picture_of_any_length() -> None:
     for steps in ((0.0,), (0.0, 1.0), tuple(float(i) for i in range(200))):
-        assert draw_burn_down(steps, 250.0, "ε", "dark-narrow").startswith("<svg")
+        for look, svg in draw_stairs(steps, 250.0, "ε", "What was left").items():
+            assert ElementTree.fromstring(svg).attrib["aria-label"] == "What was left", look
 
 
 def test_an_answer_becomes_a_sheet_and_a_drawing(served: Served) -> None:

@@ -401,6 +401,8 @@ def test_the_demo_is_one_command(tmp_path: Path) -> None:
             sql = text.partition('remote.sql("')[2].split('"')[0]
             assert len(remote.sql(sql, epsilon="0.5")) == 6
             assert remote.budget().lines[0].cap == 3
+            months = "SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS visits FROM visits GROUP BY 1"
+            assert "private" in str(remote.explain(months, epsilon="0.2")), "the demo has a delta for such keys"
         assert list(tmp_path.glob("tacit-demo-*"))
     finally:
         process.send_signal(signal.SIGINT)

@@ -51,6 +51,7 @@ district   = { categories = ["harbour", "hill", "market", "mill", "park", "stati
 source = "wards.parquet"
 public = true
 """
+_BUDGET: Final = 'epsilon = "3"\n'
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,19 @@ class Hospital:
     visits: tuple[Visit, ...]
     wards: tuple[Ward, ...]
 
-    def write(self, folder: Path) -> Path:
-        """Write the tables and a project file; returns the latter."""
+    def write(self, folder: Path, *, delta: str = "") -> Path:
+        """Write the tables and a project file; returns the latter.
+
+        Args:
+            folder: for all of them.
+            delta: of the budget, so that groups can be chosen privately; without one the account is pure.
+        """
         _write(folder / "patients.parquet", [vars(patient) for patient in self.patients])
         _write(folder / "visits.parquet", [vars(visit) for visit in self.visits])
         _write(folder / "wards.parquet", [{"ward": w.name, "building": w.building, "beds": w.beds} for w in self.wards])
         project = folder / "tacit.toml"
-        project.write_text(PROJECT, encoding="utf-8")
+        budget = _BUDGET + f'delta = "{delta}"\naccounting = "approx"\n' if delta else _BUDGET
+        project.write_text(PROJECT.replace(_BUDGET, budget), encoding="utf-8")
         return project
 
 

@@ -84,18 +84,26 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
         sentence: what is wrong and what to write instead.
         instead: a question near it that is accepted, where there is one; or a search for it, which is made when it is
             first asked for.
+        at: where in the text: a name that stands there, or a line and the column in it where a word ends, both from 1.
 
     >>> Refusal("sample", "Remove TABLESAMPLE.").code
     'query.sample'
     """
 
-    def __init__(self, reason: str, sentence: str, instead: str | Callable[[], str | None] | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        sentence: str,
+        instead: str | Callable[[], str | None] | None = None,
+        at: str | tuple[int, int] | None = None,
+    ) -> None:
         if reason not in CODES:
             raise KeyError(reason)
         super().__init__(reason, sentence)
         self.reason = reason
         self.sentence = sentence
         self._instead = instead
+        self.at = at
         # The tree in core gives one code per class; a refusal has one per reason.
         vars(self)["code"] = f"query.{reason}"
 
@@ -106,8 +114,8 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
             self._instead = self._instead()
         return self._instead
 
-    def __reduce__(self) -> tuple[type[Refusal], tuple[str, str, str | None]]:
-        return type(self), (self.reason, self.sentence, self.instead)
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str, str, str | None, str | tuple[int, int] | None]]:
+        return type(self), (self.reason, self.sentence, self.instead, self.at)
 
     def __str__(self) -> str:
         return self.sentence if self.instead is None else f"{self.sentence}{ACCEPTED}{self.instead}"

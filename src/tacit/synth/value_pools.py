@@ -59,7 +59,7 @@ class PooledStrategy(IntegerStrategy):
     def covariance(self) -> NDArray[np.float64]:
         """1/m² within a group of m values, 0 elsewhere."""
         groups = np.array(self.groups)
-        return (groups[:, None] == groups[None, :]) / self._members[:, None] ** 2
+        return np.asarray((groups[:, None] == groups[None, :]) / self._members[:, None] ** 2)
 
     @property
     def _members(self) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from tacit.query.parsing.query_options import Options, take_options
 from tacit.query.parsing.spellings import respelled_tokens, respelled_tree
 from tacit.query.refusal import Refusal
 
-__all__ = ["Parsed", "disallowed", "parse", "read_tree", "text_of_tree"]
+__all__ = ["Parsed", "disallowed", "is_bare_name", "parse", "read_tree", "text_of_tree"]
 
 # A parser that meets text it does not know may log it; analysts' text belongs to no log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
@@ -74,6 +74,9 @@ def _usable(dialect: DuckDB) -> DuckDB:
 
 
 _DIALECT: Final = _usable(_Dialect())
+
+#: Words that are keywords, or parts of keywords such as GROUP BY.
+_SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWORDS for word in key.split())
 
 #: First words of statements that are not questions, so that the refusal can say so.
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
@@ -167,6 +170,14 @@ def _check_interval(text: str) -> None:
         )
 
 
+def is_bare_name(name: str) -> bool:
+    """Whether a name may be written without quotes and still be read as this name."""
+    if not name.isascii() or not name.isidentifier() or name.upper() in _SPECIAL_WORDS:
+        return False
+    tokens = _DIALECT.tokenize(name)
+    return len(tokens) == 1 and tokens[0].token_type is TokenType.VAR
+
+
 def _check_token_length(token: Token) -> None:
     if token.token_type is TokenType.STRING:
         if len(token.text) > limits.MAX_LITERAL:
@@ -179,7 +190,9 @@ def _tree(tokens: list[Token], sql: str) -> exp.Query:
     try:
         trees = _DIALECT.parser().parse(tokens, sql)
     except SqlglotError as problem:
-        raise Refusal("syntax", f"The text cannot be read as SQL{_place(problem)}.") from None
+        at = _place(problem)
+        where = "" if at is None else f" near line {at[0]}, column {at[1]}"
+        raise Refusal("syntax", f"The text cannot be read as SQL{where}.", at=at) from None
     except RecursionError:
         raise Refusal("too_deep", "The query is nested too deeply; use WITH to name parts.") from None
     except Exception:  # as above
@@ -192,11 +205,14 @@ def _tree(tokens: list[Token], sql: str) -> exp.Query:
     return tree
 
 
-def _place(problem: SqlglotError) -> str:
+def _place(problem: SqlglotError) -> tuple[int, int] | None:
+    """Line and column, where the parser knows them."""
     details = getattr(problem, "errors", None)
-    if isinstance(details, list) and details and isinstance(details[0].get("line"), int):
-        return f" near line {details[0]['line']}, column {details[0].get('col')}"
-    return ""
+    if isinstance(details, list) and details:
+        line, column = details[0].get("line"), details[0].get("col")
+        if isinstance(line, int) and isinstance(column, int):
+            return line, column
+    return None
 
 
 _BINARY = ("this", "expression")

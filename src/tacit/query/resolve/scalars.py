@@ -108,9 +108,10 @@ class Scope:
         found = self.matches(name, table)
         if not found:
             where = f" in {table}" if table else ""
-            raise Refusal("unknown_column", f"There is no column {name!r}{where}; {self._known(table)}")
+            raise Refusal("unknown_column", f"There is no column {name!r}{where}; {self._known(table)}", at=name)
         if len(found) > 1:
-            raise Refusal("ambiguous_column", f"The column {name!r} occurs more than once; write it as table.column.")
+            sentence = f"The column {name!r} occurs more than once; write it as table.column."
+            raise Refusal("ambiguous_column", sentence, at=name)
         return found[0]
 
     def matches(self, name: str, table: str | None) -> list[Expression]:

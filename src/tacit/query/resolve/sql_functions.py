@@ -132,9 +132,8 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
     if word in RAW_AGGREGATES or word in SQL_NAMES or word in WINDOW_ONLY:
         raise refuse_aggregate(name)
-    raise Refusal(
-        "function", f"The function {name.upper()[:40]} is not supported; the page What can be asked lists all."
-    )
+    sentence = f"The function {name.upper()[:40]} is not supported; the page What can be asked lists all."
+    raise Refusal("function", sentence, at=name)
 
 
 def function_meanings() -> dict[str, str]:

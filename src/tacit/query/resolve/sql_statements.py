@@ -185,7 +185,7 @@ def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | Rel
     table = queries.catalog.table(node.name)
     if table is None or not table.is_in(node.db):
         name = f"{node.db}.{node.name}" if node.db else node.name
-        raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.")
+        raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.", at=name[:63])
     return ownership.scan(queries.catalog, table)
 
 
@@ -751,10 +751,10 @@ def resolve_any(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | No
     try:
         return as_on_a_fresh_stack(lambda: _resolve(sql, catalog, max_rows))
     except Refusal as refusal:
-        reason, sentence = refusal.reason, refusal.sentence
+        reason, sentence, at = refusal.reason, refusal.sentence, refusal.at
     accepts = _accepting(catalog, max_rows)
     raise Refusal(
-        reason, sentence, lambda: as_on_a_fresh_stack(lambda: nearest_question(sql, reason, catalog, accepts))
+        reason, sentence, lambda: as_on_a_fresh_stack(lambda: nearest_question(sql, reason, catalog, accepts)), at
     )
 
 

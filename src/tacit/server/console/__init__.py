@@ -5,10 +5,12 @@ Modules:
 * :mod:`.ask_page` — Page for asking: question, price and answer
 * :mod:`.belief_bounds` — Bounds on an observer's belief implied by a guarantee
 * :mod:`.budget_bars` — Budget bars of the pages
-* :mod:`.chart_url` — Chart data encoded in the address of its image
-* :mod:`.charts` — SVG charts of released numbers and budgets
+* :mod:`.charts` — SVG charts of released numbers, budgets and prices, written into the page
 * :mod:`.csrf` — Cross-site request forgery protection of forms
 * :mod:`.datasets` — Page of tables as declared
+* :mod:`.downloads` — Answers as files: CSV, tab-separated text to paste, and Parquet
+* :mod:`.drawings` — Chart data of released numbers: points with intervals, in panels
+* :mod:`.editor` — Editor: the words that it completes and colours, and where in the text a refusal belongs
 * :mod:`.error_pages` — Error pages
 * :mod:`.history_pages` — Pages of history, receipts, budget and promise
 * :mod:`.ledger_page` — Ledger page for owners and auditors

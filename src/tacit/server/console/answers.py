@@ -15,15 +15,17 @@ from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.answer_text import format_value
 from tacit.query.postprocess.cells import Ends
 from tacit.query.types import SqlType, Value, ordinal
-from tacit.server.console.chart_url import Drawing, Panel, Point
+from tacit.server.console.drawings import NUMBER, TIME, Drawing, Panel, Point, Series, time_place
 
 __all__ = ["PageCell", "PageHead", "Sheet", "drawing_of", "level_of", "sheet_of"]
 
-_MOST_ROWS: Final = 500
-_MOST_POINTS: Final = 40
+_MOST_ROWS: Final = 2_000
+_MOST_POINTS: Final = 20_000
+_MOST_LINES: Final = 6
 _MOST_PANELS: Final = 3
 _HUGE: Final = Fraction(10) ** 300
 _LARGEST: Final = 1e15
+Rows = Sequence[Sequence[tuple[Value | None, Ends]]]
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,65 @@ def drawing_of(answer: Answer) -> Drawing | None:
     drawn = [i for i, known in enumerate(finished.has_interval) if known and answer.columns[i].type.is_numeric]
     if not drawn or not finished.values:
         return None
-    rows = answer.displayed(rows=_MOST_POINTS)
+    rows, marks = answer.displayed(rows=_MOST_POINTS), finished.marked(rows=_MOST_POINTS)
+    axis, split = _axis(answer, labels)
+    if axis is not None and not _is_apart(rows, axis, split):
+        axis, split = None, None
     panels = []
     for i in drawn[:_MOST_PANELS]:
-        found = (_point(_label(cells, answer, labels), cells[i][0], *cells[i][1]) for cells in rows)
-        panels.append(Panel(answer.columns[i].name, tuple(point for point in found if point)))
-    return Drawing(tuple(panels), level_of(answer)) if any(panel.points for panel in panels) else None
+        series: dict[str, list[Point]] = {}
+        for cells, mark in zip(rows, marks, strict=True):
+            name = "" if split is None else format_value(cells[split][0], answer.columns[split].type)
+            place = None if axis is None else _place(cells[axis][0])
+            if axis is not None and place is None:
+                continue
+            label = _label(cells, answer, labels if axis is None else [axis])
+            point = _point(label, cells[i][0], *cells[i][1])
+            if point is not None:
+                series.setdefault(name, []).append(replace(point, place=place, marked=mark[i]))
+        lines = tuple(Series(name, tuple(_in_order(points))) for name, points in series.items())
+        panels.append(Panel(answer.columns[i].name, lines))
+    if not any(panel.points for panel in panels):
+        return None
+    if axis is None:
+        return Drawing(tuple(panels), level_of(answer))
+    column = answer.columns[axis]
+    return Drawing(tuple(panels), level_of(answer), TIME if column.type.is_temporal else NUMBER, column.name)
+
+
+def _axis(answer: Answer, labels: list[int]) -> tuple[int | None, int | None]:
+    """The column along the axis, of times or numbers, and the one that tells lines apart; None for categories."""
+    if not 1 <= len(labels) <= 2:
+        return None, None
+    kinds = [answer.columns[i].type for i in labels]
+    ordered = [i for i, kind in zip(labels, kinds, strict=True) if kind.is_temporal]
+    ordered = ordered or [i for i, kind in zip(labels, kinds, strict=True) if kind.is_numeric]
+    if not ordered:
+        return None, None
+    axis = ordered[0]
+    return axis, next((i for i in labels if i != axis), None)
+
+
+def _is_apart(rows: Rows, axis: int, split: int | None) -> bool:
+    """Whether there are few lines, and none has two values at one place."""
+    names = {cells[split][0] for cells in rows} if split is not None else {None}
+    places = [(cells[axis][0], cells[split][0] if split is not None else None) for cells in rows]
+    return len(names) <= _MOST_LINES and len(set(places)) == len(places)
+
+
+def _place(value: Value | None) -> float | None:
+    """Place on an axis; None for NULL and for what no paper has room for."""
+    if isinstance(value, dt.date):
+        return time_place(value)
+    if value is None or isinstance(value, str):
+        return None
+    place = float(value)
+    return place if abs(place) < _LARGEST else None
+
+
+def _in_order(points: Sequence[Point]) -> list[Point]:
+    """Sorted by place; categories stay in the order of the answer."""
+    return sorted(points, key=lambda point: 0.0 if point.place is None else point.place)
 
 
 def level_of(answer: Answer) -> str:

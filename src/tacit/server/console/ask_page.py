@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 from starlette.responses import Response
 
-from tacit.core.errors import InputError, TacitError
+from tacit.core.errors import TacitError
 from tacit.curator.accounts import Budget
 from tacit.curator.views.answer_object import Answer
 from tacit.query.request import OPTIONS, Request
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.budget_bars import left_words
-from tacit.server.console.chart_url import Drawing, address
-from tacit.server.console.charts import LOOKS, draw_answer
-from tacit.server.console.csrf import HEADERS, same
+from tacit.server.console.charts import MOST_MARKS, draw_panels
 from tacit.server.console.datasets import view_table
+from tacit.server.console.drawings import CATEGORY, Drawing
+from tacit.server.console.editor import editor_words
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text
 from tacit.server.console.page_request import PageRequest
@@ -27,15 +26,29 @@ from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.values import exact_text
 
-__all__ = ["answer_page", "ask", "chart", "picture_of", "quote", "show_ask", "table_csv"]
+__all__ = ["answer_page", "ask", "picture_of", "quote", "show_ask"]
 
 
 async def show_ask(visit: PageRequest) -> Response:
-    """An empty workbench; or one with a question from the history."""
-    like = visit.request.query_params.get("like", "")
-    form = AskForm(amount="0.1") if not like else await _like(visit, like)
+    """An empty workbench; or one with a question from the history or from a link, which is quoted and not asked."""
+    said = visit.request.query_params
+    note = ""
+    if like := said.get("like", ""):
+        form = await _like(visit, like)
+    elif said.get("sql"):
+        form, note = _linked(said), "This question came with a link. Nothing is asked before you press Ask."
+    else:
+        form = AskForm(amount="0.1")
     quoted = await _quote(visit, form) if form.sql else _NOTHING
-    return await _bench(visit, form, quoted)
+    return await _bench(visit, form, quoted, note=note)
+
+
+def _linked(said: Mapping[str, str]) -> AskForm:
+    """The form that a link fills in: ``sql``, a price by its name, and other options."""
+    pay = next((name for name in PAYS if name in said), "epsilon")
+    sent = {"sql": said["sql"][:_MOST_SQL], "pay": pay, "amount": said.get(pay, "0.1")}
+    names = ["confidence", *(option.name for option in MORE)]
+    return AskForm.of(sent | {name: said[name] for name in names if name in said})
 
 
 async def quote(visit: PageRequest) -> Response:
@@ -48,7 +61,7 @@ async def quote(visit: PageRequest) -> Response:
     budgets = await visit.budgets()
     return await visit.parts(
         stopped=_stops(quoted),
-        quote=visit.render("part_quote.html", **quoted),
+        **_quote_parts(visit, quoted),
         budgets=visit.render("part_budgets.html", head_gauges=_pending(visit, budgets, view)),
     )
 
@@ -60,9 +73,9 @@ async def ask(visit: PageRequest) -> Response:
     status = 200
     try:
         answer = await visit.runtime.ask(visit.user, form.ask())
-        shown |= await answered(visit, answer)
+        shown |= await answered(visit, answer, form)
     except TacitError as raised:
-        problem = problem_of(raised)
+        problem = problem_of(raised, form.sql)
         status = problem.status
         shown["problem"] = problem
         if problem.code == "auth":
@@ -77,7 +90,7 @@ async def ask(visit: PageRequest) -> Response:
         shown["problem"],
         stopped=_stops(quoted),
         result=visit.render("part_result.html", **shown),
-        quote=visit.render("part_quote.html", **quoted),
+        **_quote_parts(visit, quoted),
         budgets=visit.render("part_budgets.html", head_gauges=visit.head_gauges(budgets)),
     )
 
@@ -94,41 +107,26 @@ async def answer_page(visit: PageRequest) -> Response:
         return await visit.page(
             "answer.html", sql=sql, problem=_NOT_BY_PLACE, result={"position": position}, sheet=None
         )
-    shown = await answered(visit, answer, again=True)
+    shown = await answered(visit, answer)
     return await visit.page("answer.html", sql=answer.charge.sql, problem=None, **shown)
 
 
-async def table_csv(visit: PageRequest) -> Response:
-    """The same as a table for programs: after each noisy column its two ends."""
-    position = visit.request.path_params["position"]
-    answer = await visit.run(visit.service.answer_again, visit.user, position)
-    return _attached(await visit.run(_csv, answer), f"answer-{position}.csv", "text/csv; charset=utf-8")
+def _picture(answer: Answer) -> dict[str, Any] | None:
+    return picture_of(drawing_of(answer), len(answer))
 
 
-async def chart(visit: PageRequest) -> Response:
-    """A picture of released numbers that stand in its address."""
-    look = visit.request.query_params.get("look", "light")
-    if look not in LOOKS:
-        raise InputError("look", f"must be one of {', '.join(LOOKS)}")
-    of = visit.request.query_params.get("of", "")
-    if not same(visit.request.query_params.get("mark", ""), _mark(visit, of)):
-        raise InputError("of", "is not a drawing of an answer")
-    svg = await visit.run(draw_answer, of, look)
-    # Not cached, like the page it belongs to: the next user of this browser could look at it.
-    headers = {**HEADERS, "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-    return Response(svg, media_type="image/svg+xml", headers=headers)
-
-
-async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -> dict[str, Any]:
-    """Context of the template of an answer."""
+async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = None) -> dict[str, Any]:
+    """Context of the template of an answer: to the question in a form, or without one from the history."""
+    again = form is None
     if answer.is_public:
         result = {"heading": "Answer", "public": True, "words": answer.note, "receipt": "", "left": ""}
-        return {"sheet": await visit.run(sheet_of, answer), "picture": None, "result": result}
+        files = {"fields": () if form is None else tuple(form.fields().items()), "csrf": visit.user.csrf}
+        return {"sheet": await visit.run(sheet_of, answer), "picture": None, "result": result | files}
     budget = await visit.run(visit.service.curator.budget, answer, analyst=visit.name)
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
         "sheet": await visit.run(sheet_of, answer),
-        "picture": _picture(visit, answer),
+        "picture": await visit.run(_picture, answer),
         "result": {
             "heading": "Answer",
             "public": False,
@@ -136,7 +134,8 @@ async def answered(visit: PageRequest, answer: Answer, *, again: bool = False) -
             "charged": amounts_text({each.currency: each.amount for each in answer.charge.amounts}),
             "words": _words(answer, again=again),
             "position": answer.charge.number,
-            "csv": again,
+            "fields": () if form is None else tuple(form.fields().items()),
+            "csrf": visit.user.csrf,
             "receipt": "" if theirs else answer.paid[1].to_json(),
             "left": left_words(budget, visit.name),
         },
@@ -168,32 +167,27 @@ def _words(answer: Answer, *, again: bool) -> str:
     return f"{start}{found} {lost}"
 
 
-def _mark(visit: PageRequest, of: str) -> str:
-    """Mark that shows that this server wrote an address, in any worker."""
-    return visit.service.curator.context.keys.veil(f"drawing {of}")[:32]
-
-
-def _picture(visit: PageRequest, answer: Answer) -> dict[str, Any] | None:
-    drawing = drawing_of(answer)
+def picture_of(drawing: Drawing | None, rows: int) -> dict[str, Any] | None:
+    """Charts and their caption, for the template; None where there is nothing to draw."""
     if drawing is None:
         return None
-    return picture_of(visit, drawing, len(answer))
+    shape = "Bars show the values of the table, lines on them"
+    if drawing.axis != CATEGORY:
+        shape = "The line shows the values of the table, the band"
+    words = [f"{shape} their {drawing.confidence} intervals, each for itself."]
+    if drawing.marked:
+        words.append("A ring marks a value of which bounding may have left out more than its interval says.")
+    if drawing.shown < rows:
+        words.append(f"{drawing.shown:,} of {rows:,} rows are drawn; the others have no place on the axis.")
+    if drawing.shown > MOST_MARKS:
+        words.append(
+            "Marks stand for several neighbouring rows: a value from their middle, and all of their intervals."
+        )
+    return {"panels": draw_panels(drawing), "words": " ".join(words), "one": len(drawing.panels) == 1}
 
 
-def picture_of(visit: PageRequest, drawing: Drawing, rows: int) -> dict[str, Any]:
-    """Address and words of a chart, for the template; of as many of its rows as fit."""
-    text, shown = address(drawing)
-    names = " and ".join(panel.title for panel in drawing.panels)
-    return {
-        "address": f"/console/chart.svg?of={text}&mark={_mark(visit, text)}",
-        "words": f"Chart of {names} with {drawing.confidence} intervals; the table has the same numbers.",
-        "shown": shown,
-        "cut": shown < rows,
-    }
-
-
-#: Characters that begin a formula in some spreadsheet, wide ones among them.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+#: Characters of a question, as the field allows.
+_MOST_SQL = 20_000
 _NOTHING: dict[str, Any] = {"quote": None, "quote_problem": None}
 _NOT_BY_PLACE = PageProblem(
     "This answer cannot be shown by its place alone",
@@ -201,6 +195,11 @@ _NOT_BY_PLACE = PageProblem(
     "Ask it again in the same way: that is free.",
     status=200,
 )
+
+
+def _quote_parts(visit: PageRequest, quoted: dict[str, Any]) -> dict[str, str]:
+    """A quote in the places of the page: its details, its price, and what is wrong below the text."""
+    return {name: visit.render(f"part_{name}.html", **quoted) for name in ("quote", "price", "trouble")}
 
 
 async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
@@ -212,7 +211,7 @@ async def _quote(visit: PageRequest, form: AskForm) -> dict[str, Any]:
         budget = (await visit.run(visit.service.budget, visit.user, quote=quoted))[0]
         free = await visit.run(_is_free, visit, wanted)
     except TacitError as raised:
-        return {"quote": None, "quote_problem": problem_of(raised)}
+        return {"quote": None, "quote_problem": problem_of(raised, form.sql)}
     owner = visit.user.has(TokenScope.ADMIN)
     leaves = visit.runtime.leaves_after(visit.user, quoted)
     view = view_quote(quoted, budget, analyst=visit.name, free=free, engine=owner, leaves=leaves)
@@ -269,7 +268,7 @@ async def _bench(
 ) -> Response:
     tables = await visit.run(visit.service.tables, visit.user)
     budgets = await visit.budgets()
-    context = {"problem": None, "sheet": None, "picture": None, **quoted, **shown}
+    context = {"problem": None, "sheet": None, "picture": None, "note": "", **quoted, **shown}
     return await visit.page(
         "ask.html",
         status,
@@ -278,6 +277,7 @@ async def _bench(
         more=MORE,
         levels=LEVELS,
         tables=[view_table(info) for info in tables],
+        words=editor_words(tables),
         budgets=budgets,
         **context,
     )
@@ -288,23 +288,3 @@ def _pays(budgets: tuple[Budget, ...]) -> list[str]:
     currencies = {line.currency for each in budgets for line in each.lines}
     rare = {"rho": "rho" in currencies, "mu": "mu squared" in currencies}
     return [word for word in PAYS if rare.get(word, True)]
-
-
-def _csv(answer: Answer) -> str:
-    table = answer.intervals()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow([_tame(name) for name in table.column_names])
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    writer.writerows([_tame(value) for value in row] for row in rows)
-    return text.getvalue()
-
-
-def _tame(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets a sign before it that says it is text."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
-
-
-def _attached(text: str, name: str, kind: str) -> Response:
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(text, media_type=kind, headers=headers)

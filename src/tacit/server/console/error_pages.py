@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tacit.query.refusal import CODES
+from tacit.query.refusal import CODES, Refusal
 from tacit.server.api.errors import describe
+from tacit.server.console.editor import place_of
 
 __all__ = ["PageProblem", "problem_of"]
 
 
 @dataclass(frozen=True)
 class PageProblem:
-    """A heading, what happened, what to do, the rule or id to quote, and headers for the page that says so."""
+    """A heading, what happened, what to do, the rule or id to quote, and headers for the page that says so.
+
+    ``instead`` is a question that is accepted, and ``span`` the part of the text that the problem is about.
+    """
 
     title: str
     message: str
@@ -23,6 +27,8 @@ class PageProblem:
     status: int = 400
     id: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    instead: str = ""
+    span: tuple[int, int] | None = None
 
 
 _WORDS: Final = {
@@ -62,15 +68,18 @@ _WORDS: Final = {
 }
 
 
-def problem_of(raised: BaseException) -> PageProblem:
-    """A failure for a page; of one whose words might quote data, an id."""
+def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
+    """A failure for a page, of a question if there is one; of one whose words might quote data, an id."""
     failure = describe(raised)
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
     title, advice = _words(code)
     message = "" if code == "auth" else failure.message
     # The console lets people in by a form, not by a token.
     headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
-    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers)
+    instead, span = "", None
+    if isinstance(raised, Refusal):
+        message, instead, span = raised.sentence, raised.instead or "", place_of(raised, sql)
+    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers, instead, span)
 
 
 def _words(code: str) -> tuple[str, str]:

@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.responses import Response
 
 from tacit.accounting.currencies import currency_of
-from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE
@@ -20,14 +18,14 @@ from tacit.ledger import Record
 from tacit.ledger.entries import plain_name
 from tacit.server.console.belief_bounds import Promise, promise
 from tacit.server.console.budget_bars import gauges
-from tacit.server.console.charts import LOOKS, draw_burn_down
+from tacit.server.console.charts import draw_stairs
 from tacit.server.console.csrf import HEADERS
 from tacit.server.console.number_format import amounts_text, as_pair, down, symbol, up
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Access, TokenScope
 
-__all__ = ["burn_down", "receipt", "show_budget", "show_guarantee", "show_history"]
+__all__ = ["receipt", "show_budget", "show_guarantee", "show_history"]
 
 #: Pages of history that a burn-down looks at.
 _PAGES: Final = 4
@@ -59,7 +57,7 @@ async def show_budget(visit: PageRequest) -> Response:
     """Show the remaining budgets and their history."""
     budgets = await visit.budgets()
     everyone = _sees_all(visit.user)
-    accounts = [_account(visit, budget, everyone=everyone) for budget in budgets]
+    accounts = [await visit.run(_account, visit, budget, everyone=everyone) for budget in budgets]
     decided = await visit.run(_decided, visit, budgets) if everyone else []
     return await visit.page("budget.html", accounts=accounts, budgets=budgets, decided=decided)
 
@@ -72,18 +70,6 @@ def _decided(visit: PageRequest, budgets: Iterable[Budget]) -> list[dict[str, An
         for each in reversed(visit.service.curator.ledger.overrides())
         if each.population in seen
     ]
-
-
-async def burn_down(visit: PageRequest) -> Response:
-    """A picture of a budget as it went down, charge by charge."""
-    look = visit.request.query_params.get("look", "light")
-    if look not in LOOKS:
-        raise InputError("look", f"must be one of {', '.join(LOOKS)}")
-    name = visit.request.query_params.get("population", "")
-    budget = (await visit.run(visit.service.budget, visit.user, population=name))[0]
-    svg = await visit.run(_burn_down, visit, budget, look)
-    policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-    return Response(svg, media_type="image/svg+xml", headers={**HEADERS, **policy})
 
 
 async def show_guarantee(visit: PageRequest) -> Response:
@@ -129,19 +115,19 @@ def _account(visit: PageRequest, budget: Budget, *, everyone: bool) -> dict[str,
     main = budget.lines[0]
     spent, letter = Fraction(main.spent), symbol(main.currency)
     whose = "charge" if everyone else "charge of yours"
+    words = f"What was left of {letter} {down(main.cap)} after each {whose}; {letter} {down(main.left)} is left now."
     return {
         "population": budget.population,
         "gauges": gauges(budget, analyst=visit.name),
         "full": any(line.left == 0 and line.cap for line in budget.lines),
         "guarantee": _terms(budget.guarantee),
-        "chart": f"/console/burn-down.svg?population={quote(budget.population, safe='')}" if spent else "",
-        "chart_words": f"What was left of {letter} {down(main.cap)} after each {whose}; {letter} {down(main.left)} is "
-        "left now.",
+        "chart": _burn_down(visit, budget, words) if spent else None,
+        "chart_words": words,
     }
 
 
-def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
-    """Read the ledger, newest first, and add up backwards from the present amount; for a thread."""
+def _burn_down(visit: PageRequest, budget: Budget, words: str) -> dict[str, Any]:
+    """The budget as it went down: the ledger, newest first, added up backwards from the present; for a thread."""
     main = budget.lines[0]
     everyone = _sees_all(visit.user)
     charges = [
@@ -153,7 +139,7 @@ def _burn_down(visit: PageRequest, budget: Budget, look: str) -> str:
     start = Fraction(main.spent) - sum(charges)
     spent = accumulate(reversed(charges), initial=start)
     steps = tuple(map(float_nearest, spent))
-    return draw_burn_down(steps, float_nearest(main.cap), symbol(main.currency), look)
+    return draw_stairs(steps, float_nearest(main.cap), symbol(main.currency), words)
 
 
 def _newest(visit: PageRequest, *, everyone: bool) -> Iterable[Record]:

@@ -165,9 +165,10 @@ class PageRequest:
     async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
         """A page that says what went wrong and where to go; for a script, the part of one."""
         if self.partly:
-            place = "quote" if self.request.url.path.endswith("/quote") else "result"
-            text = self.render("part_quote.html", quote=None, quote_problem=problem)
-            notice = {place: f'<div class="notice">{text}</div>'}
+            if self.request.url.path.endswith("/ask"):
+                notice = {"result": self.render("part_result.html", problem=problem, sheet=None)}
+            else:
+                notice = {"trouble": self.render("part_trouble.html", quote_problem=problem)}
             return await self.parts(problem.status, problem, stopped=True, **notice)
         way = ("/console/sign-in", "Sign in") if self.access is None else ("/console/", "Back to the start")
         context = {"problem": problem, "kept": kept, "way_out": way[0], "way_words": way[1]}

@@ -25,6 +25,8 @@ PAYS: Final = sorted(
 #: Options that are rarely stated.
 MORE: Final = [option for option in OPTIONS.values() if not option.accounts and option.name != "confidence"]
 LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
+#: Errors that stand beside the price.
+_BRIEFLY: Final = 3
 _NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
 
 
@@ -52,6 +54,11 @@ class AskForm:
         sent = {name: text.strip(" \t\n") for name, text in fields.items()}
         own = {name: sent[name] for name in ("sql", "pay", "amount", "confidence") if name in sent}
         return cls(**own, said={option.name: text for option in MORE if (text := sent.get(option.name, ""))})
+
+    def fields(self) -> dict[str, str]:
+        """The fields as they are sent, to send them once more."""
+        own = {"sql": self.sql, "pay": self.pay, "amount": self.amount, "confidence": self.confidence}
+        return own | dict(self.said)
 
     def ask(self) -> Request:
         """The request that the form states.
@@ -123,6 +130,17 @@ class QuoteView:
     def fits(self) -> bool:
         """Whether the budget allows it."""
         return all(gauge.fits for gauge in self.gauges)
+
+    @property
+    def briefly(self) -> str:
+        """The errors on one line, beside the price."""
+        if self.public:
+            return "Exact, from public tables alone."
+        told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
+        words = ", ".join(told[:_BRIEFLY]) + (" …" if len(told) > _BRIEFLY else "")
+        if self.free:
+            return f"Answered before: free. {words}".strip()
+        return f"{words}, {self.confidence} of the time" if words else self.after
 
     @property
     def said(self) -> str:

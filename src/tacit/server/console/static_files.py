@@ -17,6 +17,7 @@ _KINDS: Final = {
     "collect.js": "text/javascript; charset=utf-8",
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
+    "editor.js": "text/javascript; charset=utf-8",
     "mark.svg": "image/svg+xml",
 }
 

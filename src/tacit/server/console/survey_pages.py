@@ -9,7 +9,7 @@ from starlette.responses import Response
 from tacit.local import Aggregator
 from tacit.server.api.survey_routes import CONFIDENCE, results_of
 from tacit.server.console.ask_page import picture_of
-from tacit.server.console.chart_url import Drawing, Panel, Point
+from tacit.server.console.drawings import Drawing, Panel, Point, Series
 from tacit.server.console.number_format import up
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
@@ -56,8 +56,8 @@ def _told(visit: PageRequest, survey: SurveyRecord) -> dict[str, Any]:
     picture = None
     if rows:
         points = tuple(Point(row.label, row.value, row.low, row.high) for row in rows)
-        drawing = Drawing((Panel("estimate", points),), f"{float(CONFIDENCE):.0%}")
-        picture = picture_of(visit, drawing, len(results.estimates))
+        drawing = Drawing((Panel("estimate", (Series("", points),)),), f"{float(CONFIDENCE):.0%}")
+        picture = picture_of(drawing, len(points))
     return {
         "record": survey,
         "epsilon": up(survey.protocol.epsilon),

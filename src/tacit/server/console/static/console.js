@@ -8,8 +8,8 @@
   const find = (id) => document.getElementById(id);
 
   /* The server answers with parts of a page; each names the place it belongs to. */
-  const place = (text) => {
-    const page = new DOMParser().parseFromString(text, "text/html");
+  const read = (text) => new DOMParser().parseFromString(text, "text/html");
+  const place = (page) => {
     let first = null;
     for (const part of page.querySelectorAll("[data-into]")) {
       const target = find(part.dataset.into);
@@ -40,24 +40,40 @@
     const result = find("result");
     const said = find("said");
     const run = find("run");
+    const price = find("price");
     let timer = 0;
+    let typed = 0;
     let quoting = null;
     let asking = null;
 
+    const fade = () => [quote, price].forEach((part) => part.classList.add("stale"));
+    const shown = () => {
+      const words = document.querySelector("#trouble [data-said]") ?? quote.querySelector("[data-said]");
+      said.textContent = words?.dataset.said ?? "";
+      document.dispatchEvent(new Event("quoted"));
+    };
+
+    /* A price is shown at once; what is wrong only after a pause, because half a word is always wrong. */
     const refresh = async () => {
       quoting?.abort();
       const mine = (quoting = new AbortController());
-      quote.classList.add("stale");
+      fade();
       try {
-        place(await send(form, "/console/quote", mine.signal));
-        said.textContent = quote.querySelector("[data-said]")?.dataset.said ?? "";
+        const page = read(await send(form, "/console/quote", mine.signal));
+        const early = page.querySelector(".trouble") ? typed + 1200 - performance.now() : 0;
+        if (early > 0) await new Promise((done) => setTimeout(done, early));
+        if (mine.signal.aborted) return;
+        place(page);
+        shown();
       } catch (problem) {
         if (problem.name !== "AbortError") said.textContent = "The server cannot be reached just now.";
       }
     };
 
     form.addEventListener("input", () => {
-      quote.classList.add("stale");
+      quoting?.abort();
+      fade();
+      typed = performance.now();
       clearTimeout(timer);
       timer = setTimeout(refresh, 350);
     });
@@ -82,10 +98,18 @@
       wait(true);
       said.textContent = "Asking.";
       try {
-        place(await send(form, "/console/ask", asking.signal));
+        clearTimeout(timer);
+        quoting?.abort();
+        place(read(await send(form, "/console/ask", asking.signal)));
+        document.dispatchEvent(new Event("quoted"));
         const heading = result.querySelector("h2");
         said.textContent = heading ? heading.textContent : "";
-        heading?.focus();
+        arrange();
+        if (heading) {
+          heading.focus({ preventScroll: true });
+          /* The answer is where one looks: what does not show enough of itself moves up. */
+          if (heading.getBoundingClientRect().top > window.innerHeight * 0.6) heading.scrollIntoView({ block: "start" });
+        }
       } catch (problem) {
         if (problem.name !== "AbortError") {
           said.textContent = "The server cannot be reached just now. If the question was charged, asking it again is free.";
@@ -105,15 +129,59 @@
         stop();
       }
     });
-
-    for (const button of document.querySelectorAll("[data-write]")) {
-      button.addEventListener("click", () => {
-        form.elements.sql.value = button.dataset.write;
-        form.elements.sql.focus();
-        refresh();
-      });
-    }
   }
+
+  /* Long tables in pages; without scripts they scroll. */
+  const arrange = () => {
+    for (const table of document.querySelectorAll("table[data-pages]")) {
+      const rows = [...table.tBodies[0].rows];
+      const size = Number(table.dataset.pages);
+      table.removeAttribute("data-pages");
+      if (rows.length <= size) continue;
+      const last = Math.ceil(rows.length / size) - 1;
+      const bar = document.createElement("div");
+      bar.className = "pager small";
+      const words = document.createElement("span");
+      words.setAttribute("aria-live", "polite");
+      let page = 0;
+      const show = (next) => {
+        page = Math.min(Math.max(next, 0), last);
+        rows.forEach((row, i) => (row.hidden = Math.floor(i / size) !== page));
+        words.textContent = `Rows ${page * size + 1} to ${Math.min((page + 1) * size, rows.length)} of ${rows.length}`;
+        back.disabled = page === 0;
+        on.disabled = page === last;
+      };
+      const button = (text, step) => {
+        const made = document.createElement("button");
+        made.type = "button";
+        made.className = "small";
+        made.textContent = text;
+        made.addEventListener("click", () => show(page + step));
+        return made;
+      };
+      const back = button("Previous rows", -1);
+      const on = button("Next rows", 1);
+      bar.append(back, words, on);
+      table.closest(".scroll").classList.remove("pages");
+      table.closest(".scroll").after(bar);
+      show(0);
+    }
+  };
+
+  /* The table as text for a spreadsheet; the server makes it, as it makes the files. */
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("[data-copy-table]");
+    if (!button) return;
+    const asked = button.form ? { method: "POST", body: new URLSearchParams(new FormData(button.form)) } : {};
+    try {
+      const answer = await fetch(button.dataset.copyTable, { ...asked, credentials: "same-origin", redirect: "error" });
+      if (!answer.ok) throw new Error("refused");
+      await navigator.clipboard.writeText(await answer.text());
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not copied: use CSV";
+    }
+  });
 
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.hidden = false;
@@ -132,6 +200,8 @@
   /* On a narrow screen the page one is on is in view; scrollIntoView would also move where the Tab key begins. */
   const current = document.querySelector(".nav [aria-current]");
   if (current) current.parentElement.scrollLeft = current.offsetLeft - 40;
+
+  arrange();
 
   /* A page that waits for a result reloads itself. */
   const waiting = document.querySelector("[data-again]");

@@ -1,0 +1,81 @@
+"""Answers as files: CSV, tab-separated text to paste, and Parquet, each noisy column with both ends after it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from tacit.curator.views.answer_object import Answer
+from tacit.server.console.csrf import HEADERS
+from tacit.server.console.page_request import PageRequest
+from tacit.server.console.quotes import AskForm
+from tacit.server.errors import Unknown
+
+__all__ = ["FORMS", "again", "by_position"]
+
+#: Media types by the form in the address.
+FORMS: Final = {
+    "csv": "text/csv; charset=utf-8",
+    "tsv": "text/tab-separated-values; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+#: Characters that begin a formula in some spreadsheet, wide ones among them.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+async def by_position(visit: PageRequest) -> Response:
+    """The answer at a place of the history as a file."""
+    form = _form(visit)
+    position = visit.request.path_params["position"]
+    answer = await visit.run(visit.service.answer_again, visit.user, position)
+    return await _file(visit, answer, form, f"answer-{position}")
+
+
+async def again(visit: PageRequest) -> Response:
+    """The answer to the question in a form as a file; only if it was released before, so that nothing is charged."""
+    form = _form(visit)
+    answer = await visit.run(visit.service.ask, visit.user, AskForm.of(visit.form).ask(), free=True)
+    return await _file(visit, answer, form, "answer")
+
+
+async def _file(visit: PageRequest, answer: Answer, form: str, name: str) -> Response:
+    content = await visit.run(_bytes, answer, form)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.{form}"'}
+    return Response(content, media_type=FORMS[form], headers=headers)
+
+
+def _form(visit: PageRequest) -> str:
+    form = str(visit.request.path_params["form"])
+    if form not in FORMS:
+        raise Unknown("page")
+    return form
+
+
+def _bytes(answer: Answer, form: str) -> bytes:
+    if form != "parquet":
+        return _text(answer, "," if form == "csv" else "\t").encode("utf-8", "replace")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(answer.intervals(), sink)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def _text(answer: Answer, separator: str) -> str:
+    table = answer.intervals()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n", delimiter=separator)
+    writer.writerow([_tame(name) for name in table.column_names])
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    writer.writerows([_tame(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def _tame(value: Any) -> Any:
+    """A text that a spreadsheet would take for a formula gets a sign before it that says it is text."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
