@@ -484,7 +484,7 @@ def test_a_run_that_died_goes_on_after_the_last_part_that_it_kept() -> None:
     plan, counted = PLANS["aim"], counts_of(CELLS, NAMES)
     with pytest.raises(Killed):
         measure_table(plan, counted, told.append, keep=keep)
-    # What was not kept is known to nobody.
+    # What was not kept is known to no person.
     assert len(told) == sum(len(part.measured) for part in parts)
     before = [each for part in parts for each in part.measured]
     whole = measure_table(plan, counted, known=parts)

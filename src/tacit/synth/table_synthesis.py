@@ -78,10 +78,9 @@ _ROUNDING: Final = Fraction(1, 10**6)
 #: Share of the price after which what was released is kept, in case that the run dies.
 _PART: Final = Fraction(1, 10)
 #: Values that are expected fewer times than this many standard deviations of the noise are counted together.
-_RARE: Final = 3
-_LEAST_WAY = 0
+_RARE: Final = 2
 #: Least share of the price that columns by themselves have.
-_FIRST: Final = Fraction(1, 5)
+_FIRST: Final = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ def measure_table(
         source: the exact counts.
         progress: told in words about what was released and kept.
         known: parts that an earlier run under the same charge has released and kept: they are not released again.
-        keep: keeps a part for good. What was released after the last part is known to nobody if the run dies.
+        keep: keeps a part for good. What was released after the last part is known to no person if the run dies.
     """
     run = _Run(plan, source, progress or (lambda _: None), keep or (lambda _: None))
     run.replay(known)
@@ -361,7 +360,7 @@ class _Run:
         if self.transcript.chosen:
             measure = self.transcript.measured[-1].measurement.rho
             select = self.transcript.chosen[-1].epsilon ** 2 / 8
-        open_sets = {names: self._weight(names) for names in plan.candidates if len(names) > _LEAST_WAY}
+        open_sets = {names: self._weight(names) for names in plan.candidates if len(names) > 1}
         heaviest = max(open_sets.values(), default=0)
         if not open_sets:
             return
