@@ -72,6 +72,22 @@ def test_a_table_is_made_once_and_used_for_nothing(hospital: Served) -> None:
     assert hospital.spent() - before == 2
 
 
+def test_a_table_is_asked_about_for_nothing_by_those_who_see_it(hospital: Served) -> None:
+    made(hospital)
+    before = hospital.spent()
+    asked = {"sql": "SELECT ward, COUNT(*) AS n FROM rows_synthetic GROUP BY ward ORDER BY ward"}
+    answer = hospital.call("POST", "/v1/query", "alice", json=asked).json()
+    assert answer["public"]
+    assert (answer["charge"], answer["receipt"]) == (None, None)
+    assert "only where a marginal was measured" in answer["note"]
+    assert hospital.call("POST", "/v1/query", "alice", json=asked).json() == answer
+    quote = hospital.call("POST", "/v1/explain", "alice", json=asked).json()
+    assert "paid for before" in quote["price"]["text"]
+    refused = hospital.call("POST", "/v1/query", "dan", json=asked)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "unknown_table")
+    assert hospital.spent() == before
+
+
 def test_the_console_makes_shows_and_hands_out_a_table() -> None:
     served = serve()
     for name in ("olga", "alice", "dan"):

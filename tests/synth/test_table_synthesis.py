@@ -38,7 +38,7 @@ PLANS = {
     "mst": SynthesisPlan("mst", SIZES, Fraction(1)),
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
     # Noise hides some values, which are counted together.
-    "rare": SynthesisPlan("aim", SIZES, Fraction(1, 300)),
+    "rare": SynthesisPlan("aim", SIZES, Fraction(1, 1000)),
 }
 METHODS = ["independent", "marginals", "mst", "aim", "rare"]
 

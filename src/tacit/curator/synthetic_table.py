@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import hashlib
 import io
 import json
 import math
@@ -24,7 +25,7 @@ from tacit.core.errors import InputError, InternalError
 from tacit.curator.accounts import Entry
 from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
-from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, uniform
+from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.noise_interval import interval_factor
 from tacit.synth.value_pools import Pools, pool
 
@@ -125,15 +126,25 @@ class SyntheticTable:
             rows: how many.
             given: values by column that all rows are to have; a list of values for one of them.
         """
+        return self._drawn(rows, given, None)
+
+    def repeatable_rows(self) -> Any:
+        """An Arrow table that is the same for every process that draws it, with bits that follow from the release.
+
+        Free questions about a synthetic table are answered from it.
+        """
+        return self._drawn(self.rows, None, _Expanded(self.receipt.signature))
+
+    def _drawn(self, rows: int, given: Mapping[str, Any] | None, shares: Shares | None) -> Any:
         import pyarrow as pa
 
         model = self.model if not given else self.model.given(self._places(given))
-        drawn = model.sample(checked_rows(rows))
+        drawn = model.sample(checked_rows(rows), shares)
         made = {}
         for name, values in self.columns.items():
             places = drawn[name]
             if name in self.bins:
-                made[name] = pa.array(self.bins[name].drawn(places, uniform(len(places))))
+                made[name] = pa.array(self.bins[name].drawn(places, (shares or uniform)(len(places))))
             else:
                 plain = [float(value) if isinstance(value, Fraction) else value for value in values]
                 made[name] = pa.array(plain).take(pa.array(places))
@@ -342,6 +353,19 @@ class SyntheticTable:
 
     def __repr__(self) -> str:
         return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
+
+
+class _Expanded:
+    """Numbers of [0, 1) that follow from a text; the text is public, and so is what is drawn with them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._calls = 0
+
+    def __call__(self, count: int) -> NDArray[np.float64]:
+        self._calls += 1
+        words = hashlib.shake_256(f"{self._calls} {self._text}".encode()).digest(8 * count)
+        return (np.frombuffer(words, dtype="<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def checked_rows(rows: object) -> int:

@@ -51,10 +51,12 @@ from tacit.synth.table_synthesis import (
     measure_table,
 )
 
-__all__ = ["SyntheticRelease", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
+__all__ = ["SUFFIX", "SyntheticRelease", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
 
 _FORMAT: Final = "tacit-synthesis"
 _LABEL: Final = "synthetic table ("
+#: Synthetic tables are named after their source, with this ending.
+SUFFIX: Final = "_synthetic"
 _HEEDED: Final = ("epsilon", "delta", "rho", "max_rows")
 #: Integers with more values than this are put into bins.
 _MOST_VALUES: Final = 64
@@ -326,7 +328,7 @@ def _table(source: str, ready: _Prepared, outcome: Outcome, charge: Entry, rows:
 
 
 def _name(source: str) -> str:
-    return f"{source if is_name(source) else 'rows'}_synthetic"
+    return f"{source if is_name(source) else 'rows'}{SUFFIX}"
 
 
 def _prepare(

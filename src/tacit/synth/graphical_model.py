@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -22,10 +22,12 @@ from tacit.noise import entropy
 from tacit.synth.junction_tree import Columns, Floats, JunctionTree, project, spread
 from tacit.synth.value_pools import Pools, pool, pooled_alone, unpool
 
-__all__ = ["GraphicalModel", "Impossible", "NoisyMarginal", "estimated_total", "fit_model", "uniform"]
+__all__ = ["GraphicalModel", "Impossible", "NoisyMarginal", "Shares", "estimated_total", "fit_model", "uniform"]
 
 #: Combinations of values that cannot be, by columns: true where a cell is impossible.
 Impossible = Mapping[Columns, NDArray[np.bool_]]
+#: So many numbers of [0, 1).
+Shares = Callable[[int], Floats]
 #: Iterations over which a fit has to improve, or it ends.
 _PATIENCE: Final = 20
 #: Rows of a sample that stands for marginals which no clique has.
@@ -80,8 +82,14 @@ class GraphicalModel:
         tables = tree.probabilities(self.potentials, self.fixed)
         return [(node, tree.shared[node], tables[node]) for node, _ in tree.order]
 
-    def sample(self, rows: int) -> dict[str, NDArray[np.int64]]:
-        """Rows as places of values, drawn so that every clique's table is met as closely as integers allow."""
+    def sample(self, rows: int, shares: Shares | None = None) -> dict[str, NDArray[np.int64]]:
+        """Rows as places of values, drawn so that every clique's table is met as closely as integers allow.
+
+        Args:
+            rows: how many.
+            shares: numbers of [0, 1) to draw with; fresh ones where there are none.
+        """
+        shares = shares or uniform
         drawn: dict[str, NDArray[np.int64]] = {}
         for names, shared, table in self._tree:
             rest = [name for name in names if name not in shared]
@@ -93,7 +101,7 @@ class GraphicalModel:
             groups = np.zeros(rows, dtype=np.int64)
             for name in shared:
                 groups = groups * self.sizes[name] + drawn[name]
-            cells = _draw(flat, groups)
+            cells = _draw(flat, groups, shares)
             for name in reversed(rest):
                 drawn[name] = cells % self.sizes[name]
                 cells = cells // self.sizes[name]
@@ -276,13 +284,13 @@ def uniform(count: int) -> Floats:
     return (entropy.current().words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _draw(table: Floats, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+def _draw(table: Floats, groups: NDArray[np.int64], shares: Shares) -> NDArray[np.int64]:
     """A cell for each row, from the row of ``table`` of its group: evenly spaced on the cumulative sums, then mixed."""
     cells = np.zeros(len(groups), dtype=np.int64)
-    order = np.lexsort((uniform(len(groups)), groups))
+    order = np.lexsort((shares(len(groups)), groups))
     ends = np.flatnonzero(np.diff(groups[order])) + 1
     starts = [0, *ends.tolist(), len(groups)]
-    shifts = uniform(max(len(starts), 1))
+    shifts = shares(max(len(starts), 1))
     for place, (start, end) in enumerate(itertools.pairwise(starts)):
         if start == end:
             continue
