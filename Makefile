@@ -5,6 +5,10 @@ VENV   ?= .venv
 EXTRAS ?= dev
 WORKERS ?= auto
 
+# Test processes share the processors; threads of linear algebra would only wait for one another, and busily.
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 1
+
 # Where this is set, every process compiles every module that it imports, and tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -48,7 +52,7 @@ types: $(TEST)
 layers: $(TEST)
 	@$(BIN)/lint-imports --no-logo >$(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log; exit 1; }
 
-slowest: $(TEST) ## the slowest test modules; writes tests/seconds.json, which orders the tests
+slowest: $(TEST) ## processor time of test modules; writes tests/seconds.json, which orders the tests
 	@PYTHONPATH=tests $(BIN)/python -m pytest --quiet -n $(WORKERS) -p support.seconds
 
 bench: ## the benchmarks of benchmarks/README.md, beside the rivals

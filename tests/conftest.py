@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from support.bits import SeededBits
+from support.memory_disk import use_memory_disk
 from support.schedule import SlowestFirst, order
 from tacit.noise import entropy
 
@@ -65,6 +66,11 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
     bits = SeededBits(20261115)
     monkeypatch.setattr(entropy, "current", lambda: bits)
     return bits
+
+
+def pytest_configure() -> None:
+    """Choose where temporary files lie, before the first is made."""
+    use_memory_disk()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,7 +12,7 @@ import pytest
 from engines.slow_engine import Rule
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
-from tacit.engines.sql.group_choice import Chooser, canonical_text
+from tacit.engines.sql.group_choice import Chooser, canonical_text, position_sql
 from tacit.query.types import INTEGER, TEXT
 
 UNITS = [0, 1, -1, 7, 2**30, 2**53 + 1, 2**63 - 1, -(2**63), 123456789012345]
@@ -37,6 +37,20 @@ def test_places_are_a_permutation_for_every_unit(groups: int) -> None:
         assert max(order.values()) < 2 ** Chooser.bits(groups)
         some = list(order)[:: max(1, groups // 50)]
         assert [order[g] for g in some] == [rule.place(unit, g, groups) for g in some]
+
+
+@pytest.mark.parametrize("value", ["u", "u + 0", "u + 0" + " + 0" * 200])
+@pytest.mark.parametrize(("first", "count"), [(-3, 8), (-40, 100), (2**63 - 100, 100), (-(2**63), 70)])
+def test_a_run_of_keys_is_computed_with(value: str, first: int, count: int) -> None:
+    """A column, a short and a long expression, at both ends of a run and beyond; never a list of a long run."""
+    values = tuple(range(first, first + count))
+    sql = position_sql(DUCKDB, value, values, INTEGER)
+    assert len(sql) < 2500
+    asked = [*{max(first - 1, -(2**63)), first, first + 7, first + count - 1, min(first + count, 2**63 - 1)}, None]
+    with duckdb.connect() as made:
+        made.register("units", pa.table({"u": pa.array(asked, type=pa.int64())}))
+        found = made.execute(f"SELECT u, {sql} FROM units").fetchall()
+    assert sorted(found, key=repr) == sorted(((u, values.index(u) if u in values else None) for u in asked), key=repr)
 
 
 @pytest.mark.parametrize(

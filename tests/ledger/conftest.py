@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support.ledgers import MEMORY_DISK, Place, sqlite_place
+from support.ledgers import Place, sqlite_place
 from support.postgres import postgres_place
 
 PLACES = {"sqlite": sqlite_place, "postgres": postgres_place}
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk in memory, where there is one."""
-    if not os.access(MEMORY_DISK, os.W_OK):
-        yield tmp_path
-        return
-    path = Path(tempfile.mkdtemp(prefix="tacit-ledger-", dir=MEMORY_DISK))
-    yield path
-    shutil.rmtree(path)
+def folder(tmp_path: Path) -> Path:
+    """The folder of a test's ledgers."""
+    return tmp_path
 
 
 @pytest.fixture(params=sorted(PLACES))

@@ -108,9 +108,9 @@ def test_it_is_counted_how_many_workers_took_one(crowd: Crowd) -> None:
     assert crowd.people.unfinished_jobs() == ()
 
 
-def test_tables_of_before_learn_to_count(quick_folder: Path) -> None:
+def test_tables_of_before_learn_to_count(tmp_path: Path) -> None:
     """A job of an older Tacit is taken up by a newer one."""
-    with sqlite3.connect(quick_folder / "people") as connection:
+    with sqlite3.connect(tmp_path / "people") as connection:
         bring_up_to_date(runner(connection), schema(migrations=MIGRATIONS[:1]))
         columns = "id, analyst, request, created, state, outcome, worker, lease, finished"
         connection.execute(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from support.crowds import Crowd, put_back, rows_of
-from support.ledgers import MEMORY_DISK, sqlite_place
+from support.ledgers import sqlite_place
 
 NAMES = st.sampled_from(["alice", "bob"])
 MINUTES = st.sampled_from([0, 1, 20, 31, 60 * 13])
@@ -40,8 +40,7 @@ class Door(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        memory = MEMORY_DISK if MEMORY_DISK.exists() else None
-        self.folder = Path(tempfile.mkdtemp(prefix="tacit-model-", dir=memory))
+        self.folder = Path(tempfile.mkdtemp(prefix="tacit-model-"))
         self.crowd = Crowd(sqlite_place(self.folder))
         self.active: dict[str, bool] = {}
         self.passwords: dict[str, tuple[str, bool]] = {}

@@ -35,8 +35,8 @@ with Ledger.open(where, anchor=anchor) as ledger:
 
 
 @pytest.mark.parametrize("kind", [sqlite_place, postgres_place], ids=["sqlite", "postgres"])
-def test_processes_that_start_at_once(kind: object, quick_folder: Path) -> None:
-    place: Place = kind(quick_folder)  # type: ignore[operator]
+def test_processes_that_start_at_once(kind: object, tmp_path: Path) -> None:
+    place: Place = kind(tmp_path)  # type: ignore[operator]
     crowd = Crowd(place)
     secret = crowd.people._links.set_up()
     others = [
@@ -67,8 +67,8 @@ def test_processes_that_start_at_once(kind: object, quick_folder: Path) -> None:
     crowd.close()
 
 
-def test_tables_are_made_by_processes_together(quick_folder: Path) -> None:
-    place = sqlite_place(quick_folder)
+def test_tables_are_made_by_processes_together(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path)
     place.open().close()
     program = (
         "import sys; from tacit.ledger import Ledger; from tacit.server.identity import People\n"

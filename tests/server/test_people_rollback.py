@@ -96,8 +96,8 @@ def test_notes_that_others_wrote_break_nothing(lasting: Crowd) -> None:
     assert lasting.people.everyone() == ()
 
 
-def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(quick_folder: Path) -> None:
-    place = sqlite_place(quick_folder)
+def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path)
     crowd = Crowd(place)
     add(crowd.people, "alice", "bob")
     text, gone = token(crowd.people, "alice"), crowd.people.issue("bob", expires=None, operator="olga")
@@ -106,12 +106,12 @@ def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(qui
     assert opened is not None
     link = crowd.people.invite("bob", operator="olga")
     crowd.close()
-    copy_files(place, quick_folder / "backup")
+    copy_files(place, tmp_path / "backup")
     ledger = place.open()
     with ledger, crowd.open_people(ledger) as people:
         people.withdraw(gone.id, operator="olga")
         people.revoke("alice", operator="olga")
-    bring_back(place, quick_folder / "backup")
+    bring_back(place, tmp_path / "backup")
     with pytest.raises(RollbackError):
         place.open()
     place.adopt().close()
@@ -163,8 +163,8 @@ def test_tables_that_are_newer_than_this_program(lasting: Crowd) -> None:
         lasting.again()
 
 
-def test_a_migration_is_carried_out_once_and_whole(quick_folder: Path) -> None:
-    place = sqlite_place(quick_folder)
+def test_a_migration_is_carried_out_once_and_whole(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path)
     crowd = Crowd(place)
     add(crowd.people, "alice")
     text = token(crowd.people, "alice")
@@ -184,13 +184,13 @@ def test_a_migration_is_carried_out_once_and_whole(quick_folder: Path) -> None:
     crowd.close()
 
 
-def test_no_other_user_of_the_machine_reads_the_hashes(quick_folder: Path) -> None:
-    place = sqlite_place(quick_folder)
+def test_no_other_user_of_the_machine_reads_the_hashes(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path)
     before = os.umask(0o022)
     try:
         crowd = Crowd(place)
         add(crowd.people, "alice")
-        files = [each for each in quick_folder.rglob("*") if each.is_file() and each.name.endswith(("ledger", "-wal"))]
+        files = [each for each in tmp_path.rglob("*") if each.is_file() and each.name.endswith(("ledger", "-wal"))]
         assert files
         assert not [each for each in files if each.stat().st_mode & 0o007]
         crowd.close()

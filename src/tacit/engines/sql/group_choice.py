@@ -36,6 +36,8 @@ __all__ = ["Chooser", "Groups", "canonical_text", "keyed", "position_sql"]
 
 _FOLD = 2**30 - 1
 _LEAST_BITS = 6
+#: Number of values from which on a run of whole numbers is computed with, whatever the expression is.
+_LONG_RUN = 64
 #: Places of keys in SQL that is written before the secret is known: as long as the keys, and with NUL, which no other
 #: part of a statement can hold.
 _MARKS = {purpose: f"\0{purpose}".ljust(32, "\0") for purpose in ("groups", "units", "values", "rows")}
@@ -176,11 +178,16 @@ class Chooser:
 def position_sql(d: Dialect, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
     """The number, from 0, of a value in a list; NULL for others.
 
-    Costs one look-up per distinct text of a column, and none where a column is compared with a run of whole numbers.
+    Costs one look-up per distinct text of a column, and none where a column is compared with a run of whole numbers, or
+    any expression with a long one: all years are ten thousand constants.
     """
-    if value.isidentifier() and _is_run(values, kind):
+    if (value.isidentifier() or len(values) > _LONG_RUN) and _is_run(values, kind):
         first, last = d.constant(values[0], kind), d.constant(values[-1], kind)
-        return f"(CASE WHEN {value} BETWEEN {first} AND {last} THEN {value} - {first} END)"
+
+        def place(v: str) -> str:
+            return f"(CASE WHEN {v} BETWEEN {first} AND {last} THEN {v} - {first} END)"
+
+        return place(value) if value.isidentifier() else d.let(value, place)
     return d.place_among(value, values, kind)
 
 
