@@ -51,7 +51,15 @@ from tacit.synth.table_synthesis import (
     measure_table,
 )
 
-__all__ = ["SUFFIX", "SyntheticRelease", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
+__all__ = [
+    "SUFFIX",
+    "SyntheticRelease",
+    "check_synthesis",
+    "drawn_again",
+    "published_tables",
+    "stored_synthesis",
+    "synthesize",
+]
 
 _FORMAT: Final = "tacit-synthesis"
 _LABEL: Final = "synthetic table ("
@@ -298,21 +306,44 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
     with hide_internal_errors():
         if rows is not None:
             checked_rows(rows)
-        charged = charge_at(context.ledger, position)
-        told = {} if charged is None else charged.quote.get("synthesis", {})
-        outcome = context.ledger.outcome(position) if told else None
-        if charged is None or outcome is None:
-            raise InputError("position", f"there is no synthetic table at {position}")
-        check_succeeded(outcome)
-        ready = _prepare(
-            context, told["source"], told["columns"], told["options"], told["method"], told["marginals"],
-            told["minutes"], told["impossible"],
-        )  # fmt: skip
-        if digest_of(ready.text) != charged.record.plan:
-            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
-        record = charged.record
-        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
-        return _table(told["source"], ready, outcome, charge, rows)
+        return stored_synthesis(context, position).table(rows)
+
+
+@dataclass(frozen=True)
+class StoredSynthesis:
+    """A synthetic table as the ledger holds it: its rows, plan and price, and what was released."""
+
+    source: str
+    ready: _Prepared
+    outcome: Outcome
+    charge: Entry
+
+    def table(self, rows: int | None) -> SyntheticTable:
+        """The table, fitted anew."""
+        return _table(self.source, self.ready, self.outcome, self.charge, rows)
+
+
+def stored_synthesis(context: CuratorContext, position: int) -> StoredSynthesis:
+    """What the ledger holds of a synthetic table at a place; reads no data.
+
+    Raises:
+        InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
+    """
+    charged = charge_at(context.ledger, position)
+    told = {} if charged is None else charged.quote.get("synthesis", {})
+    outcome = context.ledger.outcome(position) if told else None
+    if charged is None or outcome is None:
+        raise InputError("position", f"there is no synthetic table at {position}")
+    check_succeeded(outcome)
+    ready = _prepare(
+        context, told["source"], told["columns"], told["options"], told["method"], told["marginals"],
+        told["minutes"], told["impossible"],
+    )  # fmt: skip
+    if digest_of(ready.text) != charged.record.plan:
+        raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+    record = charged.record
+    charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+    return StoredSynthesis(told["source"], ready, outcome, charge)
 
 
 def _table(source: str, ready: _Prepared, outcome: Outcome, charge: Entry, rows: int | None) -> SyntheticTable:
