@@ -41,7 +41,7 @@ _MOST_SETS: Final = 2_000
 
 @dataclass(frozen=True)
 class SyntheticCheck:
-    """How far a synthetic table is from the real one, marginal by marginal.
+    """Distances of a synthetic table from the real one, marginal by marginal.
 
     Args:
         name: of the synthetic table.

@@ -324,7 +324,7 @@ class StoredSynthesis:
 
 
 def stored_synthesis(context: CuratorContext, position: int) -> StoredSynthesis:
-    """What the ledger holds of a synthetic table at a place; reads no data.
+    """The content of the ledger about a synthetic table at a place; reads no data.
 
     Raises:
         InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
