@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from tacit.core.errors import InputError
 from tacit.learn import AdditiveClassifier, AdditiveRegressor
 from tacit.learn.additive import _Rounds, raw_residuals
-from tacit.learn.binned import bins_of, one_row, raw_bin_sums
+from tacit.learn.binned import BinnedRows, bins_of, one_row, raw_bin_sums
 from tacit.learn.integer_rows import FINE, UNIT
 from tacit.learn.losses import WHOLE, Logistic, Softmax
 
@@ -33,11 +33,16 @@ def test_a_row_adds_no_more_than_declared(steps: np.ndarray, label: int, scores:
     ones = raw_bin_sums(places[:1], np.full((1, 1), one_row(3)))
     assert int((ones.astype(object) ** 2).sum()) <= counts.l2_squared <= UNIT**2
     targets = np.full((4, 1), label)
+    shares = np.array([1024, 1, 700, 1024])
     parts = [
-        raw_residuals(plan, Softmax(), places[i : i + 1], targets[i : i + 1], scores, np.zeros(3, dtype=np.int64))
+        raw_residuals(
+            plan, Softmax(), BinnedRows(places[i : i + 1], targets[i : i + 1], shares[i : i + 1]), scores,
+            np.zeros(3, dtype=np.int64),
+        )
         for i in range(4)
-    ]
-    whole = raw_residuals(plan, Softmax(), places, targets, scores, np.zeros(3, dtype=np.int64))
+    ]  # fmt: skip
+    rows = BinnedRows(places, targets, shares)
+    whole = raw_residuals(plan, Softmax(), rows, scores, np.zeros(3, dtype=np.int64))
     assert (whole == sum(parts)).all()
     for part in parts:
         assert int((part.astype(object) ** 2).sum()) <= residuals.l2_squared
@@ -47,7 +52,8 @@ def test_a_bound_that_forgets_the_features_is_exceeded() -> None:
     """The test of the test: one residual in each of three features is longer than one residual."""
     plan = _Rounds(3, 3, 1, WHOLE, 4)
     part = raw_residuals(
-        plan, Logistic(), np.zeros((1, 3), np.int64), np.ones((1, 1), np.int64), np.full((3, 64, 1), -40_000),
+        plan, Logistic(), BinnedRows(np.zeros((1, 3), np.int64), np.ones((1, 1), np.int64)),
+        np.full((3, 64, 1), -40_000),
         np.zeros(1, dtype=np.int64),
     )  # fmt: skip
     assert int((part**2).sum()) > WHOLE**2

@@ -18,11 +18,12 @@ PLACES = arrays(np.int64, (5, 3), elements=st.integers(0, 63))
 @given(PLACES, st.integers(0, 2), arrays(np.int64, (5, 3), elements=st.integers(-40_000, 40_000)))
 def test_a_row_adds_no_more_than_declared(places: np.ndarray, label: int, logits: np.ndarray) -> None:
     plan = _Forest(3, 3, 3, 11_585, 4, 3)
-    leaves = leaves_of(places, (0, 2, 0), (10, 32, 40))
+    leaves = leaves_of(places, (0, 2, 0), (10, 32, 40), (None, np.arange(64)[::-1], None))
     assert ((leaves >= 0) & (leaves < 8)).all()
     residuals = clip_residuals(Softmax().residuals(logits, np.full((5, 1), label)), np.full(5, plan.clip))
-    parts = [raw_leaf_sums(leaves[i : i + 1], residuals[i : i + 1], 8) for i in range(5)]
-    assert (raw_leaf_sums(leaves, residuals, 8) == sum(parts)).all()
+    shares = np.array([1024, 0, 1, 700, 1024])
+    parts = [raw_leaf_sums(leaves[i : i + 1], residuals[i : i + 1], 8, shares[i : i + 1]) for i in range(5)]
+    assert (raw_leaf_sums(leaves, residuals, 8, shares) == sum(parts)).all()
     for part in parts:
         assert int((part.astype(object) ** 2).sum()) <= plan.phases()[1].l2_squared
 

@@ -26,12 +26,15 @@ from tacit.learn import (
     AdditiveRegressor,
     BoostedTreesClassifier,
     BoostedTreesRegressor,
+    GammaRegressor,
     GaussianNB,
     KMeans,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
     MinMaxScaler,
+    PoissonRegressor,
+    QuantileRegressor,
     Ridge,
     StandardScaler,
 )
@@ -47,12 +50,14 @@ EXPECTED: dict[str, dict[str, str]] = {
     "classifier": {
         "check_fit_idempotent": FRESH,
         "check_supervised_y_2d": FRESH,
+        "check_sample_weight_equivalence_on_dense_data": FRESH,
         "check_classifier_data_not_an_array": FRESH,
         "check_classifiers_regression_target": NO_LOOKING,
     },
     "regressor": {
         "check_fit_idempotent": FRESH,
         "check_supervised_y_2d": FRESH,
+        "check_sample_weight_equivalence_on_dense_data": FRESH,
         "check_regressor_data_not_an_array": FRESH,
         "check_regressors_int": FRESH,
         "check_supervised_y_no_nan": NO_LOOKING,
@@ -83,18 +88,22 @@ def expected(estimator: Any) -> dict[str, str]:
 def estimators() -> list[Any]:
     """Every estimator, with so much epsilon that what the checks expect of a fit can be seen through the noise."""
     plenty = {"epsilon": 1000, "delta": "0.1", "bounds": (-10, 10)}
-    classes = plenty | {"classes": "discover"}
-    target = plenty | {"target_bounds": (-100, 100)}
+    classes = plenty | {"classes": "discover", "max_weight": 10}
+    target = plenty | {"target_bounds": (-100, 100), "max_weight": 10}
+    positive = plenty | {"max_weight": 10}
     return [
         LogisticRegression(**classes),
-        LinearSVC(**classes, method="output"),
-        GaussianNB(**classes),
+        LinearSVC(**classes),
+        GaussianNB(**plenty, classes="discover"),
         AdditiveClassifier(**classes, rounds=20),
         AdditiveRegressor(**target, rounds=20),
         BoostedTreesClassifier(**classes, trees=40, depth=2),
         BoostedTreesRegressor(**target, trees=40, depth=2),
-        LinearRegression(**target, method="gradient", n=100),
-        Ridge(**target),
+        LinearRegression(**target, method="gradient"),
+        Ridge(**target, alpha="auto"),
+        PoissonRegressor(**positive, target_bounds=(0, 100)),
+        GammaRegressor(**positive, target_bounds=("0.1", 100)),
+        QuantileRegressor(**target),
         PCA(**plenty),
         KMeans(**plenty, n_clusters=2),
         StandardScaler(**plenty),

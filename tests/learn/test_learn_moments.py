@@ -24,11 +24,14 @@ from tacit.learn import (
     AdditiveRegressor,
     BoostedTreesClassifier,
     BoostedTreesRegressor,
+    GammaRegressor,
     GaussianNB,
     KMeans,
     LinearRegression,
     LinearSVC,
     MinMaxScaler,
+    PoissonRegressor,
+    QuantileRegressor,
     Ridge,
     StandardScaler,
 )
@@ -111,6 +114,10 @@ MODELS: dict[str, Callable[..., Any]] = {
     "additive regression": lambda **more: AdditiveRegressor(**PRIVACY, target_bounds=(-1, 2), rounds=4, **more),
     "boosted": lambda **more: BoostedTreesClassifier(**PRIVACY, classes=[0, 1], trees=5, depth=2, **more),
     "boosted regression": lambda **more: BoostedTreesRegressor(**PRIVACY, target_bounds=(-1, 2), trees=5, **more),
+    "poisson": lambda **more: PoissonRegressor(**PRIVACY, target_bounds=(0, 2), steps=5, **more),
+    "gamma": lambda **more: GammaRegressor(**PRIVACY, target_bounds=("0.1", 2), steps=5, **more),
+    "quantile": lambda **more: QuantileRegressor(**PRIVACY, target_bounds=(-1, 2), steps=5, **more),
+    "ridge, chosen": lambda **more: Ridge(**PRIVACY, target_bounds=(-1, 2), alpha="auto", **more),
     "svc": lambda **more: LinearSVC(**PRIVACY, classes=[0, 1], steps=5, **more),
 }
 

@@ -9,9 +9,12 @@ Modules:
 * :mod:`.boosting` — Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of trees
   drawn by chance
 * :mod:`.budget_allocation` — Allocation of (ε, δ) among the releases of a fit, before any data is seen
+* :mod:`.categories` — Declared categories: columns of text or codes, as one-hot columns or as numbers of a public
+  list
 * :mod:`.estimator` — Base class of private estimators
 * :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
   lie
+* :mod:`.generalized` — Generalised linear models under differential privacy: counts, positive amounts and quantiles
 * :mod:`.gradient` — Gradient perturbation: noisy gradient descent in which every number that depends on data is an
   integer
 * :mod:`.integer_rows` — Integer rows of exactly bounded norm from tables of floats
@@ -46,11 +49,14 @@ Modules:
   all five agree
 * :mod:`.training` — The three ways to train a linear model, each from (ε, δ) to weights: releases, noise, account
 * :mod:`.value_reading` — Reading of tables to floats, value by value, without errors that depend on a value
+* :mod:`.weights` — Weights of rows: declared bounds make them shares of a whole row, so that no row adds more than it
+  would alone
 * :mod:`.whitening` — Whitening: centre and covariance of the rows, paid for, and the public map that rids rows of them
 """
 
 from tacit.learn.additive import AdditiveClassifier, AdditiveRegressor
 from tacit.learn.boosting import BoostedTreesClassifier, BoostedTreesRegressor
+from tacit.learn.generalized import GammaRegressor, PoissonRegressor, QuantileRegressor
 from tacit.learn.kmeans import KMeans
 from tacit.learn.logistic import LogisticRegression
 from tacit.learn.naive_bayes import GaussianNB
@@ -68,13 +74,16 @@ __all__ = [
     "AdditiveRegressor",
     "BoostedTreesClassifier",
     "BoostedTreesRegressor",
+    "GammaRegressor",
     "GaussianNB",
     "KMeans",
     "LinearRegression",
     "LinearSVC",
     "LogisticRegression",
     "MinMaxScaler",
+    "PoissonRegressor",
     "PrivateSearch",
+    "QuantileRegressor",
     "Ridge",
     "StandardScaler",
     "expected_excess",

@@ -9,7 +9,7 @@ of integers; ``additive.proof.md`` has the proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -24,20 +24,23 @@ from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
     BinnedClassifier,
+    BinnedEstimator,
     BinnedRegressor,
+    BinnedRows,
     Floats,
     StandardTarget,
     bins_of,
+    kept_shares,
     noisy_bin_counts,
     raw_bin_sums,
 )
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
-from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
+from tacit.learn.weights import shared
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor", "Shape"]
 
@@ -50,6 +53,8 @@ _MOMENTUM: Final = 0.8
 #: Sizes that differences of a shape from one bin to the next, and differences of these, are expected to have.
 _SLOPE: Final = 0.25
 _BEND: Final = 0.03
+#: Size that the value of a category is expected to have.
+_CATEGORY: Final = 1.0
 #: Inertia of a bin against the noise of all rounds together.
 _INERTIA: Final = 0.01
 #: No score is larger; sums over features stay far below 2⁶³.
@@ -64,7 +69,7 @@ class Shape:
 
     Attributes:
         feature: its name, or its place.
-        edges: of the bins, in the units of the data; one more than bins.
+        edges: of the bins, in the units of the data; one more than bins. For categories their numbers.
         values: of each bin; one column per output.
         lower, upper: ends of an interval of about 95 % for each, for noise and sampling together.
     """
@@ -86,6 +91,7 @@ class _Rounds:
         outputs: scores per row.
         clip: norm of residuals, in steps of the loss.
         rounds: sums of residuals.
+        nominal: places of features that are categories.
     """
 
     columns: int
@@ -93,6 +99,7 @@ class _Rounds:
     outputs: int
     clip: int
     rounds: int
+    nominal: tuple[int, ...] = ()
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual."""
@@ -110,30 +117,31 @@ class _Fitted:
     errors: Floats
 
 
-def _descend(
-    plan: _Rounds, loss: Loss, places: Integers, targets: Integers, counts: Floats, sigma2: Fraction, title: str
-) -> _Fitted:
+def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2: Fraction, title: str) -> _Fitted:
     """Rounds of noisy sums of residuals: accelerated steps on shapes that are pulled towards straight lines.
 
     Args:
         plan: of the releases.
         loss: of the model.
-        places: bins of the rows that count.
-        targets: of these rows.
+        rows: bins and targets of the rows that count.
         counts: noisy numbers of rows per feature and bin, at least zero.
         sigma2: of the noise in a sum, in steps.
         title: for a progress bar.
     """
     sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
     noise = sigma / math.sqrt(plan.rounds / 2)
-    rows = max(float(counts.sum(axis=1).mean()), 1.0)
+    total = max(float(counts.sum(axis=1).mean()), 1.0)
     slope, bend = np.diff(np.eye(BINS), axis=0), np.diff(np.eye(BINS), 2, axis=0)
     smooth = slope.T @ slope / _SLOPE**2 + bend.T @ bend / _BEND**2 + 0.05 * np.eye(BINS)
+    # Categories have no order, so nothing is known of one from its neighbour but that it is of ordinary size.
+    pulled = [np.eye(BINS) / _CATEGORY**2 if place in plan.nominal else smooth for place in range(plan.features)]
     # A bin counts as far as its rows say more than the noise: weights of least squares, from noisy numbers of rows.
     trust = loss.curvature * counts / (loss.curvature * counts + noise**2)
     # Shapes of several features share what a row's residual says; half of them at once is where most tables lie.
     together = max(plan.features / 2, 1.0)
-    bounds = [loss.curvature * together * np.diag(each) + smooth for each in counts * trust]
+    bounds = [
+        loss.curvature * together * np.diag(each) + pull for each, pull in zip(counts * trust, pulled, strict=True)
+    ]
     inverses = [np.linalg.inv(each + (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(BINS)) for each in bounds]
     table = np.zeros((plan.features, BINS, plan.outputs))
     constants = np.zeros(plan.outputs)
@@ -143,18 +151,18 @@ def _descend(
     for step in progress(range(plan.rounds), title):
         scores = np.rint(np.clip(ahead, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
         whole = np.rint(np.clip(offset, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
-        raw = raw_residuals(plan, loss, places, targets, scores, whole)
+        raw = raw_residuals(plan, loss, rows, scores, whole)
         noisy = release.release_gaussian(raw, sigma2).reshape(table.shape) / WHOLE
         found = np.stack(
             [
-                each - inverse @ (share[:, None] * one + smooth @ each)
-                for each, inverse, one, share in zip(ahead, inverses, noisy, trust, strict=True)
+                each - inverse @ (share[:, None] * one + pull @ each)
+                for each, inverse, one, share, pull in zip(ahead, inverses, noisy, trust, pulled, strict=True)
             ]
         )
         # A constant in a shape is one of the model.
         means = np.einsum("fb,fbk->fk", shares, found)
         found = found - means[:, None, :]
-        held = loss.curvature * rows + sigma * math.sqrt(BINS * plan.rounds / plan.features) / 2
+        held = loss.curvature * total + sigma * math.sqrt(BINS * plan.rounds / plan.features) / 2
         moved = offset - noisy.sum(axis=1).mean(axis=0) / held
         ahead, table = found + _MOMENTUM * (found - table), found
         offset, constants = moved + _MOMENTUM * (moved - constants), moved
@@ -168,18 +176,19 @@ def _descend(
         weights = shares[feature][:, None]
         size = float((weights * middle[feature] ** 2).sum())
         middle[feature] *= max(1 - float((weights * apart[feature] ** 2).sum()) / size, 0.0) if size > 0 else 0.0
-    errors = np.stack([_errors(loss, each, smooth, noise, share) for each, share in zip(counts, trust, strict=True)])
+    known = zip(counts, pulled, trust, strict=True)
+    errors = np.stack([_errors(loss, each, pull, noise, share) for each, pull, share in known])
     return _Fitted(middle, np.mean(offsets, axis=0), errors)
 
 
-def raw_residuals(
-    plan: _Rounds, loss: Loss, places: Integers, targets: Integers, scores: Integers, constants: Integers
-) -> Integers:
+def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers, constants: Integers) -> Integers:
     """Sums of residuals per feature and bin before noise, exactly; a row adds at most clip·√features in norm."""
+    places = rows.places
     logits = np.broadcast_to(constants, (len(places), plan.outputs)).copy()
     for feature in range(plan.features):
         logits += scores[feature][places[:, feature]]
-    residuals = clip_residuals(loss.residuals(logits, targets), np.full(len(places), plan.clip))
+    residuals = clip_residuals(loss.residuals(logits, rows.targets), np.full(len(places), plan.clip))
+    residuals = shared(residuals, rows.shares)
     return raw_bin_sums(places[:, : plan.features], residuals)
 
 
@@ -190,7 +199,7 @@ def _errors(loss: Loss, counts: Floats, smooth: Floats, noise: float, trust: Flo
     return cast("Floats", np.sqrt(np.maximum(np.diag(spread), 0.0)))
 
 
-class _Additive(PrivateEstimator):
+class _Additive(BinnedEstimator):
     """Base of both additive models."""
 
     epsilon: Number
@@ -254,6 +263,10 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         bounds: public bounds of the features, one pair or one per column.
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
         rounds: how many sums of residuals are released.
+        categories: by name or place of a column, its public categories (at most 63), or a number of groups to hash them
+            into; such a column has one shape, whatever the number of categories.
+        class_weight: public weights by class; a row counts as much as its class, beside the heaviest.
+        max_weight: the largest ``sample_weight`` that ``fit`` takes; larger ones count as this.
         relation: which tables are neighbours.
 
     Attributes:
@@ -289,6 +302,9 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         bounds: Any = None,
         classes: Iterable[Any] | None = None,
         rounds: int = _ROUNDS,
+        categories: Mapping[Any, Any] | None = None,
+        class_weight: Mapping[Any, Number] | None = None,
+        max_weight: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
         self.epsilon = epsilon
@@ -296,9 +312,12 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         self.bounds = bounds
         self.classes = classes
         self.rounds = rounds
+        self.categories = categories
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.relation = relation
 
-    def fit(self, X: Any, y: Any) -> AdditiveClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveClassifier:
         """Learn the shapes, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
         box = self._stated_box()
@@ -306,11 +325,11 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
         kept = places >= 0
-        bins = bins_of(box.to_steps(values))[kept]
-        counts = noisy_bin_counts(bins, spent.of("bins"))
+        shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
+        rows = BinnedRows(bins_of(box.to_steps(values))[kept], places[kept][:, None], shares)
+        counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        targets = places[kept][:, None]
-        fitted = _descend(plan, loss, bins, targets, counts, spent.of("residuals"), type(self).__name__)
+        fitted = _descend(plan, loss, rows, counts, spent.of("residuals"), type(self).__name__)
         self._keep_shapes(fitted, box)
         self._keep(spent.price)
         if chosen is not None:
@@ -319,14 +338,15 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
-        self._stated_box().check_columns(columns)
-        classes = len(self._declared_classes())
-        return self._plan(columns, classes, *check_gaussian_privacy(self.epsilon, self.delta))[1].price
+        columns = self._width(columns)
+        declared = self._declared_classes()
+        self._check_weights(declared)
+        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Rounds, Spent]:
         outputs = 1 if classes == 2 else classes
         clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
-        plan = _Rounds(columns, columns, outputs, clip, self._rounds())
+        plan = _Rounds(columns, columns, outputs, clip, self._rounds(), self._nominal(columns, BINS))
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
 
@@ -364,6 +384,8 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         bounds: Any = None,
         target_bounds: Any = None,
         rounds: int = _ROUNDS,
+        categories: Mapping[Any, Any] | None = None,
+        max_weight: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
         self.epsilon = epsilon
@@ -371,28 +393,33 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         self.bounds = bounds
         self.target_bounds = target_bounds
         self.rounds = rounds
+        self.categories = categories
+        self.max_weight = max_weight
         self.relation = relation
 
-    def fit(self, X: Any, y: Any) -> AdditiveRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveRegressor:
         """Learn the shapes, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
+        shares = self._shares(sample_weight, len(steps))
         plan, spent = self._plan(steps.shape[1] - 1)
         places = bins_of(steps)
-        counts = noisy_bin_counts(places, spent.of("bins"))
+        counts = noisy_bin_counts(places, spent.of("bins"), shares)
         self._target = StandardTarget.from_counts(target_box, counts[-1])
-        standard = self._target.standardised(steps[:, -1:])
-        residuals = spent.of("residuals")
-        fitted = _descend(plan, Squared(), places, standard, counts[:-1], residuals, type(self).__name__)
+        rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
+        fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)
         self._keep_shapes(fitted, box, self._target.unit)
         self._keep(spent.price)
         return self
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
-        self._boxes(columns)
+        columns = self._width(columns)
+        self._target_box()
+        self._check_weights()
         return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[_Rounds, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
-        plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds())
+        nominal = self._nominal(columns, BINS)
+        plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds(), nominal)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))

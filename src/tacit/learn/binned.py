@@ -1,7 +1,7 @@
 """Binned features: what additive models and boosted trees share, from bins of values to scores of classes.
 
-A value lies in one of 64 bins of equal width between its bounds. Everything that depends on rows is a sum of integers
-over bins or over groups of bins; ``additive.proof.md`` has the argument.
+A value lies in one bin of equal width between its bounds, and a category in one of its own. Everything that depends on
+rows is a sum of integers over bins or over groups of bins; ``additive.proof.md`` has the argument.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
 from tacit.learn.losses import GRID
 from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
+from tacit.learn.weights import Weighted, shared
 
 __all__ = [
     "BINS",
     "BinnedClassifier",
+    "BinnedEstimator",
     "BinnedRegressor",
+    "BinnedRows",
     "Floats",
     "StandardTarget",
     "bins_of",
+    "kept_shares",
     "noisy_bin_counts",
     "one_row",
     "raw_bin_sums",
@@ -38,18 +42,18 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-#: Bins of a feature, of equal width between its bounds.
+#: Bins of a feature of an additive model, of equal width between its bounds.
 BINS: Final = 64
 
 
-def bins_of(steps: Integers) -> Integers:
-    """The bin of each value given in steps between its bounds: 0 to 63, by integers."""
-    return cast("Integers", np.minimum((steps + FINE) * BINS // (2 * FINE), BINS - 1))
+def bins_of(steps: Integers, bins: int = BINS) -> Integers:
+    """The bin of each value given in steps between its bounds: 0 to bins - 1, by integers."""
+    return cast("Integers", np.minimum((steps + FINE) * bins // (2 * FINE), bins - 1))
 
 
-def raw_bin_sums(places: Integers, added: Integers) -> Integers:
+def raw_bin_sums(places: Integers, added: Integers, bins: int = BINS) -> Integers:
     """For every column and bin the sum of what its rows add, exactly; shape (columns, bins, outputs)."""
-    total = np.zeros((places.shape[1], BINS, added.shape[1]), dtype=np.int64)
+    total = np.zeros((places.shape[1], bins, added.shape[1]), dtype=np.int64)
     for column in range(places.shape[1]):
         np.add.at(total[column], places[:, column], added)
     return total
@@ -60,15 +64,49 @@ def one_row(columns: int) -> int:
     return math.isqrt(UNIT * UNIT // columns)
 
 
-def noisy_bin_counts(places: Integers, sigma2: Fraction) -> Floats:
-    """Noisy numbers of rows per column and bin, none below zero."""
+def noisy_bin_counts(places: Integers, sigma2: Fraction, shares: Integers | None = None, bins: int = BINS) -> Floats:
+    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one."""
     unit = one_row(places.shape[1])
-    ones = np.full((len(places), 1), unit, dtype=np.int64)
-    noisy = release.release_gaussian(raw_bin_sums(places, ones), sigma2)
+    ones = shared(np.full((len(places), 1), unit, dtype=np.int64), shares)
+    noisy = release.release_gaussian(raw_bin_sums(places, ones, bins), sigma2)
     return np.maximum(noisy[:, :, 0] / unit, 0.0)
 
 
-class BinnedClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+@dataclass(frozen=True, eq=False)
+class BinnedRows:
+    """Rows that count: bins of their features, targets, and shares of those with weights."""
+
+    places: Integers
+    targets: Integers
+    shares: Integers | None = None
+
+
+def kept_shares(shares: Integers | None, kept: NDArray[np.bool_]) -> Integers | None:
+    """Shares of the rows that count."""
+    return None if shares is None else shares[kept]
+
+
+class BinnedEstimator(Weighted, PrivateEstimator):
+    """Features in bins; a column of categories has a bin for each of them, and one for other values."""
+
+    categories: Any
+    _one_hot = False
+
+    def _nominal(self, columns: int, bins: int) -> tuple[int, ...]:
+        """Places of columns of categories; every category needs a bin of its own."""
+        if self.categories is None:
+            return ()
+        encoding = self._encoding(columns)
+        for place, declared in encoding.declared:
+            if declared.size >= bins:
+                raise InputError(
+                    "categories",
+                    f"of column {place} are {declared.size}; at most {bins - 1} have a bin: hash them into fewer",
+                )
+        return encoding.nominal
+
+
+class BinnedClassifier(ClassifierMixin, BinnedEstimator):  # type: ignore[misc]
     """Classes from scores: one score per row for two classes, one per class otherwise."""
 
     classes_: NDArray[Any]
@@ -131,7 +169,7 @@ class StandardTarget:
         return np.clip(start + scores * self.unit, float(self.box.low[0]), float(self.box.high[0]))
 
 
-class BinnedRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
+class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
     """Numbers from scores in standard deviations of the target."""
 
     target_bounds: Any
@@ -148,11 +186,14 @@ class BinnedRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     def _boxes(self, columns: int) -> tuple[Box, Box]:
         box = self._stated_box()
+        box.check_columns(columns)
+        return box, self._target_box()
+
+    def _target_box(self) -> Box:
         if self.target_bounds is None:
             raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
         low, high = check_bounds(self.target_bounds, "target_bounds")
-        box.check_columns(columns)
-        return box, Box((low,), (high,))
+        return Box((low,), (high,))
 
     def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Integers]:
         """Bounds of features and target, and both in steps of them, the target last."""
@@ -167,9 +208,10 @@ class BinnedRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
 def _middle_and_spread(counts: Floats) -> tuple[float, float]:
     """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
-    middles = (np.arange(BINS) + 0.5) * 2 / BINS - 1
+    bins = len(counts)
+    middles = (np.arange(bins) + 0.5) * 2 / bins - 1
     # Bins of no more rows than noise brings would widen the spread.
-    kept = np.where(counts > 3 * float(np.median(counts)) / 2, counts, 0.0) if counts.any() else np.ones(BINS)
+    kept = np.where(counts > 3 * float(np.median(counts)) / 2, counts, 0.0) if counts.any() else np.ones(bins)
     shares = kept / max(float(kept.sum()), 1e-9)
     mean = float(shares @ middles)
     return mean, max(math.sqrt(max(float(shares @ (middles - mean) ** 2), 0.0)), 0.02)

@@ -9,7 +9,7 @@ residuals and the numbers of rows in its leaves. ``boosting.proof.md`` has the p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -20,26 +20,31 @@ from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
 from tacit.learn.binned import (
-    BINS,
     BinnedClassifier,
+    BinnedEstimator,
     BinnedRegressor,
+    BinnedRows,
     Floats,
     StandardTarget,
     bins_of,
-    noisy_bin_counts,
+    kept_shares,
+    one_row,
+    raw_bin_sums,
 )
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
-from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
+from tacit.learn.weights import shared
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
 __all__ = ["BoostedTreesClassifier", "BoostedTreesRegressor", "SymmetricTree"]
 
+#: Bins of a feature, of equal width between its bounds; noise in leaves does not grow with them.
+_BINS: Final = 256
 #: Trees of a fit at ε = 1, and the fewest and most that other values of ε ask for.
 _TREES: Final = 100
 _TREES_BETWEEN: Final = (40, 300)
@@ -72,28 +77,33 @@ class SymmetricTree:
         features: asked about, in order.
         bins: a row answers yes if its bin is at least this one.
         values: of the leaves, by the binary number of the answers; one column per output.
+        ranks: for a question about categories, the place of each in the order that the question uses.
     """
 
     features: tuple[int, ...]
     bins: tuple[int, ...]
     values: Floats
+    ranks: tuple[Integers | None, ...] = ()
 
     def leaves(self, places: Integers) -> Integers:
         """The leaf of each row."""
-        return leaves_of(places, self.features, self.bins)
+        return leaves_of(places, self.features, self.bins, self.ranks or (None,) * len(self.features))
 
 
-def leaves_of(places: Integers, features: tuple[int, ...], bins: tuple[int, ...]) -> Integers:
+def leaves_of(
+    places: Integers, features: tuple[int, ...], bins: tuple[int, ...], ranks: tuple[Integers | None, ...]
+) -> Integers:
     """The leaf of each row: the binary number of its answers, by integers."""
     leaves = np.zeros(len(places), dtype=np.int64)
-    for feature, first in zip(features, bins, strict=True):
-        leaves = 2 * leaves + (places[:, feature] >= first)
+    for feature, first, rank in zip(features, bins, ranks, strict=True):
+        asked = places[:, feature] if rank is None else rank[places[:, feature]]
+        leaves = 2 * leaves + (asked >= first)
     return leaves
 
 
-def raw_leaf_sums(leaves: Integers, residuals: Integers, count: int) -> Integers:
+def raw_leaf_sums(leaves: Integers, residuals: Integers, count: int, shares: Integers | None = None) -> Integers:
     """For each leaf the sums of residuals and, last, of :data:`_ROW` for each row, exactly."""
-    added = np.hstack([residuals, np.full((len(residuals), 1), _ROW, dtype=np.int64)])
+    added = shared(np.hstack([residuals, np.full((len(residuals), 1), _ROW, dtype=np.int64)]), shares)
     total = np.zeros((count, added.shape[1]), dtype=np.int64)
     np.add.at(total, leaves, added)
     return total
@@ -110,6 +120,8 @@ class _Forest:
         clip: norm of residuals, in steps of the loss.
         trees: number of trees.
         depth: questions of a tree.
+        nominal: places of features that are categories.
+        classes: number of classes, of which the histograms of categories know; 1 for a regression.
     """
 
     columns: int
@@ -118,47 +130,129 @@ class _Forest:
     clip: int
     trees: int
     depth: int
+    nominal: tuple[int, ...] = ()
+    classes: int = 1
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, and in one leaf of a tree, where it adds its residual and a row."""
         width = (self.outputs + 1) << self.depth
         return [
-            Phase("bins", UNIT**2, self.columns * BINS, _COUNTS),
+            Phase("bins", UNIT**2, (self.columns + len(self.nominal) * (self.classes - 1)) * _BINS, _COUNTS),
             Phase("leaves", self.clip**2 + _ROW**2, width, 1 - _COUNTS, self.trees),
         ]
 
 
+@dataclass(frozen=True, eq=False)
+class _Histograms:
+    """Noisy numbers of rows per bin, and for categories per class.
+
+    Attributes:
+        counts: by feature and bin, at least zero.
+        rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
+        noise: of a number of rows.
+    """
+
+    counts: Floats
+    rates: dict[int, Floats]
+    noise: float
+
+    def ranks(self, feature: int, nominal: tuple[int, ...]) -> Integers | None:
+        """An order of categories for one question: by the rate of a class drawn by chance, or any order."""
+        if feature not in nominal:
+            return None
+        rates = self.rates.get(feature)
+        if rates is None:
+            return _shuffled(_BINS)
+        drawn = _draw(np.ones(rates.shape[1]))
+        order = np.argsort(rates[:, drawn], kind="stable")
+        ranks = np.empty(_BINS, dtype=np.int64)
+        ranks[order] = np.arange(_BINS)
+        return ranks
+
+    def drawn_bin(self, feature: int, ranks: Integers | None) -> int:
+        """A bin that divides the rows, by chance: likelier where there are rows on both sides, never an end."""
+        counts = self.counts[feature]
+        if ranks is not None:
+            ordered = np.empty(_BINS)
+            ordered[ranks] = counts
+            counts = ordered
+        return 1 + _draw(np.log1p((counts[1:] + counts[:-1]) / max(2 * self.noise, 4.0)) + 1e-9)
+
+
+def _shuffled(count: int) -> Integers:
+    """A uniformly random order."""
+    order = np.arange(count, dtype=np.int64)
+    for place in range(count - 1, 0, -1):
+        other = sample_below(place + 1, entropy.current())
+        order[place], order[other] = order[other], order[place]
+    return order
+
+
+def raw_histograms(plan: _Forest, rows: BinnedRows) -> Integers:
+    """Numbers of rows per column and bin before noise, for categories per class, exactly.
+
+    A row adds ``one_row`` to one number of each column.
+    """
+    unit = one_row(plan.columns)
+    ones = shared(np.full((len(rows.places), 1), unit, dtype=np.int64), rows.shares)
+    by_class = plan.nominal if plan.classes > 1 else ()
+    plain = [place for place in range(plan.columns) if place not in by_class]
+    parts = [raw_bin_sums(rows.places[:, plain], ones, _BINS).ravel()]
+    if by_class:
+        spread = np.where(rows.targets == np.arange(plan.classes), ones, 0)
+        parts.append(raw_bin_sums(rows.places[:, by_class], spread, _BINS).ravel())
+    return np.concatenate(parts)
+
+
+def _noisy_histograms(plan: _Forest, rows: BinnedRows, sigma2: Fraction) -> _Histograms:
+    unit = one_row(plan.columns)
+    noise = math.sqrt(float_nearest(sigma2)) / unit
+    noisy = release.release_gaussian(raw_histograms(plan, rows), sigma2) / unit
+    by_class = plan.nominal if plan.classes > 1 else ()
+    plain = [place for place in range(plan.columns) if place not in by_class]
+    counts, rates = np.zeros((plan.columns, _BINS)), {}
+    counts[plain] = noisy[: len(plain) * _BINS].reshape(-1, _BINS)
+    for place, each in zip(by_class, noisy[len(plain) * _BINS :].reshape(-1, _BINS, plan.classes), strict=True):
+        counts[place] = each.sum(axis=1)
+        # As many rows of the mean as noise asks for.
+        mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
+        pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
+        rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
+    return _Histograms(np.maximum(counts, 0.0), rates, noise)
+
+
 def _grow(
-    plan: _Forest, loss: Loss, places: Integers, targets: Integers, counts: Floats, sigma2: Fraction, title: str
+    plan: _Forest, loss: Loss, table: BinnedRows, histograms: _Histograms, sigma2: Fraction, title: str
 ) -> list[SymmetricTree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
     Args:
         plan: of the releases.
         loss: of the model.
-        places: bins of the rows that count.
-        targets: of these rows.
-        counts: noisy numbers of rows per feature and bin, at least zero.
+        table: bins and targets of the rows that count.
+        histograms: noisy numbers of rows.
         sigma2: of the noise in the leaves, in steps.
         title: for a progress bar.
     """
     sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
-    chances = _Chances(plan.features)
+    chances, places = _Chances(plan.features), table.places
     logits = np.zeros((len(places), plan.outputs), dtype=np.int64)
     trees: list[SymmetricTree] = []
     for _ in progress(range(plan.trees), title):
         features = chances.draw(plan.depth)
-        bins = tuple(_drawn_bin(counts[feature]) for feature in features)
-        leaves = leaves_of(places, features, bins)
-        residuals = clip_residuals(loss.residuals(logits, targets), np.full(len(places), plan.clip))
-        noisy = release.release_gaussian(raw_leaf_sums(leaves, residuals, 1 << plan.depth), sigma2) / WHOLE
+        ranks = tuple(histograms.ranks(feature, plan.nominal) for feature in features)
+        bins = tuple(histograms.drawn_bin(feature, rank) for feature, rank in zip(features, ranks, strict=True))
+        leaves = leaves_of(places, features, bins, ranks)
+        residuals = clip_residuals(loss.residuals(logits, table.targets), np.full(len(places), plan.clip))
+        raw = raw_leaf_sums(leaves, residuals, 1 << plan.depth, table.shares)
+        noisy = release.release_gaussian(raw, sigma2) / WHOLE
         rows = np.maximum(noisy[:, -1:] * (WHOLE / _ROW), 0.0)
         values = -_STEP * _best_values(noisy[:, :-1], rows, loss.curvature, sigma)
         chances.learn(features, values, rows, loss.curvature, sigma)
         # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
         logits += whole.astype(np.int64)[leaves]
-        trees.append(SymmetricTree(features, bins, whole / GRID))
+        trees.append(SymmetricTree(features, bins, whole / GRID, ranks))
     return trees
 
 
@@ -212,13 +306,7 @@ def _draw(weights: Floats) -> int:
     return int(np.searchsorted(np.cumsum(whole), sample_below(int(whole.sum()), entropy.current()), side="right"))
 
 
-def _drawn_bin(counts: Floats) -> int:
-    """A bin that divides the rows, by chance: in proportion to the rows around it, never an end."""
-    inside = np.sqrt(counts[1:] + counts[:-1] + 1e-9)
-    return 1 + _draw(inside)
-
-
-class _Boosted(PrivateEstimator):
+class _Boosted(BinnedEstimator):
     """Base of both kinds of boosted trees."""
 
     epsilon: Number
@@ -230,16 +318,18 @@ class _Boosted(PrivateEstimator):
 
     _box: Box
 
-    def _forest(self, columns: int, features: int, outputs: int, clip: int, epsilon: Fraction) -> _Forest:
+    def _forest(self, target: int, features: int, classes: int, clip: int, epsilon: Fraction) -> _Forest:
         usual = min(max(round(_TREES * float_nearest(epsilon) ** 0.25), _TREES_BETWEEN[0]), _TREES_BETWEEN[1])
         trees = check_count(usual if self.trees is None else self.trees, "trees", maximum=10**4)
         deep = next(depth for least, depth in _DEPTHS if epsilon >= least)
         depth = check_count(deep if self.depth is None else self.depth, "depth", maximum=_DEEPEST)
-        return _Forest(columns, features, outputs, clip, trees, depth)
+        outputs = 1 if classes <= 2 else classes
+        nominal = self._nominal(features, _BINS)
+        return _Forest(features + target, features, outputs, clip, trees, depth, nominal, classes)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self, "trees_")
-        places = bins_of(self._box.to_steps(self._read(X, reset=False)))
+        places = bins_of(self._box.to_steps(self._read(X, reset=False)), _BINS)
         return cast("Floats", sum(tree.values[tree.leaves(places)] for tree in self.trees_))
 
     def _keep_trees(self, trees: list[SymmetricTree], box: Box) -> None:
@@ -266,6 +356,10 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
         trees: how many; by default 100 at ε = 1, fewer below and more above.
         depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3 and 5 from 30.
+        categories: by name or place of a column, its public categories (at most 255), or a number of groups to hash
+            them into; questions then ask for sets of them.
+        class_weight: public weights by class; a row counts as much as its class, beside the heaviest.
+        max_weight: the largest ``sample_weight`` that ``fit`` takes; larger ones count as this.
         relation: which tables are neighbours.
 
     Attributes:
@@ -301,6 +395,9 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
         classes: Iterable[Any] | None = None,
         trees: int | None = None,
         depth: int | None = None,
+        categories: Mapping[Any, Any] | None = None,
+        class_weight: Mapping[Any, Number] | None = None,
+        max_weight: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
         self.epsilon = epsilon
@@ -309,9 +406,12 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
         self.classes = classes
         self.trees = trees
         self.depth = depth
+        self.categories = categories
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.relation = relation
 
-    def fit(self, X: Any, y: Any) -> BoostedTreesClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesClassifier:
         """Grow the trees, once; another fit costs the guarantee again."""
         values = self._read(X, reset=True)
         box = self._stated_box()
@@ -319,11 +419,11 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
         kept = places >= 0
-        bins = bins_of(box.to_steps(values))[kept]
-        counts = noisy_bin_counts(bins, spent.of("bins"))
+        shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
+        rows = BinnedRows(bins_of(box.to_steps(values), _BINS)[kept], places[kept][:, None], shares)
+        histograms = _noisy_histograms(plan, rows, spent.of("bins"))
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        targets = places[kept][:, None]
-        self._keep_trees(_grow(plan, loss, bins, targets, counts, spent.of("leaves"), type(self).__name__), box)
+        self._keep_trees(_grow(plan, loss, rows, histograms, spent.of("leaves"), type(self).__name__), box)
         self._keep(spent.price)
         if chosen is not None:
             self._add_discovery(chosen)
@@ -331,14 +431,14 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
-        self._stated_box().check_columns(columns)
-        classes = len(self._declared_classes())
-        return self._plan(columns, classes, *check_gaussian_privacy(self.epsilon, self.delta))[1].price
+        columns = self._width(columns)
+        declared = self._declared_classes()
+        self._check_weights(declared)
+        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Forest, Spent]:
-        outputs = 1 if classes == 2 else classes
         clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
-        plan = self._forest(columns, columns, outputs, clip, epsilon)
+        plan = self._forest(0, columns, classes, clip, epsilon)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
 
@@ -377,6 +477,8 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         target_bounds: Any = None,
         trees: int | None = None,
         depth: int | None = None,
+        categories: Mapping[Any, Any] | None = None,
+        max_weight: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
         self.epsilon = epsilon
@@ -385,28 +487,32 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         self.target_bounds = target_bounds
         self.trees = trees
         self.depth = depth
+        self.categories = categories
+        self.max_weight = max_weight
         self.relation = relation
 
-    def fit(self, X: Any, y: Any) -> BoostedTreesRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesRegressor:
         """Grow the trees, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
+        shares = self._shares(sample_weight, len(steps))
         plan, spent = self._plan(steps.shape[1] - 1)
-        places = bins_of(steps)
-        counts = noisy_bin_counts(places, spent.of("bins"))
-        self._target = StandardTarget.from_counts(target_box, counts[-1])
-        standard = self._target.standardised(steps[:, -1:])
-        leaves = spent.of("leaves")
-        trees = _grow(plan, Squared(), places[:, :-1], standard, counts[:-1], leaves, type(self).__name__)
-        self._keep_trees(trees, box)
+        places = bins_of(steps, _BINS)
+        histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
+        # Four bins of the target at a time: fewer and fuller ones say more about its spread than about the noise.
+        self._target = StandardTarget.from_counts(target_box, histograms.counts[-1].reshape(-1, 4).sum(axis=1))
+        rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
+        self._keep_trees(_grow(plan, Squared(), rows, histograms, spent.of("leaves"), type(self).__name__), box)
         self._keep(spent.price)
         return self
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
-        self._boxes(columns)
+        columns = self._width(columns)
+        self._target_box()
+        self._check_weights()
         return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[_Forest, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
-        plan = self._forest(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, epsilon)
+        plan = self._forest(1, columns, 1, _REGRESSION_CLIP * WHOLE, epsilon)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))

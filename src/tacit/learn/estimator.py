@@ -23,9 +23,10 @@ from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE
 from tacit.learn.budget_allocation import FitPrice
+from tacit.learn.categories import Encoding
 from tacit.learn.integer_rows import Box
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
-from tacit.learn.value_reading import is_frame, read_table
+from tacit.learn.value_reading import count_columns, is_frame, read_table, take_rows
 
 __all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
 
@@ -64,6 +65,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     bounds: Any
 
+    #: Whether categories become columns of their own.
+    _one_hot = True
+
     def privacy_report(self) -> PrivacyReport:
         """Guarantee of the fit and how it was made up; printed, a short text."""
         check_is_fitted(self, "guarantee_")
@@ -87,7 +91,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _public(self) -> tuple[str, ...]:
         """Declarations of the caller; everything else about the data was paid for."""
         shown = []
-        for name in ("bounds", "data_norm", "target_bounds", "classes", "n"):
+        declared = ("bounds", "data_norm", "categories", "target_bounds", "classes", "class_weight", "max_weight", "n")
+        for name in declared:
             value = getattr(self, name, None)
             if value is not None:
                 text = repr(value)
@@ -107,15 +112,61 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
         of rows.
         """
+        if getattr(self, "categories", None) is not None:
+            return self._read_encoded(X, reset=reset)
         table = read_table(X, columns=self._declared_columns())
         if not table.shape[1]:
             raise InputError("X", "Found array with 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
         if not reset and not len(table):
             raise InputError("X", "Found array with 0 sample(s) (shape=(0, …)) while a minimum of 1 is required.")
-        validate_data(self, X.iloc[:0] if is_frame(X) else table[:0], reset=reset, skip_check_array=True)
+        validate_data(self, take_rows(X, slice(0, 0)) if is_frame(X) else table[:0], reset=reset, skip_check_array=True)
         if reset and isinstance(getattr(self, "bounds", None), Mapping):
             self._check_names(cast("Mapping[str, Any]", self.bounds))
         return table
+
+    def _read_encoded(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
+        """The columns of the model where some columns are declared categories."""
+        columns = count_columns(X, self._declared_columns())
+        empty = take_rows(X, slice(0, 0)) if is_frame(X) else np.empty((0, columns))
+        validate_data(self, empty, reset=reset, skip_check_array=True)
+        table = self._encoding(columns).read(X)
+        if not reset and not len(table):
+            raise InputError("X", "Found array with 0 sample(s) (shape=(0, …)) while a minimum of 1 is required.")
+        return table
+
+    def _encoding(self, columns: int) -> Encoding:
+        """From columns of a table to columns of the model, where some are declared categories."""
+        made, bounds = cast("Any", self).categories, getattr(self, "bounds", None)
+        if getattr(self, "data_norm", None) is not None:
+            raise InputError("categories", "need bounds of the other columns; leave data_norm out")
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if len(names) == columns or hasattr(self, "n_features_in_"):
+            return Encoding.of(made, bounds, columns, names or None, one_hot=self._one_hot)
+        return Encoding.unnamed(made, bounds, columns, one_hot=self._one_hot)
+
+    def _width(self, columns: int) -> int:
+        """Number of columns of the model, for a table of so many columns; checks what is declared of them."""
+        if getattr(self, "categories", None) is not None:
+            return len(self._encoding(columns).bounds)
+        self._stated_box().check_columns(columns)
+        return columns
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns of the model; a column of categories has one for each where it is one-hot.
+
+        Args:
+            input_features: names of the columns of the table, where it had none.
+        """
+        check_is_fitted(self, "n_features_in_")
+        names = getattr(self, "feature_names_in_", input_features)
+        if names is None:
+            names = [f"x{place}" for place in range(self.n_features_in_)]
+        if len(names) != self.n_features_in_:
+            raise InputError("input_features", f"must name {self.n_features_in_} columns")
+        listed = [str(name) for name in names]
+        if getattr(self, "categories", None) is not None:
+            listed = self._encoding(self.n_features_in_).names(listed)
+        return np.array(listed, dtype=object)
 
     def _check_names(self, bounds: Mapping[str, Any]) -> None:
         """Refuse bounds by name that are not those of the columns; names are public."""
@@ -129,6 +180,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _stated_box(self) -> Box:
         """Where the values lie: bounds in the order of the columns, also where they are given by name."""
         bounds: Any = getattr(self, "bounds", None)
+        if getattr(self, "categories", None) is not None:
+            return Box.read(self._encoding(self.n_features_in_).bounds, None)
         if isinstance(bounds, Mapping):
             named = {str(name): pair for name, pair in bounds.items()}
             names = [str(name) for name in getattr(self, "feature_names_in_", named)]
@@ -139,7 +192,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Number of columns that the bounds describe, if they describe each."""
         bounds: Any = getattr(self, "bounds", None)
         if isinstance(bounds, Mapping):
-            return len(bounds)
+            return len(bounds) + len(getattr(self, "categories", None) or ())
         try:
             pairs = np.shape(bounds)
         except ValueError:

@@ -32,6 +32,7 @@ from tacit.learn.integer_rows import (
     scale_rows,
     square_norms,
 )
+from tacit.learn.weights import shared
 
 __all__ = ["BIAS", "LONGEST_ROW", "AffineMap", "RowMap", "Survey", "Surveyed", "shrink_to_noise"]
 
@@ -158,18 +159,18 @@ class Survey:
         """Cost of the survey."""
         return Phase("survey", UNIT**2, self.columns + _LENGTHS, share)
 
-    def raw_sums(self, steps: Integers) -> Integers:
-        """The sums before noise, exactly; no row moves them by more than UNIT."""
+    def raw_sums(self, steps: Integers, shares: Integers | None = None) -> Integers:
+        """The sums before noise, exactly; no row moves them by more than UNIT, less with a share."""
         lengths = ceil_sqrt(square_norms(steps))
         # Place 0 is the longest: no row within the bounds is longer than the corner.
         places = np.minimum((lengths[:, None] <= np.array(self._edges[1:])).sum(axis=1), _LENGTHS - 1)
         members = (places[:, None] == np.arange(_LENGTHS)).astype(np.int64) * _COUNTING
-        joined = np.hstack([scale_rows(steps, beside_bias(_COUNTING)), members]).astype(np.float64)
+        joined = shared(np.hstack([scale_rows(steps, beside_bias(_COUNTING)), members]), shares).astype(np.float64)
         return exact_product(np.ones((len(joined), 1)), joined, UNIT).ravel()
 
-    def run(self, steps: Integers, sigma2: Fraction) -> Surveyed:
+    def run(self, steps: Integers, sigma2: Fraction, shares: Integers | None = None) -> Surveyed:
         """Centre, spread and number of rows, from the noisy sums."""
-        noisy = release.release_gaussian(self.raw_sums(steps), sigma2)
+        noisy = release.release_gaussian(self.raw_sums(steps, shares), sigma2)
         sigma = math.sqrt(float_nearest(sigma2))
         counts = noisy[self.columns :] / _COUNTING
         # Less than its own noise is no count at all.

@@ -22,6 +22,7 @@ from tacit.learn import release
 from tacit.learn.integer_rows import UNIT, Integers, ceil_sqrt, exact_product, square_norms
 from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
 from tacit.learn.progress import progress
+from tacit.learn.weights import shared
 from tacit.noise import entropy
 
 __all__ = [
@@ -48,11 +49,12 @@ MOMENTUM: Final = 0.8
 
 @dataclass(frozen=True)
 class GradientTable:
-    """Input of a descent: finished integer rows, targets, and which rows count at all."""
+    """Input of a descent: finished integer rows, targets, which rows count at all, and shares of those with weights."""
 
     rows: NDArray[np.float64]
     targets: Integers
     counts: NDArray[np.bool_]
+    shares: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -121,6 +123,7 @@ class Descent:
         for block in _blocks(chosen):
             rows = table.rows[block]
             residuals = self.loss.residuals(logits_of(rows, weights), table.targets[block])
+            residuals = shared(residuals, None if table.shares is None else table.shares[block])
             clipped = clip_residuals(residuals, self.clip * UNIT // lengths(rows))
             total += exact_product(rows, clipped.astype(np.float64), self.clip * UNIT)
         return total

@@ -20,7 +20,15 @@ from tacit.learn.value_reading import as_elements, one_column
 from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.partition_selection import PartitionSelection
 
-__all__ = ["DISCOVER", "ClassLabels", "check_classes", "discover_classes", "numbered", "read_labels"]
+__all__ = [
+    "DISCOVER",
+    "ClassLabels",
+    "canonical_label",
+    "check_classes",
+    "discover_classes",
+    "numbered",
+    "read_labels",
+]
 
 #: The word that asks for a private selection of the labels instead of a declared list.
 DISCOVER: Final = "discover"
@@ -78,7 +86,7 @@ def discover_classes(
     """
     selection = PartitionSelection(epsilon=epsilon, delta=delta, rule="truncated_geometric", relation=relation)
     counts: Counter[tuple[str, Hashable]] = Counter()
-    counts.update(form for form in map(_canonical, labels) if form is not None)
+    counts.update(form for form in map(canonical_label, labels) if form is not None)
     found = sorted(selection.release({form: counts[form] for form in sorted(counts)}))
     event = ApproxEvent(exact_positive(epsilon, "epsilon"), selection.guarantee.delta, "classes", relation=relation)
     if len({kind for kind, _ in found}) <= 1:
@@ -181,7 +189,7 @@ def _kind(label: object) -> str:
     return type(label).__name__
 
 
-def _canonical(label: object) -> tuple[str, Any] | None:
+def canonical_label(label: object) -> tuple[str, Any] | None:
     """The one form of a label that may be discovered, beside its kind; None for what is no label."""
     kind = _kind(label)
     if kind not in _KINDS or not _is_label(label):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -34,6 +34,7 @@ from tacit.learn.training import (
     plan_pure_output,
     steps_for,
 )
+from tacit.learn.weights import Weighted
 from tacit.learn.whitening import Whitening
 
 __all__ = ["STEPS", "LinearClassifier"]
@@ -42,7 +43,7 @@ __all__ = ["STEPS", "LinearClassifier"]
 STEPS: Final = 40
 
 
-class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignore[misc]
+class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator):  # type: ignore[misc]
     """A linear model of classes; :class:`~tacit.learn.logistic.LogisticRegression` says what its arguments mean."""
 
     #: The methods that this model can be trained by; the first is what "auto" means if there is a δ.
@@ -66,6 +67,9 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         batch_rate: Number | None = None,
         standardize: bool = True,
         regularization: Number | None = None,
+        categories: Mapping[Any, Any] | None = None,
+        class_weight: Mapping[Any, Number] | None = None,
+        max_weight: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
         self.epsilon = epsilon
@@ -80,12 +84,16 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         self.batch_rate = batch_rate
         self.standardize = standardize
         self.regularization = regularization
+        self.categories = categories
+        self.class_weight = class_weight
+        self.max_weight = max_weight
         self.relation = relation
 
-    def fit(self, X: Any, y: Any) -> LinearClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearClassifier:
         """Train on rows ``X`` with labels ``y``, once; another fit costs the guarantee again.
 
-        Rows whose label is none of the classes count for nothing, without a word.
+        Rows whose label is none of the classes count for nothing, without a word. ``sample_weight`` counts up to
+        ``max_weight``.
         """
         method = self._chosen_method()
         values = self._read(X, reset=True)
@@ -93,8 +101,10 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         counts = places >= 0
+        shares = self._row_shares(sample_weight, places, self.classes_)
+        self._check_weighted(method, shares)
         plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
-        self._learn(plan, Data(values, self._targets(np.where(counts, places, 0)), counts, box))
+        self._learn(plan, Data(values, self._targets(np.where(counts, places, 0)), counts, box, shares))
         if chosen is not None:
             self._add_discovery(chosen)
         return self
@@ -102,9 +112,19 @@ class LinearClassifier(ClassifierMixin, ClassLabels, PrivateEstimator):  # type:
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
         method = self._chosen_method()
-        self._stated_box().check_columns(columns)
+        columns = self._width(columns)
         classes, privacy = self._declared_classes(), check_privacy(self.epsilon, self.delta)
+        self._check_weights(classes)
+        self._check_weighted(method, self._class_shares(classes))
         return self._plan(method, columns, len(classes), privacy).price
+
+    def _check_weighted(self, method: str, shares: Integers | None) -> None:
+        if shares is None:
+            return
+        if method != "gradient":
+            raise InputError("method", "must be 'gradient' where rows or classes have weights")
+        if self.n is not None:
+            raise InputError("n", "must be left out where rows or classes have weights: it counts each row as one")
 
     def _targets(self, places: Integers) -> Integers:
         """Targets for the loss: classes as numbers, one column."""

@@ -39,6 +39,10 @@ class LogisticRegression(LinearClassifier):
             for; not for objective perturbation or without δ.
         regularization: Λ of ½Λ‖w‖² beside the *sum* of the losses, with w of standardised columns; 1 for gradients, as
             in scikit-learn, and by default as the noise asks for with the other methods.
+        categories: by name or place of a column, its public categories (a list, which becomes one column each), or the
+            number of groups into which its values are hashed; bounds are those of the other columns.
+        class_weight: public weights by class; a row counts as much as its class, beside the heaviest.
+        max_weight: the largest ``sample_weight`` that ``fit`` takes; larger ones count as this.
         relation: which tables are neighbours.
 
     Attributes:

@@ -18,7 +18,19 @@ from numpy.typing import NDArray
 
 from tacit.learn.integer_rows import Integers, ceil_sqrt, square_norms
 
-__all__ = ["GRID", "WHOLE", "HuberHinge", "Logistic", "Loss", "Softmax", "Squared", "clip_residuals"]
+__all__ = [
+    "GRID",
+    "WHOLE",
+    "GammaDeviance",
+    "HuberHinge",
+    "Logistic",
+    "Loss",
+    "Pinball",
+    "PoissonDeviance",
+    "Softmax",
+    "Squared",
+    "clip_residuals",
+]
 
 #: Steps of the grid of logits per unit.
 GRID: Final = 1 << 10
@@ -26,6 +38,12 @@ GRID: Final = 1 << 10
 WHOLE: Final = 1 << 13
 #: Logits beyond this are taken as this: the logistic residual has then long been 0 or 1 to all digits.
 _FARTHEST: Final = 20 * GRID
+#: Logarithms of means beyond ±5 times GRID are taken as that: means up to 148 times that of the table.
+_LARGEST_LOG: Final = 5 * GRID
+#: No residual of a mean is larger, in steps.
+_LARGEST_RESIDUAL: Final = 1 << 20
+#: Half the width over which the corner of the pinball loss is rounded, in steps of 1/GRID.
+_CORNER: Final = GRID // 16
 #: Fixed point of the exponentials of a softmax.
 _EXPONENTIAL: Final = 1 << 30
 
@@ -101,6 +119,51 @@ class Squared(Loss):
         return cast("Integers", (np.clip(logits, -_FARTHEST, _FARTHEST) - targets) * (WHOLE // GRID))
 
 
+class PoissonDeviance(Loss):
+    """e^z - target·z, for means e^z; targets in steps of 1/GRID of the mean of the table, one output."""
+
+    #: Of a table of mean one whose means differ by a factor of e; steps are bounded by clipping beyond.
+    curvature = 3.0
+
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """The mean minus the target."""
+        means = _means()[np.clip(logits, -_LARGEST_LOG, _LARGEST_LOG) + _LARGEST_LOG]
+        return _cut(means - targets * (WHOLE // GRID))
+
+
+class GammaDeviance(Loss):
+    """z + target·e^-z, for means e^z; targets in steps of 1/GRID of the mean of the table, one output."""
+
+    curvature = 3.0
+
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """One minus the target over the mean."""
+        shares = _means()[_LARGEST_LOG - np.clip(logits, -_LARGEST_LOG, _LARGEST_LOG)]
+        return _cut(WHOLE - targets * shares // GRID)
+
+
+class Pinball(Loss):
+    """The loss whose minimiser is a quantile, with a rounded corner; targets in steps of 1/GRID, one output.
+
+    Args:
+        quantile: in steps of 1/WHOLE.
+    """
+
+    curvature = 2.0
+
+    def __init__(self, quantile: int) -> None:
+        self._quantile = quantile
+
+    def residuals(self, logits: Integers, targets: Integers) -> Integers:
+        """1 - quantile above the target, -quantile below it, a straight line between."""
+        above = np.clip(logits - targets + _CORNER, 0, 2 * _CORNER) * (WHOLE // (2 * _CORNER))
+        return cast("Integers", above - self._quantile)
+
+
+def _cut(residuals: Integers) -> Integers:
+    return cast("Integers", np.clip(residuals, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL))
+
+
 def clip_residuals(residuals: Integers, norms: Integers) -> Integers:
     """Residuals of a norm of at most ``norms`` steps, one each: shorter ones as they are, longer ones shrunk to it."""
     # No residual of a loss is longer than 2²⁰, so that products with norms stay far below 2⁶³.
@@ -115,6 +178,14 @@ def _sigmoids() -> NDArray[np.int64]:
     """σ on the grid, in steps of 1/WHOLE: a public table."""
     return np.array(
         [round(WHOLE / (1 + math.exp(-place / GRID))) for place in range(-_FARTHEST, _FARTHEST + 1)], dtype=np.int64
+    )
+
+
+@cache
+def _means() -> NDArray[np.int64]:
+    """e^z on the grid, in steps of 1/WHOLE: a public table."""
+    return np.array(
+        [round(WHOLE * math.exp(place / GRID)) for place in range(-_LARGEST_LOG, _LARGEST_LOG + 1)], dtype=np.int64
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -24,13 +25,14 @@ from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import Survey
 from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import FINE, Box, Integers
-from tacit.learn.losses import GRID, Squared
+from tacit.learn.losses import GRID, Loss, Squared
 from tacit.learn.sklearn_compat import RegressorMixin, check_is_fitted
 from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, steps_for
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
+from tacit.learn.weights import Weighted
 from tacit.learn.whitening import Covariance, Whitening
 
-__all__ = ["LinearRegression", "Ridge"]
+__all__ = ["LinearPredictor", "LinearRegression", "Ridge", "by_gradient"]
 
 #: Default number of noisy gradients.
 _STEPS: Final = 40
@@ -38,8 +40,8 @@ _STEPS: Final = 40
 _TARGET_BITS: Final = 30
 
 
-class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
-    """Base of both regressions."""
+class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: ignore[misc]
+    """Base of linear models of a number."""
 
     epsilon: Number
     delta: Number | None
@@ -56,8 +58,11 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     coef_: NDArray[np.float64]
     intercept_: float
 
-    def fit(self, X: Any, y: Any) -> _LeastSquares:
-        """Train on rows ``X`` with targets ``y``, once; another fit costs the guarantee again."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearPredictor:
+        """Train on rows ``X`` with targets ``y``, once; another fit costs the guarantee again.
+
+        ``sample_weight`` counts up to ``max_weight``.
+        """
         self._check_method()
         values = self._read(X, reset=True)
         if y is None:
@@ -66,24 +71,44 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         box, target_box = self._boxes(columns)
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
+        shares = self._shares(sample_weight, len(values))
+        if shares is not None and self.n is not None:
+            raise InputError("n", "must be left out where rows have weights: it counts each row as one")
         preparing, gradients = self._plan(columns)
         joint = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
-        found = Whitening(Survey(columns + 1, False, self._rows()), final=gradients is None).run(joint, preparing)
+        whitening = Whitening(Survey(columns + 1, False, self._rows()), final=gradients is None)
+        found = whitening.run(joint, preparing, shares)
         if gradients is None:
-            scaled, constant = solve(found, self._alpha())
+            self.alpha_ = chosen_alpha(found) if self._auto else self._alpha()
+            found_line = solve(found, self.alpha_)
         else:
-            scaled, constant = _by_gradient(gradients, joint, found, preparing.of("gradient"))
+            found_line = self._by_gradient(gradients, joint, found, preparing.of("gradient"), shares)
         self._keep(preparing.price)
-        height, middle = float(target_box.half_width[0]), float(target_box.middle[0])
-        self.coef_ = scaled / box.half_width * height
-        self.intercept_ = float(middle + height * constant - np.sum(self.coef_ * box.middle))
         self._box, self._target_bounds = box, target_box
+        self._keep_line(*found_line)
         return self
+
+    def _by_gradient(
+        self, fit: GradientFit, joint: Integers, found: Covariance, sigma2: Fraction, shares: Integers | None
+    ) -> tuple[NDArray[np.float64], float]:
+        """Slopes and constant of a target measured from -1 to 1."""
+        return by_gradient(fit, joint, found, sigma2, shares)
+
+    def _keep_line(self, scaled: NDArray[np.float64], constant: float) -> None:
+        """The model of raw values, of slopes and a constant for features and target between -1 and 1."""
+        height, middle = float(self._target_bounds.half_width[0]), float(self._target_bounds.middle[0])
+        self.coef_ = scaled / self._box.half_width * height
+        self.intercept_ = float(middle + height * constant - np.sum(self.coef_ * self._box.middle))
+
+    def _loss(self) -> Loss:
+        return Squared()
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
         self._check_method()
-        self._boxes(columns)
+        columns = self._width(columns)
+        self._target_box()
+        self._check_weights()
         return self._plan(columns)[0].price
 
     def _check_method(self) -> None:
@@ -93,14 +118,22 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     def _alpha(self) -> float:
         return 0.0
 
+    @property
+    def _auto(self) -> bool:
+        """Whether a penalty is chosen from noisy moments."""
+        return False
+
     def _boxes(self, columns: int) -> tuple[Box, Box]:
         """Where the features lie, and where the target."""
         box = self._stated_box()
+        box.check_columns(columns)
+        return box, self._target_box()
+
+    def _target_box(self) -> Box:
         if self.target_bounds is None:
             raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
         low, high = check_bounds(self.target_bounds, "target_bounds")
-        box.check_columns(columns)
-        return box, Box((low,), (high,))
+        return Box((low,), (high,))
 
     def _rows(self) -> int | None:
         return None if self.n is None else check_count(self.n, "n")
@@ -110,7 +143,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         relation, survey = as_relation(self.relation), Survey(columns + 1, False, self._rows())
         alpha = self._alpha()
-        if self.method == "statistics":
+        if self.method == "statistics" or self._auto:
             phases = Whitening(survey, final=True).phases()
             return spend(phases, epsilon=epsilon, delta=delta, relation=relation), None
         rate = Fraction(1)
@@ -118,7 +151,7 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             rate = rate_on_grid(exact_probability(self.batch_rate, "batch_rate", one=True))
         steps = check_count(steps_for(self.steps, _STEPS, rate), "steps", maximum=10**6)
         clip = check_clip(self.clip)
-        fit = GradientFit(Squared(), columns, 1, clip, steps, rate, alpha, type(self).__name__, standardized=False)
+        fit = GradientFit(self._loss(), columns, 1, clip, steps, rate, alpha, type(self).__name__, standardized=False)
         whole = Privacy(epsilon, delta, relation)
         return Preparing.plan(Whitening(survey), self._rows(), fit.phase, whole).spent, fit
 
@@ -126,15 +159,18 @@ class _LeastSquares(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         """Predictions for rows clipped to the bounds, themselves clipped to the bounds of the target."""
         check_is_fitted(self, "coef_")
         steps = self._box.to_steps(self._read(X, reset=False))
-        clipped = self._box.from_unit(steps / FINE)
+        scores = self._box.from_unit(steps / FINE) @ self.coef_ + self.intercept_
         low, high = self._target_bounds.low[0], self._target_bounds.high[0]
         return cast(
             "NDArray[np.float64]",
-            np.clip(clipped @ self.coef_ + self.intercept_, float_nearest(low), float_nearest(high)),
+            np.clip(self._from_scores(scores), float_nearest(low), float_nearest(high)),
         )
 
+    def _from_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scores
 
-class LinearRegression(_LeastSquares):
+
+class LinearRegression(LinearPredictor):
     """Ordinary least squares by noisy gradients on whitened rows, or from noisy second moments.
 
     >>> import numpy as np
@@ -154,6 +190,8 @@ class LinearRegression(_LeastSquares):
         steps: how many noisy gradients; 40, or more with ``batch_rate``.
         clip: radius beyond which a row's gradient is cut, in typical lengths; chosen from noisy counts if left out.
         batch_rate: take gradients on secret Poisson samples of this rate.
+        categories: by name or place of a column, its public categories, or a number of groups to hash them into.
+        max_weight: the largest ``sample_weight`` that ``fit`` takes; larger ones count as this.
         relation: which tables are neighbours.
 
     Attributes:
@@ -194,6 +232,8 @@ class LinearRegression(_LeastSquares):
         steps: int | None = None,
         clip: Number | None = None,
         batch_rate: Number | None = None,
+        categories: Mapping[Any, Any] | None = None,
+        max_weight: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
         self.epsilon = epsilon
@@ -206,17 +246,21 @@ class LinearRegression(_LeastSquares):
         self.steps = steps
         self.clip = clip
         self.batch_rate = batch_rate
+        self.categories = categories
+        self.max_weight = max_weight
         self.relation = relation
 
 
-class Ridge(_LeastSquares):
+class Ridge(LinearPredictor):
     """Least squares with a penalty of ``alpha`` times the squares of the coefficients, by noisy gradients.
 
     >>> Ridge(epsilon=1, delta="1e-6", alpha=10, bounds=(0, 1), target_bounds=(0, 3)).get_params()["alpha"]
     10
 
     The arguments are those of :class:`LinearRegression`, and ``alpha``, which counts for features measured from -1 to 1
-    between their bounds.
+    between their bounds. With ``alpha="auto"`` the fit releases second moments alone, and the penalty is chosen from
+    them, which costs nothing: the size of coefficients that makes the noisy moments likeliest, against the noise and
+    the spread of the residuals. ``alpha_`` holds it.
 
     Privacy:
         (ε, δ)-DP under ``relation`` for the fitted model, by the same releases.
@@ -248,7 +292,9 @@ class Ridge(_LeastSquares):
         bounds: Any = None,
         data_norm: Number | None = None,
         target_bounds: Any = None,
-        alpha: Number = 1,
+        alpha: Number | str = 1,
+        categories: Mapping[Any, Any] | None = None,
+        max_weight: Number | None = None,
         relation: Relation | str = "add_remove",
     ) -> None:
         self.epsilon = epsilon
@@ -257,14 +303,25 @@ class Ridge(_LeastSquares):
         self.data_norm = data_norm
         self.target_bounds = target_bounds
         self.alpha = alpha
+        self.categories = categories
+        self.max_weight = max_weight
         self.relation = relation
 
     def _alpha(self) -> float:
-        return float_nearest(exact_nonnegative(self.alpha, "alpha"))
+        return 0.0 if self._auto else float_nearest(exact_nonnegative(self.alpha, "alpha"))
+
+    @property
+    def _auto(self) -> bool:
+        if isinstance(self.alpha, str) and self.alpha != "auto":
+            try:
+                Fraction(self.alpha)
+            except ValueError:
+                raise InputError("alpha", "must be a number, or 'auto' to choose it from the noisy moments") from None
+        return self.alpha == "auto"
 
 
-def _by_gradient(
-    fit: GradientFit, joint: Integers, found: Covariance, sigma2: Fraction
+def by_gradient(
+    fit: GradientFit, joint: Integers, found: Covariance, sigma2: Fraction, shares: Integers | None
 ) -> tuple[NDArray[np.float64], float]:
     """Noisy gradient descent on whitened rows and standardised targets."""
     columns = joint.shape[1] - 1
@@ -275,9 +332,28 @@ def _by_gradient(
     factor = max(round(GRID / (height * FINE) * 2.0**shift), 1)
     targets = (joint[:, -1:] - middle) * factor >> shift
     counts = np.ones(len(joint), np.bool_)
-    model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2)
+    model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
     unit = GRID * 2.0**shift / (factor * FINE)
     return model.slopes[:, 0] * unit, float(model.constants[0]) * unit + middle / FINE
+
+
+def chosen_alpha(found: Covariance) -> float:
+    """The penalty under which noisy moments are likeliest; post-processing in floats.
+
+    In the directions of the covariance of the features, with coefficients of variance τ, the products with the target
+    have the variance s²τ + s·v/n + q², where s is the variance of that direction, v that of the residuals and q the
+    noise. The best τ of a grid gives the penalty v/τ.
+    """
+    joint = found.projected()
+    sizes, axes = np.linalg.eigh(joint[:-1, :-1])
+    products, rows, noise = axes.T @ joint[:-1, -1], max(found.rows_estimate, 1.0), found.noise
+    kept = np.maximum(sizes, 0.0) + found.floor
+    explained = float((products**2 * np.maximum(sizes, 0.0) / kept**2).sum())
+    left = max(float(joint[-1, -1]) - explained, 0.01 * float(joint[-1, -1]), 1e-9)
+    grid = left * 10.0 ** np.arange(-6, 6.25, 0.25)
+    spread = np.maximum(sizes, 0.0) ** 2 * grid[:, None] + np.maximum(sizes, 0.0) * left / rows + noise**2 + 1e-30
+    likely = -(np.log(spread) + products**2 / spread).sum(axis=1)
+    return float(left / grid[int(likely.argmax())])
 
 
 def solve(found: Covariance, alpha: float) -> tuple[NDArray[np.float64], float]:

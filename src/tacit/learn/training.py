@@ -39,6 +39,7 @@ from tacit.learn.objective_perturbation import ObjectiveRelease
 from tacit.learn.output_perturbation import OutputRelease, laplace_sensitivity, moved_steps
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.solver import Problem
+from tacit.learn.weights import SHARES
 from tacit.learn.whitening import Covariance, Whitening
 
 __all__ = [
@@ -81,12 +82,13 @@ _LARGEST_REGULARIZATION: Final = Fraction(1 << 20)
 
 @dataclass(frozen=True)
 class Data:
-    """Training data of a model: raw values, targets as integers, which rows count, and where the values lie."""
+    """Training data of a model: raw values, targets as integers, which rows count, where the values lie, and shares."""
 
     values: NDArray[np.float64]
     targets: Integers
     counts: NDArray[np.bool_]
     box: Box
+    shares: Integers | None = None
 
     @property
     def steps(self) -> Integers:
@@ -95,7 +97,7 @@ class Data:
 
     def table(self, rows: NDArray[np.float64]) -> GradientTable:
         """The rows as the model sees them."""
-        return GradientTable(rows, self.targets, self.counts)
+        return GradientTable(rows, self.targets, self.counts, self.shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,16 +179,17 @@ class Preparing:
         spent = spend(phases, epsilon=privacy.epsilon, delta=privacy.delta, relation=privacy.relation)
         return cls(whitening, rows, counted, spent)
 
-    def whitened(self, steps: Integers) -> Covariance | None:
+    def whitened(self, steps: Integers, shares: Integers | None = None) -> Covariance | None:
         """Centre and covariance of the rows, or None where they are not paid for."""
-        return None if self.whitening is None else self.whitening.run(steps, self.spent)
+        return None if self.whitening is None else self.whitening.run(steps, self.spent, shares)
 
-    def count(self, raw_rows: int) -> float:
-        """About how many rows there are: declared, or from a noisy count."""
+    def count(self, raw_rows: int, shares: Integers | None = None) -> float:
+        """About how many rows there are, by their weights: declared, or from a noisy count."""
         if not self.counted:
             return float(self.rows or 1)
         sigma2 = self.spent.of("count")
-        noisy = release.release_gaussian(np.array([raw_rows * UNIT], dtype=np.int64), sigma2)
+        raw = raw_rows * UNIT if shares is None else int((shares * UNIT // SHARES).sum())
+        noisy = release.release_gaussian(np.array([raw], dtype=np.int64), sigma2)
         return max(float(noisy[0]) / UNIT, math.sqrt(float_nearest(sigma2)) / UNIT, 1.0)
 
 
@@ -237,7 +240,13 @@ class GradientFit:
         return math.sqrt(float_nearest(sigma2) / self.steps) / (WHOLE * UNIT * float_nearest(self.rate))
 
     def on_whitened(
-        self, steps: Integers, targets: Integers, counts: NDArray[np.bool_], found: Covariance, sigma2: Fraction
+        self,
+        steps: Integers,
+        targets: Integers,
+        counts: NDArray[np.bool_],
+        found: Covariance,
+        sigma2: Fraction,
+        shares: Integers | None = None,
     ) -> Linear:
         """The model of rows whose covariance was paid for."""
         matrix, largest = found.whitener()
@@ -249,7 +258,7 @@ class GradientFit:
         scales = found.variances if self.standardized else np.ones(self.columns)
         penalty[:-1, :-1] = self.regularization * (matrix * scales) @ matrix.T / radius**2
         scene = _Scene(found.rows_estimate, largest / radius**2, typical / radius, penalty)
-        table = GradientTable(affine(steps), targets, counts)
+        table = GradientTable(affine(steps), targets, counts, shares)
         weights = self._descent(scene, sigma2).run(table, title=self.title)
         return Linear(*affine.unmapped(weights))
 
@@ -284,10 +293,10 @@ def plan_gradient(fit: GradientFit, *, whitening: Whitening | None, rows: int | 
 
     def train(data: Data) -> Linear:
         steps = data.steps
-        found = preparing.whitened(steps)
+        found = preparing.whitened(steps, data.shares)
         if found is None:
-            return fit.on_bounded(data, preparing.count(len(data.values)), sigma2)
-        return fit.on_whitened(steps, data.targets, data.counts, found, sigma2)
+            return fit.on_bounded(data, preparing.count(len(data.values), data.shares), sigma2)
+        return fit.on_whitened(steps, data.targets, data.counts, found, sigma2, data.shares)
 
     return TrainingPlan(preparing.spent.price, train, fit.steps)
 

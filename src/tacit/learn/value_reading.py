@@ -26,7 +26,16 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.learn.sklearn_compat import DataConversionWarning, issparse
 
-__all__ = ["as_elements", "is_frame", "one_column", "read_numbers", "read_table"]
+__all__ = [
+    "as_elements",
+    "column_values",
+    "count_columns",
+    "is_frame",
+    "one_column",
+    "read_numbers",
+    "read_table",
+    "take_rows",
+]
 
 Floats = NDArray[np.float64]
 
@@ -59,6 +68,8 @@ def read_table(X: object, columns: int | None = None) -> Floats:
 
 def read_numbers(values: object) -> Floats:
     """Targets or one column as floats."""
+    if _is_polars_column(values):
+        values = cast("Any", values).to_list()
     if isinstance(values, list | tuple):
         return np.fromiter(map(_as_float, values), dtype=np.float64, count=len(values))
     if _is_column(values):
@@ -70,6 +81,8 @@ def as_elements(values: object) -> list[Any] | NDArray[Any]:
     """A list of labels unchanged, and everything else as an array of the type it declares, of any dimension."""
     if issparse(values):
         raise TypeError("Sparse data was passed for y, but dense data is required. Use '.toarray()' to convert it.")
+    if _is_polars_column(values):
+        return cast("list[Any]", cast("Any", values).to_list())
     if isinstance(values, list | tuple):
         return list(values)
     if isinstance(values, str | bytes) or (not hasattr(values, "__array__") and not isinstance(values, Iterable)):
@@ -94,13 +107,52 @@ def one_column(values: list[Any] | NDArray[Any]) -> list[Any] | NDArray[Any]:
 
 
 def is_frame(X: object) -> bool:
-    """Whether it is a table whose columns have types of their own, as those of pandas are."""
-    return hasattr(X, "columns") and hasattr(X, "iloc") and hasattr(X, "dtypes")
+    """Whether it is a table whose columns have types of their own, as those of pandas and Polars are."""
+    return _is_polars(X) or (hasattr(X, "columns") and hasattr(X, "iloc") and hasattr(X, "dtypes"))
+
+
+def take_rows(X: Any, places: Any) -> Any:
+    """Some rows of a frame."""
+    return X[places] if _is_polars(X) else X.iloc[places]
+
+
+def count_columns(X: Any, declared: int | None) -> int:
+    """Number of columns of a table of any kind."""
+    if is_frame(X):
+        return len(list(X.columns))
+    if isinstance(X, list | tuple):
+        return int(_from_rows(X, declared).shape[1])
+    array = _as_array(X, "X")
+    if array.ndim != 2:
+        raise InputError("X", f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to rows.")
+    return int(array.shape[1])
+
+
+def column_values(X: Any, place: int, columns: int) -> list[Any] | NDArray[Any]:
+    """One column of a table of any kind, its values as they are; None in a row of another length."""
+    if _is_polars(X):
+        return cast("list[Any]", X.get_columns()[place].to_list())
+    if is_frame(X):
+        column = X.iloc[:, place]
+        if column.dtype.kind in "Mm":
+            raise InputError("X", f"has a column of the type {column.dtype}, which is no number; compute one from it")
+        return np.asarray(column.astype(object), dtype=object)
+    if isinstance(X, list | tuple):
+        return [row[place] if _width(row) == columns else None for row in X]
+    return _as_array(X, "X")[:, place]
+
+
+def _is_polars(X: object) -> bool:
+    return type(X).__module__.partition(".")[0] == "polars" and hasattr(X, "get_columns")
 
 
 def _is_column(values: object) -> bool:
     """A column of such a table, or one of its extension arrays."""
     return type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "dtype") and not is_frame(values)
+
+
+def _is_polars_column(values: object) -> bool:
+    return type(values).__module__.partition(".")[0] == "polars" and hasattr(values, "to_list")
 
 
 def _as_array(values: object, name: str) -> NDArray[Any]:
@@ -128,8 +180,19 @@ def _from_array(array: NDArray[Any], name: str) -> Floats:
 
 
 def _from_frame(frame: Any) -> Floats:
+    if _is_polars(frame):
+        frame = _checked_polars(frame)
+        read = [read_numbers(column.to_list()) for column in frame.get_columns()]
+        return np.column_stack(read) if read else np.empty((len(frame), 0))
     read = [_from_column(frame.iloc[:, place], "X") for place in range(frame.shape[1])]
     return np.column_stack(read) if read else np.empty((len(frame), 0))
+
+
+def _checked_polars(frame: Any) -> Any:
+    for name, kind in frame.schema.items():
+        if kind.is_temporal() or kind.is_nested():
+            raise InputError("X", f"has a column {name} of the type {kind}, which is no number; compute one from it")
+    return frame
 
 
 def _from_column(column: Any, name: str) -> Floats:

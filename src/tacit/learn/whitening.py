@@ -21,6 +21,7 @@ from tacit.learn.budget_allocation import Phase, Spent
 from tacit.learn.feature_map import Survey, Surveyed, shrink_to_noise
 from tacit.learn.integer_rows import FINE, UNIT, Integers, beside_bias, join_bias, scale_rows
 from tacit.learn.moments import SecondMoments
+from tacit.learn.weights import shared_squares
 
 __all__ = ["Covariance", "Whitening"]
 
@@ -122,14 +123,14 @@ class Whitening:
         share = 1 - _SURVEY_SHARE if self.final else _MOMENTS_SHARE
         return [self.survey.phase(_SURVEY_SHARE), self.moments.phase(share)]
 
-    def run(self, steps: Integers, spent: Spent) -> Covariance:
-        """Centre and covariance of rows given in steps of their bounds."""
-        found = self.survey.run(steps, spent.of("survey"))
+    def run(self, steps: Integers, spent: Spent, shares: Integers | None = None) -> Covariance:
+        """Centre and covariance of rows given in steps of their bounds, and perhaps shares of their weights."""
+        found = self.survey.run(steps, spent.of("survey"), shares)
         sigma2 = spent.of("second moments")
         noise = math.sqrt(float_nearest(sigma2)) / UNIT**2
         reach = self._reach(noise * math.sqrt(self.survey.columns) / found.rows_estimate)
         radius = max(reach * found.spread, 1e-6)
-        noisy = self.moments.release(centred_rows(steps, found.center, radius, _CONSTANT), sigma2)
+        noisy = self.moments.release(centred_rows(steps, found.center, radius, _CONSTANT, shares), sigma2)
         return _covariance(self, noisy, noise, found, radius)
 
     def _reach(self, ratio: float) -> float:
@@ -139,11 +140,13 @@ class Whitening:
         return float(min(max(_SHORTEST * (0.2 / max(ratio, 1e-12)) ** 0.3, _SHORTEST), _LONGEST))
 
 
-def centred_rows(steps: Integers, center: Floats, radius: float, constant: int) -> Floats:
+def centred_rows(
+    steps: Integers, center: Floats, radius: float, constant: int, shares: Integers | None = None
+) -> Floats:
     """Rows x - c beside a constant, whole floats of norm at most UNIT; rows longer than ``radius`` are cut to it."""
     shifted = steps - np.rint(center * FINE).astype(np.int64)
     cut = scale_rows(shifted, beside_bias(constant), smallest=max(math.ceil(radius * FINE), 1))
-    return join_bias(cut, constant).astype(np.float64)
+    return shared_squares(join_bias(cut, constant), shares).astype(np.float64)
 
 
 def _covariance(plan: Whitening, noisy: Floats, noise: float, found: Surveyed, radius: float) -> Covariance:
