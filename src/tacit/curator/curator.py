@@ -336,8 +336,8 @@ class Curator(Closing):
 
         Args:
             source: the name of a table, or a SELECT of rows.
-            columns: to be synthesised; by default all with declared categories or bounds. Integers with more than 64
-                values are put into 32 equal bins.
+            columns: to be synthesised; by default all with declared categories or bounds. Integers, decimals and
+                dates with more than 64 values, and doubles, are put into 32 equal bins.
             rows: how many to draw; by default about as many as there are, estimated privately.
             method: ``"aim"`` chooses marginals round by round, ``"mst"`` a tree of pairs in one go, ``"independent"``
                 measures columns alone, ``"marginals"`` those that are listed.

@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,8 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.accounts import Entry
 from tacit.engines.registry import query_public
+from tacit.query.catalog import Column
+from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.noise_interval import interval_factor
@@ -32,6 +35,10 @@ from tacit.synth.value_pools import Pools, pool
 __all__ = ["BANNER", "EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]
 
 MOST_ROWS: Final = 10_000_000
+#: Columns with more values than this are put into so many bins.
+_MOST_VALUES: Final = 64
+_BINS: Final = 32
+_EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 _FORMAT: Final = "tacit-synthetic-table"
 #: Counts that no interval covers have this sentence beside them.
 BANNER: Final = (
@@ -42,24 +49,104 @@ BANNER: Final = (
 
 @dataclass(frozen=True)
 class EqualBins:
-    """Equal bins of an integer column, by a public rule: from ``low`` on, each ``width`` wide, up to ``high``."""
+    """Equal bins of a bounded column, by a public rule: from ``low`` on, each ``width`` wide, up to ``high``.
+
+    Args:
+        low: first value: of integers itself, of decimals and doubles in steps, of dates the number of the day.
+        high: last value, likewise.
+        width: values of a bin.
+        kind: of the column.
+        step: by which values of decimals and doubles are counted, a fraction as text.
+    """
 
     low: int
     high: int
     width: int
+    kind: str = Kind.INTEGER.value
+    step: str = "1"
 
-    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Whole numbers spread evenly over bins."""
+    @classmethod
+    def of(cls, column: Column) -> EqualBins | None:
+        """The bins of a column; None where it has few values, each for itself, or no bounds.
+
+        Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,
+        doubles in steps of 1/2048 of their range.
+        """
+        if column.bounds is None or column.categories is not None:
+            return None
+        first, last = column.bounds
+        kind, step = column.type.kind, Fraction(1)
+        if kind is Kind.DATE and isinstance(first, datetime.date) and isinstance(last, datetime.date):
+            low, high = first.toordinal(), last.toordinal()
+        elif kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
+            ends = Fraction(first), Fraction(last)  # type: ignore[arg-type]
+            if kind is Kind.DECIMAL:
+                step = column.step or Fraction(1, 10**column.type.scale)
+            elif kind is Kind.DOUBLE:
+                step = (ends[1] - ends[0]) / (_BINS * _MOST_VALUES) or Fraction(1)
+            low, high = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+        else:
+            return None
+        few = high - low < _MOST_VALUES
+        if few and kind in (Kind.INTEGER, Kind.DATE):
+            return None
+        return cls(low, high, 1 if few else -(-(high - low + 1) // _BINS), kind.value, str(step))
+
+    def expression(self, name: str) -> str:
+        """SQL that numbers the bins of a column from 0 on."""
+        if self.kind == Kind.DATE.value:
+            return f"FLOOR((\"{name}\" - DATE '{datetime.date.fromordinal(self.low)}') / {self.width})"
+        step = Fraction(self.step)
+        return f'FLOOR(("{name}" - ({_decimal(self.low * step)})) / {_decimal(self.width * step)})'
+
+    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:
+        """Values spread evenly over bins, as an Arrow array of the column's own type."""
+        import pyarrow as pa
+
         # The range of an expression may have one more value than there are bins.
         last = (self.high - self.low) // self.width
         begin = self.low + np.minimum(places, last) * self.width
         wide = np.minimum(self.width, self.high + 1 - begin)
-        return np.asarray(begin + np.floor(shares * wide).astype(np.int64))
+        steps = begin + np.floor(shares * wide).astype(np.int64)
+        if self.kind == Kind.DATE.value:
+            return pa.array((steps - _EPOCH).astype(np.int32), pa.int32()).cast(pa.date32())
+        if self.kind == Kind.INTEGER.value:
+            return pa.array(steps)
+        step = Fraction(self.step)
+        if self.kind == Kind.DOUBLE.value:
+            return pa.array(steps * float(step))
+        distinct, at = np.unique(steps, return_inverse=True)
+        return pa.array([Decimal(_decimal(int(each) * step)) for each in distinct]).take(pa.array(at))
+
+    def place(self, value: Any) -> int | None:
+        """The bin that a value is in; None where it is beyond the bounds or of another kind."""
+        dated = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+        if dated != (self.kind == Kind.DATE.value) or isinstance(value, bool):
+            return None
+        if not dated and not isinstance(value, int | float | Decimal | Fraction):
+            return None
+        steps = value.toordinal() if dated else math.floor(Fraction(value) / Fraction(self.step))
+        return (steps - self.low) // self.width if self.low <= steps <= self.high else None
 
     def label(self, place: int) -> str:
         """A bin in words."""
         begin = self.low + place * self.width
-        return f"{begin} to {min(begin + self.width - 1, self.high)}"
+        ends = begin, min(begin + self.width - 1, self.high)
+        if self.kind == Kind.DATE.value:
+            return " to ".join(str(datetime.date.fromordinal(each)) for each in ends)
+        return " to ".join(_decimal(each * Fraction(self.step)) for each in ends)
+
+
+def _decimal(value: Fraction) -> str:
+    """The exact decimal text of a fraction, which has one: steps are decimals, or doubles over a power of two."""
+    digits = 0
+    while (value * 10**digits).denominator != 1:
+        digits += 1
+        if digits > 1_100:
+            raise InputError("columns", "a step must be a decimal number")
+    whole = int(value * 10**digits)
+    sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
+    return sign + (text if not digits else f"{text[:-digits]}.{text[-digits:]}")
 
 
 @dataclass(frozen=True)
@@ -144,7 +231,7 @@ class SyntheticTable:
         for name, values in self.columns.items():
             places = drawn[name]
             if name in self.bins:
-                made[name] = pa.array(self.bins[name].drawn(places, (shares or uniform)(len(places))))
+                made[name] = self.bins[name].drawn(places, (shares or uniform)(len(places)))
             else:
                 plain = [float(value) if isinstance(value, Fraction) else value for value in values]
                 made[name] = pa.array(plain).take(pa.array(places))
@@ -251,9 +338,10 @@ class SyntheticTable:
             listed = wanted if isinstance(wanted, list) else [wanted]
             if name.lower() in self.bins:
                 bins = self.bins[name.lower()]
-                if not all(isinstance(each, int) and bins.low <= each <= bins.high for each in listed):
-                    raise InputError("given", f"{name} has whole numbers from {bins.low} to {bins.high}")
-                found[name.lower()] = sorted({(each - bins.low) // bins.width for each in listed})
+                places = [bins.place(each) for each in listed]
+                if any(place is None for place in places):
+                    raise InputError("given", f"{name} has values from {bins.label(0)} up to its declared bound")
+                found[name.lower()] = sorted({place for place in places if place is not None})
             elif not all(each in values for each in listed):
                 raise InputError("given", f"{name} has other values: {', '.join(map(str, values[:6]))}")
             else:

@@ -66,9 +66,6 @@ _LABEL: Final = "synthetic table ("
 #: Synthetic tables are named after their source, with this ending.
 SUFFIX: Final = "_synthetic"
 _HEEDED: Final = ("epsilon", "delta", "rho", "max_rows")
-#: Integers with more values than this are put into bins.
-_MOST_VALUES: Final = 64
-_BINS: Final = 32
 #: Cells of a rule about impossible combinations.
 _MOST_IMPOSSIBLE: Final = 100_000
 
@@ -418,7 +415,7 @@ def _never(
 
 
 def _binned(context: CuratorContext, source: str, columns: Sequence[str] | None) -> tuple[str, dict[str, EqualBins]]:
-    """A SELECT of the columns of a table, integers with many values in bins; and the bins."""
+    """A SELECT of the columns of a table, those with many values in bins; and the bins."""
     table = context.plans.catalog.table(source)
     if table is None:
         raise Refusal("unknown_table", f"There is no table {source!r} that you can ask about.")
@@ -429,12 +426,12 @@ def _binned(context: CuratorContext, source: str, columns: Sequence[str] | None)
         column = known.get(name.lower())
         if column is None:
             raise Refusal("unknown_column", f"There is no column {name[:63]!r} in {source}.")
-        own = _bins_of(column)
+        own = EqualBins.of(column)
         if own is None:
             listed.append(f'"{column.name}"')
         else:
             bins[column.name.lower()] = own
-            listed.append(f'FLOOR(("{column.name}" - ({own.low})) / {own.width}) AS "{column.name}"')
+            listed.append(f'{own.expression(column.name)} AS "{column.name}"')
     if not listed:
         raise InputError("columns", f"{source} has no column with declared categories or bounds; declare some")
     # The text is resolved by our own parser and never reaches an engine.
@@ -448,15 +445,6 @@ def _countable(table: Table) -> list[Column]:
         for c in table.columns
         if c.name != table.unit and (c.categories is not None or c.bounds is not None or c.type.kind in kinds)
     ]
-
-
-def _bins_of(column: Column) -> EqualBins | None:
-    if column.bounds is None or column.categories is not None or column.type.kind is not Kind.INTEGER:
-        return None
-    low, high = int(column.bounds[0]), int(column.bounds[1])  # type: ignore[arg-type]
-    if high - low < _MOST_VALUES:
-        return None
-    return EqualBins(low, high, -(-(high - low + 1) // _BINS))
 
 
 def _lines(made: Transcript, plan: SynthesisPlan) -> list[dict[str, Any]]:
