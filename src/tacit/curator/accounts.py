@@ -8,7 +8,7 @@ reserved. :mod:`tacit.ledger` does all that; here are only words and views.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ class Entry:
     repeated: bool = False
     summed: bool = False
     public: bool = False
-    note: str = ""
+    note: str = field(default="", repr=False)
 
     @property
     def text(self) -> str:
