@@ -1,26 +1,31 @@
 """Errors of answers beside those of an ideal mechanism for the same budget.
 
-    .venv/bin/python benchmarks/accuracy.py [--draws 400] [--only quantiles|joint|typed]
+    .venv/bin/python benchmarks/accuracy.py [--draws 400] [--only quantiles|ratios|groups|combinations|joint|typed]
 
 *Quantiles*: the mean distance, in value, between the answer and the true quantile, divided by that of an exponential
 mechanism that has the whole budget and chooses among all steps of the type; how often the 95 % interval holds the true
 quantile; and how wide it is beside that distance. *Joint releases*: the standard deviation of the noise of COUNT, SUM,
 AVG and shares beside that of a question for the first of them alone, which no joint release can beat. *Typed numbers*:
-σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). Prints Markdown.
+σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). *Groups*: errors where a person is in
+one group. *Combinations*: widths of intervals of expressions of released cells. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tacit
-from tacit.engines.protocol import Measurements
+from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.postprocess.result import finish
 from tacit.query.release import release
 
@@ -91,20 +96,157 @@ def _one(
         errors.append(abs(float(value if value is not None else low) - true))
         widths.append((float(high) - float(low)) / 2)
         held += float(low) <= true <= float(high)
-    # The exponential mechanism with all of the budget.
-    whole = EPSILON if account == "pure" else Fraction(math.sqrt(8 * float(plan.guarantee.rho)))
-    steps = np.arange((31 if per == 1 else 5000 * per) + (per > 1))
-    below = np.searchsorted(np.sort(placed), steps)
-    upto = np.searchsorted(np.sort(placed), steps, side="right")
-    share, n = Fraction(fraction), len(values)
-    over, under = share.denominator, share.numerator
-    short = np.maximum(np.maximum(over * below - under * n, under * n - over * upto), 0)
-    chances = np.exp(-short * float(whole) / (2 * max(under, over - under)))
-    best = float((np.abs(steps / per - true) * chances).sum() / chances.sum())
+    # The exponential mechanism with all of the budget, and with the part that draws: both errors are computed.
+    whole = float(EPSILON) if account == "pure" else math.sqrt(8 * float(plan.guarantee.rho))
+    best = _expected(placed, true, fraction, whole, per)
+    drawn = plan.releases[0].choice
+    ours = best if drawn is None else _expected(placed, true, fraction, float(drawn.epsilon), per)
     least = 0.01 / per
-    ratio = f"{np.mean(errors) / best:.2f}" if best > least else f"{np.mean(errors):.3g} beside {best:.1g}"
+    ratio = f"{ours / best:.2f} ({np.mean(errors) / best:.2f})" if best > least else f"{ours:.1g} beside {best:.1g}"
     wide = f"{np.mean(widths) / best:.1f}" if best > least else f"{np.mean(widths):.3g} beside {best:.1g}"
     print(f"| {name} | {account} | {fraction} | {ratio} | {held / draws:.3f} | {wide} |", flush=True)
+
+
+def _expected(placed: np.ndarray[Any, Any], true: float, fraction: str, epsilon: float, per: int) -> float:
+    """Expected distance of a draw of the exponential mechanism over all steps from the true quantile."""
+    steps = np.arange((31 if per == 1 else 5000 * per) + (per > 1))
+    ordered = np.sort(placed)
+    below, upto = np.searchsorted(ordered, steps), np.searchsorted(ordered, steps, side="right")
+    share, n = Fraction(fraction), len(placed)
+    over, under = share.denominator, share.numerator
+    short = np.maximum(np.maximum(over * below - under * n, under * n - over * upto), 0)
+    chances = np.exp(-short * epsilon / (2 * max(under, over - under)))
+    return float((np.abs(steps / per - true) * chances).sum() / chances.sum())
+
+
+def ratios() -> None:
+    """Errors of quantiles beside the ideal, computed, for several sizes, prices and values."""
+    print("\n### Quantiles: error / ideal, computed\n")
+    print("| values | people | ε = 0.05 | 0.2 | 1 |")
+    print("|---|---:|---:|---:|---:|")
+    rng = np.random.default_rng(8)
+    for make in (lognormal, narrow, uniform):
+        for n in (500, 2_000, 20_000, 200_000):
+            values = make(n, rng)
+            placed = np.round(values * 100).astype(np.int64)
+            table = pa.table({"id": np.arange(10), "x": values[:10]})
+            column = {"type": "decimal", "bounds": [0, 5000], "step": "0.01"}
+            curator = tacit.open(table, unit="id", max_rows=1, max_groups=1, columns={"x": column}, epsilon="1000000")
+            cells = []
+            for epsilon in ("0.05", "0.2", "1"):
+                found = []
+                for fraction in ("0.5", "0.9"):
+                    true = float(np.quantile(values, float(fraction)))
+                    plan = curator.explain(f"SELECT QUANTILE(x, {fraction}) AS q FROM data", epsilon=epsilon).plan
+                    drawn = plan.releases[0].choice
+                    pair = [_expected(placed, true, fraction, float(e), 100) for e in (drawn.epsilon, epsilon)]
+                    # Errors of less than a step are those of chance that a neighbouring step is drawn.
+                    found.append(f"{pair[0] / pair[1]:.2f}" if pair[1] > 0.01 else "below a step")
+                cells.append(", ".join(found))
+            curator.close()
+            print(f"| {make.__name__} | {n:,} | {' | '.join(cells)} |", flush=True)
+
+
+SHOP = """
+[project]
+name = "shop"
+[populations.customers]
+epsilon = "1000"
+[tables.customers]
+source = "customers.parquet"
+population = "customers"
+unit = "customer"
+[tables.customers.columns]
+customer = { type = "integer", unique = true }
+country = { type = "text", categories = ["AT", "CH", "DE", "FR", "IT"] }
+joined = { type = "date", bounds = ["2024-01-01", "2024-12-31"] }
+[tables.orders]
+source = "orders.parquet"
+population = "customers"
+unit = "customer"
+max_groups = 12
+max_rows = 5
+[tables.orders.columns]
+customer = { type = "integer" }
+month = { type = "integer", bounds = [1, 12] }
+amount = { type = "integer", bounds = [0, 200] }
+"""
+OF_ONE = "FROM orders JOIN customers USING (customer) GROUP BY 1"
+OF_MANY = "FROM orders GROUP BY 1"
+UNMATCHED = "FROM customers LEFT JOIN orders USING (customer) WHERE orders.customer IS NULL GROUP BY 1"
+#: Name, question, and the aggregate that is asked by a key of which a person has many as well.
+ONE_GROUP = (
+    ("people by country", f"SELECT country, COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),
+    ("people by cohort", f"SELECT MONTH(joined), COUNT(DISTINCT customer) {OF_ONE}", "COUNT(DISTINCT customer)"),
+    ("LEFT JOIN … IS NULL", f"SELECT country, COUNT(*) {UNMATCHED}", "COUNT(*)"),
+    ("totals by country", f"SELECT country, SUM(amount) {OF_ONE}", "SUM(amount)"),
+)  # fmt: skip
+
+
+def one_group() -> None:
+    """Errors where a person is in one group, beside those of a key of which a person has up to twelve."""
+    print("\n### Groups that a person has once: 95 % error at ε = 1, max_groups 12, max_rows 5\n")
+    print("| question | one group | twelve groups |")
+    print("|---|---:|---:|")
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        days = np.datetime64("2024-01-01") + np.arange(50)
+        customers = {"customer": np.arange(50), "country": ["AT"] * 50, "joined": days}
+        pq.write_table(pa.table(customers), folder / "customers.parquet")
+        orders = {"customer": np.arange(200) % 50, "month": 1 + np.arange(200) % 12, "amount": np.arange(200)}
+        pq.write_table(pa.table(orders), folder / "orders.parquet")
+        (folder / "tacit.toml").write_text(SHOP)
+        curator = tacit.open(folder / "tacit.toml")
+        for name, sql, aggregate in ONE_GROUP:
+            questions = sql, f"SELECT month, {aggregate} {OF_MANY}"
+            bounds = [float(curator.explain(text, epsilon="1").explanation.errors[0].bound) for text in questions]
+            print(f"| {name} | ± {bounds[0]:,.0f} | ± {bounds[1]:,.0f} |", flush=True)
+        curator.close()
+
+
+def combinations(draws: int) -> None:
+    """Intervals of sums, shares and differences of released cells beside the true quantile of their error."""
+    print("\n### Sums, shares and differences of cells: width of 90 % intervals / true quantile, coverage\n")
+    print("| expression of released cells | Laplace | Gaussian |")
+    print("|---|---|---|")
+    table = pa.table({"id": np.arange(2400), "place": np.arange(2400) % 40, "cost": np.arange(2400) * 37 % 100})
+    columns = {"place": list(range(40)), "cost": (0, 100)}
+    inner = "(SELECT place, place % 4 AS part, COUNT(*) AS n, SUM(cost) AS s FROM data GROUP BY place)"
+    asked = {
+        "sum of ten counts": f"SELECT part, SUM(n) AS a FROM {inner} GROUP BY part",
+        "mean of ten sums": f"SELECT part, AVG(s) AS a FROM {inner} GROUP BY part",
+        "difference of two counts": f"SELECT place, n - LAG(n) OVER (ORDER BY place) AS a FROM {inner}",
+        "share of all": f"SELECT place, n / SUM(n) OVER () AS a FROM {inner}",
+        "share by a condition": "SELECT place, COUNT(*) FILTER (WHERE cost > 50) / COUNT(*) AS a FROM data GROUP BY 1",
+        "sum over count": f"SELECT part, SUM(s) / SUM(n) AS a FROM {inner} GROUP BY part",
+        "variance": "SELECT place % 2 AS part, VAR_SAMP(cost) AS a FROM data GROUP BY 1",
+    }  # fmt: skip
+    prices = [({"epsilon": "1000000"}, {"epsilon": "0.5"}),
+              ({"rho": "1000000", "delta": "1e-6", "accounting": "zcdp"}, {"rho": "0.05"})]  # fmt: skip
+    opened = [(tacit.open(table, unit="id", max_rows=1, max_groups=1, columns=columns, **own), price)
+              for own, price in prices]  # fmt: skip
+    for name, sql in asked.items():
+        print(f"| {name} | {' | '.join(_width(curator, sql, price, draws) for curator, price in opened)} |", flush=True)
+
+
+def _width(curator: Any, sql: str, price: dict[str, str], draws: int) -> str:
+    plan = curator.explain(sql, **price, bias_share=0).plan
+    measured = curator._context.engine.measure(MeasurementTask(plan.final, b"secret"))
+    whole = replace(plan, priced=replace(plan.priced, releases=tuple(
+        replace(each, mechanism="laplace", epsilon=Fraction(10**12), rho=Fraction(0)) for each in plan.releases
+    )))  # fmt: skip
+    truth = [
+        float(row[-1] or 0)
+        for row in finish(plan.question, release(whole, measured), confidence=Fraction(9, 10)).values
+    ]
+    ratios = []
+    while len(ratios) < draws:
+        finished = finish(plan.question, release(plan, measured), confidence=Fraction(9, 10))
+        for values, ends, true in zip(finished.values, finished.intervals(), truth, strict=True):
+            value, (low, high) = float(values[-1] or 0), map(float, ends[-1])
+            if high > low and values[-1] is not None:
+                ratios.append((true - value) / (high - value) if true > value else (value - true) / (value - low))
+    return f"{1 / np.quantile(ratios, 0.9):.2f}, {np.mean(np.array(ratios) <= 1 + 1e-9):.3f}"
 
 
 QUESTIONS = (
@@ -174,6 +316,12 @@ def main() -> None:
         typed()
     if asked.only in ("", "quantiles"):
         quantiles(asked.draws)
+    if asked.only in ("", "ratios"):
+        ratios()
+    if asked.only in ("", "groups"):
+        one_group()
+    if asked.only in ("", "combinations"):
+        combinations(4 * asked.draws)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Answers beside the truth: which share of the intervals shown holds what the analyst asked for.
 
-    .venv/bin/python benchmarks/honesty.py [--people 20000] [--epsilon 1] [--limits auto]
+    .venv/bin/python benchmarks/honesty.py [--people 20000] [--epsilon 1] [--limits auto] [--rounds 1]
 
 Three made-up schemas (an app, a shop, a hospital) with people of very different activity, and bounds that a careful
 owner would choose. Every question is asked once of the curator and once of plain DuckDB over the same files, as the
@@ -8,8 +8,8 @@ analyst means it: without limits on rows or groups of a person, without clipping
 interval, at 95 %, holds the plain value. Limits and clipping are not noise, so nothing promises that of the plain
 interval; the widened one (``intervals(bias=True)``) allows for the estimate of what was left out. The table shows both
 shares and how much wider the widened intervals are; below it, how many of the wrong plain intervals are marked. By
-default limits are AUTO: found privately within the price; ``--limits declared`` takes the owner's numbers. Prints
-Markdown.
+default limits are AUTO: found privately within the price; ``--limits declared`` takes the owner's numbers. Every round
+asks all questions of a new project, with an empty ledger, about the same people. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -216,19 +216,29 @@ def main() -> None:
     parser.add_argument("--people", type=int, default=20_000)
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--limits", choices=["auto", "declared"], default="auto")
+    parser.add_argument("--rounds", type=int, default=1)
     wanted = parser.parse_args()
     kinds: dict[str, list[list[Judged]]] = defaultdict(list)
+    limits: Any = {"max_groups": "auto", "max_rows": "auto"} if wanted.limits == "auto" else {}
     with TemporaryDirectory() as place:
-        folder = Path(place)
-        write_tables(folder, wanted.people)
-        (folder / "tacit.toml").write_text(PROJECT)
-        curator = tacit.open(folder / "tacit.toml")
-        for question in questions():
-            limits: Any = {"max_groups": "auto", "max_rows": "auto"} if wanted.limits == "auto" else {}
-            answer = curator.sql(question.sql, epsilon=wanted.epsilon, **limits)
-            kinds[question.kind].append(judged(answer, plain(folder, question), question.keys))
-        curator.close()
-    print(f"{wanted.people:,} people in each schema, epsilon {wanted.epsilon} a question, {wanted.limits} limits\n")
+        data = Path(place)
+        write_tables(data, wanted.people)
+        truths = {question: plain(data, question) for question in questions()}
+        for turn in range(wanted.rounds):
+            folder = data / f"round-{turn}"
+            folder.mkdir()
+            for table in data.glob("*.parquet"):
+                (folder / table.name).hardlink_to(table)
+            (folder / "tacit.toml").write_text(PROJECT)
+            curator = tacit.open(folder / "tacit.toml")
+            for question, truth in truths.items():
+                answer = curator.sql(question.sql, epsilon=wanted.epsilon, **limits)
+                kinds[question.kind].append(judged(answer, truth, question.keys))
+            curator.close()
+    print(
+        f"{wanted.people:,} people in each schema, epsilon {wanted.epsilon} a question, {wanted.limits} limits, "
+        f"rounds: {wanted.rounds}\n"
+    )
     print(
         "| kind of question | questions | cells | intervals that hold the truth | widened ones | times as wide "
         "| median error |"
@@ -243,6 +253,14 @@ def main() -> None:
     for name, words in (("holds", "intervals"), ("widened", "widened intervals")):
         good = sum(sum(getattr(cell, name) for cell in answer) >= 0.9 * len(answer) for answer in asked)
         print(f"\n{good} of {len(asked)} answers have at least nine in ten {words} right.")
+    low = []
+    for kind, answers in kinds.items():
+        cells = [cell for answer in answers for cell in answer]
+        right = sum(cell.widened for cell in cells)
+        # Cells of one answer share a table of what was left out, so that this is a guide and no test.
+        chance = sum(math.comb(len(cells), k) * 0.95**k * 0.05 ** (len(cells) - k) for k in range(right + 1))
+        low += [kind] if chance < 0.01 else []
+    print(f"\nKinds below 95 % with widened intervals, by more than chance: {', '.join(low) or 'none'}")
     wrong = [cell for answer in asked for cell in answer if not cell.holds]
     said = sum(cell.marked for cell in wrong)
     print(f"\nOf {len(wrong)} cells whose interval is wrong {said} are marked.")

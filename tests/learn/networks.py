@@ -26,15 +26,17 @@ def stack(columns: int = 6, classes: int = 3, width: int = 7) -> nn.Module:
 
 
 class Wrapped(nn.Module):
-    """The same network where the trainer cannot see that it is a stack."""
+    """The same network by hand, where the trainer cannot see layers: all gradients are materialised."""
 
     def __init__(self, inside: nn.Module) -> None:
         super().__init__()
         self.inside = inside
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = self.inside(features)
-        return result
+        here = features
+        for layer in self.inside:  # type: ignore[attr-defined]
+            here = here @ layer.weight.T + layer.bias if type(layer) is nn.Linear else layer(here)
+        return here
 
 
 def network(kind: str) -> nn.Module:

@@ -81,6 +81,7 @@ SAFE: dict[str, Callable[[], nn.Module]] = {
 
 
 def _encoded() -> Callable[[torch.Tensor], torch.Tensor]:
+    torch.manual_seed(5)
     layer = nn.TransformerEncoderLayer(2, 1, 4, dropout=0.5, batch_first=True)
     return lambda here: layer(here.reshape(len(here), 4, 2)).reshape(len(here), 8)
 
@@ -118,7 +119,7 @@ def test_removing_a_row_leaves_what_the_others_drew(monkeypatch: pytest.MonkeyPa
     whole = added(monkeypatch, SAFE[name], everyone)
     for row in (0, 7, 47):
         gap = whole - added(monkeypatch, SAFE[name], np.delete(everyone, row))
-        assert sum(int(each) ** 2 for each in gap) <= STEPS**2
+        assert 0 < sum(int(each) ** 2 for each in gap) <= STEPS**2
 
 
 @pytest.mark.parametrize("name", SAFE)

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -307,3 +308,144 @@ def test_every_page_has_landmarks_names_and_one_heading(opens: Opens) -> None:
         assert page.locator("table:not(:has(caption))").count() == 0, name
         repeated = "(ids => ids.length - new Set(ids).size)([...document.querySelectorAll('[id]')].map(e => e.id))"
         assert page.evaluate(repeated) == 0, name
+
+
+WIDE = {"width": 1280, "height": 800}
+NARROW = {"width": 390, "height": 844}
+LONG = "SELECT CAST(FLOOR(cost) AS INTEGER) AS price, COUNT(*) AS n FROM visits GROUP BY 1"
+
+
+def test_the_editor_completes_marks_and_keeps(opens: Opens) -> None:
+    page = opens("alice")
+    page.focus("#sql")
+    page.keyboard.type("SELECT COUNT(*) AS n FROM vi")
+    page.wait_for_selector("#completions:not([hidden])")
+    assert page.get_attribute("#sql", "aria-activedescendant") == "completion-0"
+    page.keyboard.press("Tab")
+    page.keyboard.type(" WHERE ward = 'b")
+    page.wait_for_selector("#completions .value")
+    page.keyboard.press("Tab")
+    assert page.input_value("#sql") == "SELECT COUNT(*) AS n FROM visits WHERE ward = 'b'"
+    colours = page.locator(".paint .keyword").all_inner_texts()
+    assert colours == ["SELECT", "AS", "FROM", "WHERE"]
+    page.keyboard.press("Control+Z")
+    assert page.input_value("#sql").endswith("ward = 'b"), "a suggestion is taken back like typing"
+    page.keyboard.press("End")
+    page.keyboard.type("' AND stret = 'x'")
+    page.keyboard.press("Escape")
+    assert page.locator("#trouble .trouble").count() == 0, "half a word is always wrong"
+    page.wait_for_selector("#trouble .trouble")
+    assert page.locator(".paint .wrong").all_inner_texts() == ["stret"]
+    assert page.get_attribute("#sql", "aria-invalid") == "true"
+    page.click("text=Write this")
+    page.wait_for_selector("#price:not(.stale) .price:has-text('ε')")
+    assert page.locator(".paint .wrong").count() == 0
+    kept = page.input_value("#sql")
+    page.fill("#amount", "0.3")
+    page.reload()
+    page.wait_for_selector("#price:not(.stale) .price:has-text('ε 0.3')")
+    assert page.input_value("#sql") == kept
+    page.click("text=Sign out")
+    assert page.evaluate("Object.keys(sessionStorage).length") == 0, "the next user of the tab finds no draft"
+
+
+def test_hostile_texts_in_the_editor_stay_text(opens: Opens) -> None:
+    text = "SELECT '<img src=x onerror=alert(1)>' -- </pre><script>alert(1)</script>"
+    page = opens("alice")
+    page.goto(f"/console/ask?{urlencode({'sql': text})}")
+    assert page.input_value("#sql") == text
+    assert page.inner_text(".paint").rstrip("\u200b") == text
+    assert page.locator(".paint img, .paint script").count() == 0
+    page.fill("#sql", f'SELECT COUNT(*) AS "{text[8:36]}" FROM visits')
+    page.wait_for_selector("#price:not(.stale) .price:has-text('ε')")
+    asked(page)
+    assert page.locator("#result img").count() == 0
+
+
+def test_a_question_is_built_by_keys_alone(opens: Opens, hospital: Served) -> None:
+    page = opens("alice")
+    page.focus("#build summary")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "table"
+    for name, letters in (("measure0", "average of c"), ("group0", "ward"), ("where0", "street")):
+        page.focus(f"#{name}")
+        page.keyboard.type(letters)
+        page.keyboard.press("Tab")
+        # The builder is written anew after each choice; the next one begins when it is there.
+        page.wait_for_load_state("networkidle")
+    page.focus("#value0")
+    page.keyboard.type("street 1")
+    page.keyboard.press("Enter")
+    written = "SELECT ward, AVG(cost) AS avg_cost\nFROM visits\nWHERE street = 'street 1'\nGROUP BY 1"
+    while page.input_value("#sql") != written:
+        page.wait_for_timeout(50)
+    assert page.evaluate("document.activeElement.id") == "value0", "the builder keeps one's place"
+    assert hospital.spent() == 0
+
+
+def test_the_slider_sets_the_price(opens: Opens, hospital: Served) -> None:
+    page = opens("alice")
+    quoted(page)
+    page.wait_for_selector("#slide")
+    page.focus("#slide")
+    before = page.get_attribute(".curve .now", "cx")
+    page.keyboard.press("ArrowRight")
+    assert page.input_value("#amount") == "1"
+    assert page.get_attribute("#slide", "aria-valuetext").startswith("ε 1: count(*) ± ")
+    assert float(page.get_attribute(".curve .now", "cx")) > float(before)
+    page.wait_for_selector("#price:not(.stale) .price:has-text('ε 1')")
+    assert page.evaluate("document.activeElement.id") == "slide", "and can be moved on"
+    assert page.inner_text("#slid").partition("± ")[2] in page.inner_text("#quote .errors")
+    assert hospital.spent() == 0
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["desk", "phone"])
+def test_price_ask_and_answer_are_where_one_looks(opens: Opens, size: dict[str, int]) -> None:
+    page = opens("alice", viewport=size)
+    quoted(page)
+    inside = (
+        f"(box => box.top >= 0 && box.bottom <= {size['height']})(document.querySelector('%s').getBoundingClientRect())"
+    )
+    for place in ("#price .price", "#run"):
+        assert page.evaluate(inside % place), place
+    asked(page)
+    top = page.evaluate("document.querySelector('#result h2').getBoundingClientRect().top")
+    assert 0 <= top <= 0.62 * size["height"]
+    assert page.evaluate("document.querySelector('#result .plot').getBoundingClientRect().top") < size["height"]
+
+
+def test_long_answers_come_in_pages_and_whole(opens: Opens) -> None:
+    page = opens("alice")
+    quoted(page, LONG, "1")
+    asked(page)
+    assert page.inner_text(".pager span") == "Rows 1 to 25 of 101"
+    assert page.locator("#result tbody tr:visible").count() == 25
+    page.focus(".pager button:has-text('Next')")
+    for _ in range(4):
+        page.keyboard.press("Enter")
+    assert page.inner_text(".pager span") == "Rows 101 to 101 of 101"
+    line = page.locator("#result .plot:visible .line").get_attribute("d")
+    assert line.count("L") == 100, "every row is drawn"
+    with page.expect_download() as found:
+        page.click("#result button:has-text('CSV')")
+    assert len(found.value.path().read_text().splitlines()) == 102
+    with page.expect_download() as found:
+        page.click("#result button:has-text('Parquet')")
+    assert found.value.suggested_filename == "answer.parquet"
+
+
+def test_a_question_is_saved_shared_and_opened(opens: Opens) -> None:
+    page = opens("alice")
+    quoted(page)
+    page.click("summary:has-text('Save this')")
+    page.fill("#title", "Wards")
+    page.check("input[name=shared]")
+    page.click("button[formaction='/console/questions']")
+    page.wait_for_url("**/console/questions")
+    olga = opens("olga")
+    olga.click("text=Questions")
+    olga.click("a:has-text('Open')")
+    assert olga.input_value("#sql") == COUNT
+    assert olga.input_value("#amount") == "0.5"
+    assert "saved by alice" in olga.inner_text("main")

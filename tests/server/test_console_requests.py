@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import sqlite3
@@ -11,7 +13,9 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_plus, unquote
 
+import pyarrow.parquet as pq
 import pytest
 
 import tacit
@@ -85,7 +89,18 @@ def ask(visitor: Visitor, sql: str = COUNT, amount: str = "0.5", **more: str) ->
     return visitor.post("/console/ask", sql=sql, pay="epsilon", amount=amount, confidence="0.95", **more)
 
 
-PAGES = ("ask", "datasets", "history", "budget", "guarantee", "people", "people/one?name=alice", "ledger", "nowhere")
+PAGES = (
+    "ask",
+    "questions",
+    "datasets",
+    "history",
+    "budget",
+    "guarantee",
+    "people",
+    "people/one?name=alice",
+    "ledger",
+    "nowhere",
+)
 
 
 def test_every_page_has_the_policy_and_nothing_inline(visit: Any) -> None:
@@ -199,7 +214,9 @@ def test_sign_out_ends_the_session_itself(visit: Any) -> None:
     assert copy.get("/console/history").status_code == 303
 
 
-FORMS = ("ask", "quote", "sign-out", "people", "people/revoke", "people/token", "people/quota", "ledger/verify")
+FORMS = ("ask", "quote", "build", "curve", "again", "table.csv", "table.parquet", "questions", "questions/share",
+         "questions/delete", "sign-out", "people", "people/revoke", "people/token", "people/quota",
+         "ledger/verify")  # fmt: skip
 
 
 @pytest.mark.parametrize("path", FORMS)
@@ -214,6 +231,7 @@ def test_a_form_without_the_token_does_nothing(visit: Any, served: Served, path:
     assert person is not None
     assert person.active
     assert olga.get("/console/history").status_code == 200
+    assert served.people.questions.seen(served.access("olga").person) == ()
 
 
 @pytest.mark.parametrize(
@@ -350,6 +368,167 @@ def test_what_another_paid_for_comes_with_a_receipt_and_none_of_their_words(visi
     receipt = unescape(shown.group(1))
     assert tacit.verify_receipt(receipt, served.curator.public_key).ok
     assert json.loads(receipt)["receipt"]["answers"][0]["query"] == COUNT
+
+
+def test_files_of_an_answer_and_never_a_charge(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    fields = {"sql": COUNT, "pay": "epsilon", "amount": "0.5", "confidence": "0.95"}
+    early = alice.post("/console/table.csv", **fields)
+    assert early.status_code == 409
+    assert served.spent() == 0, "what was not released is not asked by a download"
+    ask(alice)
+    spent = served.spent()
+    for visitor in (alice, visit("carol")):
+        text = visitor.post("/console/table.csv", **fields)
+        assert text.headers["content-disposition"] == 'attachment; filename="answer.csv"'
+        assert text.headers["cache-control"] == "no-store"
+        rows = list(csv.reader(text.text.splitlines()))
+        assert rows[0] == ["ward", "n", "n_low", "n_high"]
+        pasted = visitor.post("/console/table.tsv", **fields).text
+        assert [line.split("\t") for line in pasted.splitlines()] == rows
+        parquet = pq.read_table(io.BytesIO(visitor.post("/console/table.parquet", **fields).content))
+        assert parquet.column("n").to_pylist() == [int(row[1]) for row in rows[1:]]
+    assert alice.post("/console/table.exe", **fields).status_code == 404
+    position = re.search(r"/console/answers/(\d+)/table.parquet", alice.get("/console/history").text)
+    assert position is not None
+    assert alice.get(position.group(0)).content[:4] == b"PAR1"
+    assert visit("carol").get(position.group(0)).status_code == 404, "it is not in her history"
+    assert served.spent() == spent
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "＝"])
+def test_no_file_for_a_spreadsheet_has_a_formula(visit: Any, start: str) -> None:
+    alice = visit("alice")
+    sql = f"SELECT '{start}1+1' AS \"{start.strip() or '='}k\", COUNT(*) AS n FROM visits"
+    shown = ask(alice, sql)
+    assert "Charged" in shown.text
+    for form, separator in (("csv", ","), ("tsv", "\t")):
+        text = alice.post(f"/console/table.{form}", sql=sql, pay="epsilon", amount="0.5", confidence="0.95").text
+        head, row = list(csv.reader(io.StringIO(text), delimiter=separator))
+        assert row[0] == f"'{start}1+1"
+        assert head[0].startswith("'")
+
+
+def test_a_question_of_the_history_is_asked_again_for_nothing_or_not_at_all(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    ask(alice)
+    spent = served.spent()
+    page = alice.get("/console/history").text
+    position = re.search(r'name="position" value="(\d+)"', page)
+    assert position is not None
+    again = alice.post("/console/again", position=position.group(1))
+    assert "Free repeat" in again.text
+    ask(alice, max_groups="1")
+    spent = served.spent()
+    newest = max(map(int, re.findall(r'name="position" value="(\d+)"', alice.get("/console/history").text)))
+    assert newest > int(position.group(1))
+    stated = alice.post("/console/again", position=str(newest))
+    assert stated.status_code == 200
+    assert served.spent() == spent, "more was stated then than the history tells: nothing is asked"
+    assert visit("carol").post("/console/again", position=position.group(1)).status_code == 404
+    assert f"/console/ask?like={position.group(1)}" in page
+
+
+def test_a_link_fills_the_question_in_and_asks_nothing(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    found = alice.get(f"/console/ask?sql={quote_plus(COUNT)}&epsilon=0.25&confidence=0.9")
+    assert "Nothing is asked before you press Ask" in found.text
+    assert f">{COUNT}</textarea>" in found.text
+    assert "ε 0.25" in found.text
+    assert "90% of the time" in found.text
+    assert served.spent() == 0
+    assert alice.get("/console/ask?sql=SELECT+1+FROM&epsilon=x").status_code == 200
+    stranger = visit().get(f"/console/ask?sql={quote_plus(COUNT)}")
+    assert stranger.status_code == 303
+    assert "ask%3Fsql%3D" in stranger.headers["location"], "and it is there after signing in"
+
+
+def test_public_tables_are_viewed_and_used_as_keys(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    links = re.findall(r'href="(/console/ask\?sql=[^"]*)"', alice.get("/console/datasets").text)
+    texts = [unquote(link.partition("sql=")[2]) for link in links]
+    assert "SELECT * FROM wards" in texts
+    shown = ask(alice, "SELECT * FROM wards")
+    assert "Exact and free" in shown.text
+    assert alice.post("/console/table.csv", sql="SELECT * FROM wards", pay="epsilon", amount="1").text.startswith(
+        "name,"
+    )
+    assert served.spent() == 0
+    for link in links:
+        page = alice.get(unescape(link))
+        assert 'class="trouble"' not in page.text, link
+
+
+def test_another_analyst_never_sees_a_private_question(visit: Any, served: Served) -> None:
+    """A private question, one about other people, a deleted one and none at all look the same to others."""
+    alice, carol, dan = (visit(name) for name in ("alice", "carol", "dan"))
+    fields = {"sql": COUNT + " -- of Zelda", "pay": "epsilon", "amount": "0.5"}
+    saved = alice.post("/console/questions", title="Zelda's wards", **fields)
+    assert saved.headers["location"] == "/console/questions"
+    page = alice.get("/console/questions").text
+    assert "Zelda&#39;s wards" in page
+    identity = re.search(r"/console/ask\?saved=([0-9a-f]{32})", page)
+    assert identity is not None
+    key = identity.group(1)
+    assert "of Zelda" in alice.get(f"/console/ask?saved={key}").text
+    never = "0" * 32
+
+    def hidden_from(visitor: Visitor) -> bool:
+        """Whether it is for a visitor what a question that never was is, to the letter."""
+        assert "Zelda" not in visitor.get("/console/questions").text
+        told = []
+        for each in (key, never):
+            found = [
+                visitor.get(f"/console/ask?saved={each}"),
+                visitor.post("/console/questions/share", id=each, shared="yes"),
+                visitor.post("/console/questions/share", id=each, shared="no"),
+                visitor.post("/console/questions/delete", id=each),
+            ]
+            told.append([(page.status_code, page.text) for page in found])
+        assert {status for status, _ in told[0]} == {404}
+        return told[0] == told[1]
+
+    assert hidden_from(carol)
+    for other in ("bob", "olga"):
+        served.people.set_password(other, PASSWORD, operator="test")
+        assert hidden_from(visit(other)), "not even the owner of the data"
+    assert alice.post("/console/questions/share", id=key, shared="yes").status_code == 303
+    assert "Zelda" in carol.get("/console/questions").text
+    assert "of Zelda" in carol.get(f"/console/ask?saved={key}").text
+    assert carol.post("/console/questions/delete", id=key).status_code == 404, "seeing is not owning"
+    assert hidden_from(dan), "it is about patients, whom he may not see"
+    assert alice.post("/console/questions/delete", id=key).status_code == 303
+    assert hidden_from(carol)
+    assert served.spent() == 0
+
+
+def test_what_cannot_be_asked_is_saved_and_not_shared(visit: Any) -> None:
+    alice = visit("alice")
+    assert alice.post("/console/questions", title="later", sql="SELECT", pay="epsilon", amount="1").status_code == 303
+    refused = alice.post("/console/questions", title="x", sql="SELECT", shared="yes", pay="epsilon", amount="1")
+    assert refused.status_code == 422
+    key = re.search(r"saved=([0-9a-f]{32})", alice.get("/console/questions").text)
+    assert key is not None
+    assert alice.post("/console/questions/share", id=key.group(1), shared="yes").status_code == 422
+    audrey = visit("audrey")
+    assert audrey.get("/console/questions").status_code == 404, "an auditor asks nothing"
+
+
+def test_the_builder_writes_the_question_without_scripts_too(visit: Any, served: Served) -> None:
+    alice = visit("alice")
+    fields = {"table": "visits", "measure0": "rows", "group0": "ward", "where0": "street", "is0": "is"}
+    page = alice.post("/console/build", **fields, value0="</textarea><b>")
+    tame(page.text)
+    assert "WHERE street = &#39;&lt;/textarea&gt;&lt;b&gt;&#39;" in page.text
+    part = alice.post("/console/build", headers={"tacit-part": "1"}, **fields, value0="</div><b>")
+    assert "<b>" not in part.text
+    assert '<div data-into="sql"' in part.text
+    wrong = alice.post("/console/build", table="visits", where0="cost", is0="is", value0="dear")
+    assert "is compared with values such as 12.5" in wrong.text
+    hidden = visit("dan").post("/console/build", table="visits", group0="ward")
+    assert "choose a table from the list" in hidden.text
+    assert "ward" not in hidden.text.replace("wards", "")
+    assert served.spent() == 0
 
 
 def test_a_refusal_names_the_rule_and_charges_nothing(visit: Any, served: Served) -> None:
@@ -605,6 +784,14 @@ def test_hostile_text_stays_text(visit: Any, served: Served, text: str) -> None:
         olga.post("/console/people/token", name="alice", label=text, days="30"),
         olga.post("/console/people/revoke", name="bob", reason=text),
         olga.get("/console/history"),
+        olga.get(f"/console/ask?sql={quote_plus(text)}&epsilon={quote_plus(text)}&delta={quote_plus(text)}"),
+        olga.post("/console/build", table=text, group0=text, measure0=text, where0="street", is0="is", value0=text),
+        olga.post("/console/build", table="visits", where0="street", is0="is", value0=text),
+        olga.post("/console/curve", sql=text, pay=text, amount=text),
+        olga.post("/console/again", position=text),
+        olga.post("/console/questions", title=text, sql=text, pay=text, amount=text),
+        olga.get("/console/questions"),
+        olga.post("/console/questions/share", id=text, shared="yes"),
         olga.post("/console/sign-in", name=text, password=text, next=text),
         visit().get("/console/" + "".join(f"%{byte:02x}" for byte in text.encode())),
     ]

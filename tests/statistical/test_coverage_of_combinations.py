@@ -83,7 +83,13 @@ def engine(size: int, spread: str) -> ToyEngine:
 
 
 def covered(
-    sql: str, noise: str, size: int, shrink: float, spread: str = "middle", relation: Relation = ADD_REMOVE
+    sql: str,
+    noise: str,
+    size: int,
+    shrink: float,
+    spread: str = "middle",
+    relation: Relation = ADD_REMOVE,
+    trials: int = TRIALS,
 ) -> tuple[bool, bool, float]:
     """Whether coverage may be nominal, whether that of shrunk intervals may be, and the coverage."""
     plan = make_plan(sql, catalog(relation), ACCOUNTS[noise])
@@ -92,7 +98,7 @@ def covered(
     truth = [values[-1] for values in exact.values]
     kind = plan.question.columns[-1].type
     whole = shrunk = total = 0
-    while total < TRIALS:
+    while total < trials:
         finished = finish(plan.question, release(plan, measurements), confidence=CONFIDENCE)
         for values, ends, true in zip(finished.values, finished.intervals(), truth, strict=True):
             if true is None:
@@ -135,9 +141,9 @@ def test_variances_hold_at_every_size(
 @pytest.mark.parametrize("noise", ACCOUNTS)
 @pytest.mark.parametrize("function", ["VAR_SAMP", "STDDEV_POP"])
 def test_variances_of_large_groups_are_nominal(function: str, noise: str, seeded: SeededBits) -> None:
-    """Coverage is near 0.9 and not 1, and intervals of 0.6 the width are caught."""
+    """Coverage is near 0.9 and not 1, and intervals of 0.75 the width are caught."""
     sql = f"SELECT place, {function}(cost) AS answer FROM visits GROUP BY place"
-    nominal, still, coverage = covered(sql, noise, 1000, 0.6)
+    nominal, still, coverage = covered(sql, noise, 1000, 0.75, trials=1600)
     assert nominal
     assert not still
-    assert coverage < 0.97
+    assert coverage < 0.95

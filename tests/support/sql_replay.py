@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -18,14 +18,29 @@ from tacit.curator import opening
 from tacit.curator.curator import Curator
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.duckdb import DuckDBEngine, Limits
-from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.project.project_file import PopulationModel, Project
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog
+from tacit.query.planning.left_out import LossTable
 from tacit.query.question import FinalAggregation
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.resolve import resolve
+from tacit.query.types import Value
 
-__all__ = ["BUDGETS", "Bench", "Steady", "bench", "findings", "population_of", "question_of", "report", "reports"]
+__all__ = [
+    "BUDGETS",
+    "Bench",
+    "Held",
+    "Steady",
+    "bench",
+    "bench_on",
+    "findings",
+    "population_of",
+    "question_of",
+    "report",
+    "reports",
+]
 
 BUDGETS = {
     "pure": {"epsilon": "1000000"},
@@ -48,27 +63,64 @@ class Steady(DuckDBEngine):
         """Kept open: several curators share it."""
 
 
+class Held(Engine):
+    """Any engine, with one secret for all databases, and kept open: several curators share it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def check(self, final: FinalAggregation) -> None:
+        self._engine.check(final)
+
+    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+        self._engine.check_left_out(final, table)
+
+    def check_all(self, questions: Iterable[tuple[FinalAggregation, LossTable | None]]) -> None:
+        self._engine.check_all(questions)
+
+    def measure(self, work: MeasurementTask) -> Measurements:
+        return self._engine.measure(replace(work, key_secret=b"an owner's secret"))
+
+    def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
+        return self._engine.rows(relation, most=most)
+
+    def interrupt(self) -> None:
+        self._engine.interrupt()
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        return self._engine.explain(*args, **kwargs)
+
+    def close(self) -> None:
+        """Leave the engine open: the test that opened it closes it."""
+
+
 @dataclass
 class Bench:
-    """Curators of every kind of account over one database."""
+    """Curators of every kind of account over one database, and options of all questions."""
 
-    engine: DuckDBEngine
+    engine: Engine
     curators: dict[str, Curator]
+    options: dict[str, Any] = field(default_factory=dict)
 
     def ask(self, sql: str, kind: str, number: int) -> Answer:
         """Prices take turns, so that few questions are taken for repeats of others."""
         priced = any(f"{word} =" in sql or f"{word}=" in sql for word in ("epsilon", "rho", "within"))
-        return self.curators[kind].sql(sql, **({} if priced else {"epsilon": Fraction(100 + number // 4 % 12, 100)}))
+        price: dict[str, Any] = {} if priced else {"epsilon": Fraction(100 + number // 4 % 12, 100)}
+        return self.curators[kind].sql(sql, **price, **self.options)
 
 
 def bench(database: hostile.Rows, catalog: Catalog = CATALOG, engine: type[DuckDBEngine] = Steady) -> Bench:
     frames = arrow(database)
     sources = {name: Source.of_frame(frame) for name, frame in frames.items()}
-    shared = engine(catalog, sources, Limits(threads=1))
+    return bench_on(engine(catalog, sources, Limits(threads=1)), sources, catalog)
+
+
+def bench_on(shared: Engine, sources: Mapping[str, Source], catalog: Catalog, **options: Any) -> Bench:
+    """Curators over an engine that is open."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(opening, "_engine", lambda *_: shared)
         curators = {kind: opening.open_project(_project(kind, catalog, sources)) for kind in BUDGETS}
-    return Bench(shared, curators)
+    return Bench(shared, curators, options)
 
 
 def _project(kind: str, catalog: Catalog, sources: Mapping[str, Source]) -> Project:
@@ -120,6 +172,7 @@ def reports(
     first, second = bench(one, catalog, engine), bench(other, catalog, engine)
     made = {sql: report(first, second, sql, number) for number, sql in enumerate(questions)}
     for each in (first, second):
+        assert isinstance(each.engine, DuckDBEngine)
         DuckDBEngine.close(each.engine)
     return made
 

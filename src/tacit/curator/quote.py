@@ -67,6 +67,11 @@ class Quote(QuoteForms):
         return () if self.plan is None else self.plan.question.columns
 
     @property
+    def populations(self) -> frozenset[str]:
+        """Populations that the question reads; none for one about public tables alone."""
+        return frozenset() if self.plan is None else frozenset(part.final.population for part in self.plan.parts)
+
+    @property
     def guarantee(self) -> Guarantee:
         """Guarantee that the account would be charged."""
         if self.plan is None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["SEVERAL", "SEVERAL_REFUSED", "VALUED"]
+__all__ = ["FORMS", "SEVERAL", "SEVERAL_REFUSED", "VALUED"]
 
-#: One per line of ``several.sql``.
-SEVERAL: tuple[str, ...] = tuple(
-    line for line in Path(__file__).with_name("several.sql").read_text(encoding="utf-8").splitlines() if line.strip()
-)
+
+def _lines(name: str) -> tuple[str, ...]:
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return tuple(line for line in text.splitlines() if line.strip())
+
+
+SEVERAL: tuple[str, ...] = _lines("several.sql")
+#: One question of each form: totals, released values, picks inside a person, sessions, frames, correlation, quantiles.
+FORMS: tuple[str, ...] = _lines("forms.sql")
 
 #: A value is released first, and rows of another part are compared with it.
 VALUED: tuple[str, ...] = (

@@ -6,9 +6,9 @@ Modules:
 * :mod:`.batch_position_check` — Check on synthetic rows whether an example's place in a micro-batch matters
 * :mod:`.checkpoints` — Checkpoints: atomic loading, and steps counted by run
 * :mod:`.examples` — Training rows in micro-batches of one fixed shape
-* :mod:`.gradients` — Per-example gradients as integers of bounded norm, and their exact sum: for any network
+* :mod:`.gradients` — Per-example gradients as integers of bounded norm, and their exact sum
+* :mod:`.layer_factors` — Calls of layers whose weight gradient is a sum of outer products, one for each position
 * :mod:`.layout` — Layout of rows in micro-batches, independent of other rows
-* :mod:`.linear_stack_gradients` — Per-example gradients of stacks of linear layers without materialising them
 * :mod:`.parameters` — The trained parameters of a model as one long vector, and a noisy gradient back to them
 * :mod:`.randomness` — Random layers with coins per row
 * :mod:`.selection` — Selection among trained networks with every run accounted for

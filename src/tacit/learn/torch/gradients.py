@@ -1,16 +1,18 @@
-"""Per-example gradients as integers of bounded norm, and their exact sum: for any network.
+"""Per-example gradients as integers of bounded norm, and their exact sum.
 
 The gradient of one example is computed in floats by ``torch.func`` (one example per lane of ``vmap``, so no layer can
-see another), shortened to the clip, and cut down to a public grid. The part that counts for privacy happens
-afterwards, in integers: the norm of what is added is checked exactly, and a gradient that is too long, or not finite,
-is replaced by zero. So whatever the floats did, one example moves the sum by at most :data:`STEPS`.
-``gradients.proof.md`` has the argument, and says what is assumed of the linear algebra library.
+see another), shortened to the clip, and put on a public grid. For linear layers, convolutions and embeddings it is not
+materialised: what went in and what came back are put on grids by themselves (:mod:`.layer_factors`). The part that
+counts for privacy happens afterwards, in integers: the norm of what is added is checked, and a gradient that is too
+long, or not finite, is replaced by zero. So whatever the floats did, one example moves the sum by at most
+:data:`STEPS`. ``gradients.proof.md`` has the argument, and says what is assumed of the linear algebra library.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,32 +21,85 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.learn.integer_rows import Integers
 from tacit.learn.torch.batch_position_check import settle
-from tacit.learn.torch.examples import Examples
+from tacit.learn.torch.examples import KINDS, Examples
+from tacit.learn.torch.layer_factors import LayerTap, LayerTaps, Outer, inner_products, pair_square
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
-from tacit.learn.torch.randomness import RowRandomness
+from tacit.learn.torch.randomness import RowRandomness, made_up_keys, mixed
 from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.noise import entropy
 
-__all__ = ["LONGEST", "SLACK", "STEPS", "PerExample", "RowSums"]
+__all__ = ["STEPS", "ExampleGradients", "GradientParts"]
 
-#: The clip in steps of the grid: what one example adds is an integer vector of at most this norm.
-STEPS: Final = 1 << 30
+#: The clip in steps of the grid: what one example adds is an integer vector of at most this norm. Noise in one number
+#: is about as large, so that a finer grid would cost time and be no better.
+STEPS: Final = 1 << 24
+#: Steps of the grid of what goes into a layer, per unit; what comes back has STEPS / _INPUTS per unit of the clip.
+_INPUTS: Final = 1 << 8
 #: Gradients are shortened to this much below the bound, for the rounding of their float norms.
-SLACK: Final = 2.0**-9
+_SLACK: Final = 2.0**-9
 #: Bound on the square of a norm: far enough below STEPS² for the rounding of a float64 sum.
-LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
+_LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
+#: Whole numbers up to here are exact in a float64, and so are their sums in any order.
+_EXACT: Final = 2.0**52
+#: Numbers of a micro-batch together, unless another size is asked for.
+_ROOM: Final = 1 << 24
+#: Fractions of multiples of this number are spread evenly.
+_GOLDEN: Final = 0.6180339887498949
 
 
-class RowSums(ABC):
-    """Sums of integers that each belong to one row, over micro-batches; what a row adds is its own affair."""
+@dataclass(frozen=True)
+class GradientParts:
+    """Gradients of a micro-batch in parts: as floats, or as whole numbers.
 
-    layout: Layout
-    _parameters: Parameters
+    Args:
+        outers: outer products of layers that are not materialised.
+        tables: words and what came back, of embeddings.
+        flat: all other gradients, one row per example.
+    """
 
-    @abstractmethod
-    def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """The sum over the places that are taken, as int64."""
+    outers: list[tuple[LayerTap, Outer]]
+    tables: list[tuple[LayerTap, Tensor, Tensor]]
+    flat: Tensor
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of them, one row per example."""
+        factors = (each for _, outer in self.outers for each in (outer.inputs, outer.returns))
+        return (*factors, *(each for _, *pair in self.tables for each in pair), self.flat)
+
+
+class ExampleGradients:
+    """The gradients of a loss with respect to some parameters of a model, example by example.
+
+    Args:
+        parameters: what is trained.
+        loss: of the model's output and the targets, for a batch of one.
+        clip: the norm that gradients are shortened to.
+        micro_batch: how many examples are looked at together; this changes memory and speed and nothing else. None for
+            as many as suits the network.
+    """
+
+    def __init__(self, parameters: Parameters, loss: Callable[..., Any], clip: float, micro_batch: int | None) -> None:
+        self._parameters, self._loss, self._clip, self._size = parameters, loss, clip, micro_batch
+        self._func = load("torch.func")
+        self._taps: tuple[LayerTap, ...] = ()
+        self._looking = True
+        self.layout = Layout(micro_batch or 1, tight=False)
+
+    def prepare(self, examples: Examples, usual: int) -> None:
+        """Before the first step: find layers to tap, and pack rows tightly if places are seen not to matter.
+
+        Args:
+            examples: whose form made-up rows have.
+            usual: how many rows a sample has.
+        """
+        self._looking, self._taps = True, self._survey(examples)
+        # Room for a sample and then some, so that one pass is usually enough, if there is so much memory.
+        size = self._size or max(min(usual + 2 * int(usual**0.5) + 1, 1024, _ROOM // self._numbers()), 1)
+        kept = (self._parameters.model, self._loss)
+        self.layout = settle(lambda rows, keys: self.floats(rows, keys).tensors(), kept, examples, size, usual)
+        # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
+        self._looking = False
 
     def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
         """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS.
@@ -65,7 +120,7 @@ class RowSums(ABC):
         be seen by an error, nor may it take the other rows with it.
         """
         try:
-            return self.summed(taken, batch, keys)
+            parts = self.floats(batch, keys)
         except (MemoryError, torch.OutOfMemoryError):
             # That is up to the shape of a batch, which is always the same.
             raise
@@ -78,63 +133,100 @@ class RowSums(ABC):
                 alone = tuple(_only(each, place) for each in batch)
                 total += self._added(place, alone, keys)
             return total
+        return self.summed(taken, parts, keys)
 
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def summed(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> Tensor:
+        """The sum of the integer gradients at the places that are taken, as int64."""
+        whole, short = self._integers(parts, keys)
+        taken = taken.to(short.device)
+        # What is dropped may be infinite, and an infinity times 0 is no number: it does not take part at all.
+        kept = taken[short[taken]]
+        found: dict[str, Tensor] = {}
+        for tap, outer in whole.outers:
+            product = Outer(outer.inputs[kept], outer.returns[kept]).summed().to(torch.int64)
+            found |= _weight_and_bias(tap, product)
+        for tap, words, back in whole.tables:
+            table = torch.zeros(tap.words, tap.outputs, dtype=torch.float64, device=back.device)
+            table.index_add_(0, words[kept].flatten(), back[kept].flatten(0, 1))
+            found[tap.weight] = table.to(torch.int64)
+        sums, start = whole.flat[kept].sum(0), 0
+        for name, count in self._flat_parts():
+            found[name] = sums[start : start + count]
+            start += count
+        return torch.cat([found[name].reshape(-1) for name in self._parameters.names])
 
-def _only(rows: Tensor, place: Tensor) -> Tensor:
-    kept = torch.zeros_like(rows)
-    kept[place.to(rows.device)] = rows[place.to(rows.device)]
-    return kept
+    def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
+        """Whole numbers for each example, and whether they are checked to have a norm of at most STEPS together."""
+        shifts = _shifts(keys.to(parts.flat.device))
+        # Inputs first: the norms that gradients are shortened by are those with the inputs that will be used.
+        inputs = [_whole(outer.inputs * _INPUTS, shifts) for _, outer in parts.outers]
+        pairs = [inner_products(each) for each in inputs]
+        square = _squares(parts.flat)
+        for (_, outer), pair in zip(parts.outers, pairs, strict=True):
+            square += (pair * inner_products(outer.returns)).sum((1, 2, 3)) / _INPUTS**2
+        for _, words, back in parts.tables:
+            square += pair_square(words, back)
+        norms = square.sqrt_()
+        aim = self._aim(pairs, parts) / norms.clamp(min=self._clip)
+        small = (aim / _INPUTS).to(parts.flat.dtype)[:, None, None, None]
+        returns = [_whole(outer.returns * small, shifts) for _, outer in parts.outers]
+        outers = [(tap, Outer(*pair)) for (tap, _), *pair in zip(parts.outers, inputs, returns, strict=True)]
+        tables = [(tap, words, (back.double() * aim[:, None, None]).round_()) for tap, words, back in parts.tables]
+        flat = parts.flat.mul_(aim.to(parts.flat.dtype)[:, None]).to(torch.int32)
+        whole = GradientParts(outers, tables, flat)
+        return whole, torch.isfinite(norms) & self._short(whole, pairs)
 
+    def _aim(self, pairs: list[Tensor], parts: GradientParts) -> Tensor:
+        """The norm to shorten to, in steps: below the bound by what rounding of returns may add."""
+        across, along = torch.zeros(2, len(parts.flat), dtype=torch.float64, device=parts.flat.device)
+        for (tap, _), pair in zip(parts.outers, pairs, strict=True):
+            length = pair.diagonal(dim1=2, dim2=3).sum((1, 2))
+            along += length
+            across += length * (tap.outputs * 0.375)
+        bound = float(STEPS) * (1 - _SLACK)
+        # Each number is off by less than 1, with a standard deviation of at most a half; four of them are allowed for.
+        # A row of inputs so large that this is not enough is mostly dropped, by its own doing.
+        return ((bound**2 - across).clamp_(min=bound**2 / 4).sqrt_() - 2 * along.sqrt_()).clamp_(min=bound / 2)
 
-class PerExample(RowSums):
-    """The gradients of a loss with respect to some parameters of a model, example by example.
+    def _short(self, whole: GradientParts, pairs: list[Tensor]) -> Tensor:
+        """Whether the norm is at most STEPS, and every sum of products is exact: rounding of float64 is allowed for.
 
-    Args:
-        parameters: what is trained.
-        loss: of the model's output and the targets, for a batch of one.
-        clip: the norm that gradients are shortened to.
-        micro_batch: how many examples are looked at together; this changes memory and speed and nothing else.
-    """
+        Args:
+            whole: the whole numbers.
+            pairs: inner products of the inputs of outer products.
+        """
+        square, most = _squares(whole.flat), _EXACT / self.layout.size
+        fits = torch.ones_like(square, dtype=torch.bool)
+        for (tap, outer), pair in zip(whole.outers, pairs, strict=True):
+            back = inner_products(outer.returns)
+            if tap.positions > 1:
+                # Σ ‖input‖·‖return‖ over positions: no partial sum of an example's products is larger.
+                into, out = (each.diagonal(dim1=2, dim2=3) for each in (pair, back))
+                lengths = (into * out).sqrt_().sum((1, 2))
+                fits &= lengths <= most
+                square += lengths.square() * (2.0**-50 * (tap.positions**2 + tap.inputs + tap.outputs + 8))
+            square += back.mul_(pair).sum((1, 2, 3))
+        for tap, words, back in whole.tables:
+            square += pair_square(words, back)
+            lengths = back.square().sum(2).sqrt_().sum(1)
+            fits &= lengths <= most
+            square += lengths.square() * (2.0**-50 * (tap.positions**2 + tap.outputs + 8))
+        return fits & (square <= _LONGEST)
 
-    def __init__(self, parameters: Parameters, loss: Callable[..., Any], clip: float, micro_batch: int) -> None:
-        self._parameters, self._loss, self._clip = parameters, loss, clip
-        self.layout = Layout(micro_batch, tight=False)
-        func = load("torch.func")
-        self._call = func.functional_call
-        # Randomness that bypasses RowRandomness is refused by PyTorch itself.
-        self._gradient = func.vmap(func.grad(self._one), in_dims=(None, None, 0, 0), randomness="error")
-        self._looking = True
-
-    def prepare(self, examples: Examples, usual: int) -> None:
-        """Before the first step: pack rows tightly if places are seen not to matter, for samples of ``usual`` rows."""
-        size = self.layout.size
-        kept = (self._parameters.model, self._loss)
-        self.layout = settle(lambda rows, keys: (self.floats(rows, keys),), kept, examples, size, usual)
-        # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
-        self._looking = False
-
-    def summed(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """See the base class."""
-        return self.integers(batch, keys)[taken].sum(0)
-
-    def integers(self, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """One integer vector per example, checked to have a norm of at most STEPS."""
-        flat = self.floats(batch, keys)
-        # In pieces, because a float32 stops growing after some millions of equal terms.
-        pieces = [torch.linalg.vector_norm(piece, dim=1) for piece in flat.split(1 << 16, dim=1)]
-        norms = torch.linalg.vector_norm(torch.stack(pieces), dim=0)
-        whole = flat.mul_((STEPS * (1 - SLACK) / norms.clamp(min=self._clip))[:, None]).to(torch.int32)
-        # Here pieces save memory: float64 takes twice that of all gradients.
-        square = sum(piece.double().square_().sum(1) for piece in whole.split(1 << 12, dim=1))
-        short = (square <= LONGEST) & torch.isfinite(norms)
-        return whole if bool(short.all()) else whole.masked_fill_(~short[:, None], 0)
-
-    def floats(self, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """The gradients as they come, one row per example."""
+    def floats(self, batch: tuple[Tensor, ...], keys: Tensor) -> GradientParts:
+        """The gradients as they come."""
         moved = tuple(each.to(self._parameters.device) for each in batch)
+        held = self._parameters.detached()
+        tapped = {name for tap in self._taps for name in tap.parameters}
+        loose = {name: held.pop(name) for name in self._parameters.names if name not in tapped}
+        others = {} if self._looking else self._parameters.others()
+        nudges = {tap.weight: _zeros(tap, held[tap.weight]) for tap in self._taps}
+        one = self._func.grad(partial(self._one, held, others), argnums=(0, 1), has_aux=True)
         try:
-            others = {} if self._looking else self._parameters.others()
-            found = self._gradient(self._parameters.detached(), others, moved, keys.to(self._parameters.device))
+            # Randomness that bypasses RowRandomness is refused by PyTorch itself.
+            each = self._func.vmap(one, in_dims=(None, None, 0, 0), randomness="error")
+            (returns, direct), inputs = each(nudges, loose, moved, keys.to(self._parameters.device))
         except RuntimeError as problem:
             if "randomness" in str(problem):
                 raise InputError(
@@ -145,12 +237,121 @@ class PerExample(RowSums):
                     "model", "has a layer that torch.func cannot differentiate example by example; replace that layer"
                 ) from problem
             raise
-        joined = torch.cat([found[name].reshape(len(moved[0]), -1) for name in self._parameters.names], dim=1)
-        return joined if joined.dtype == torch.float64 else joined.float()
+        # A network may hold tensors that want gradients and are not trained.
+        return self._parts(_detached(inputs), _detached(returns), _detached(direct), len(moved[0]))
+
+    def _parts(
+        self, inputs: dict[str, Tensor], returns: dict[str, Tensor], direct: dict[str, Tensor], count: int
+    ) -> GradientParts:
+        outers, tables = [], []
+        for tap in self._taps:
+            into, back = tap.arrange(inputs[tap.weight], returns[tap.weight])
+            if tap.words:
+                tables.append((tap, into, back))
+                continue
+            outer = Outer(into if tap.bias is None else torch.nn.functional.pad(into, (0, 1), value=1.0), back)
+            if tap.materialised:
+                direct |= _weight_and_bias(tap, outer.each())
+            else:
+                outers.append((tap, outer))
+        flat = [direct[name].reshape(count, -1) for name, _ in self._flat_parts()]
+        joined = torch.cat(flat, dim=1) if flat else torch.zeros(count, 0, device=self._parameters.device)
+        return GradientParts(outers, tables, joined if joined.dtype == torch.float64 else joined.float())
 
     def _one(
-        self, parameters: dict[str, Tensor], others: dict[str, Tensor], example: tuple[Tensor, ...], key: Tensor
-    ) -> Tensor:
-        with RowRandomness(key):
-            output = self._call(self._parameters.model, parameters | others, (example[0].unsqueeze(0),))
-            return self._loss(output, *(each.unsqueeze(0) for each in example[1:])).sum()
+        self,
+        held: dict[str, Tensor],
+        others: dict[str, Tensor],
+        nudges: dict[str, Tensor],
+        loose: dict[str, Tensor],
+        example: tuple[Tensor, ...],
+        key: Tensor,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        taps = LayerTaps(held, nudges)
+        return self._lost(held | loose | others, example, key, taps), taps.inputs
+
+    def _lost(self, values: dict[str, Tensor], example: tuple[Tensor, ...], key: Tensor, taps: LayerTaps) -> Tensor:
+        """The loss of one example."""
+        with RowRandomness(key, taps):
+            output = self._func.functional_call(self._parameters.model, values, (example[0].unsqueeze(0),))
+            lost: Tensor = self._loss(output, *(each.unsqueeze(0) for each in example[1:])).sum()
+        return lost
+
+    def _survey(self, examples: Examples) -> tuple[LayerTap, ...]:
+        """The layers to tap: each of their parameters is used in one call and nowhere else, seen on a made-up row."""
+        for kind in range(KINDS):
+            row = examples.made_up(1, kind)
+            if row is None:
+                return ()
+            held = {name: value.requires_grad_() for name, value in self._parameters.detached().items()}
+            taps = LayerTaps(held, None)
+            moved = tuple(each[0].to(self._parameters.device) for each in row)
+            try:
+                with torch.enable_grad():
+                    lost = self._lost(held, moved, made_up_keys(1)[0].to(self._parameters.device), taps)
+                elsewhere = (
+                    torch.autograd.grad(lost, list(held.values()), allow_unused=True)
+                    if lost.requires_grad
+                    else [None] * len(held)
+                )
+            except Exception:  # noqa: S112 - another kind may do; if none does, settle() says so
+                continue
+            used = [name for tap in taps.found for name in tap.parameters]
+            used += [name for name, found in zip(held, elsewhere, strict=True) if found is not None]
+            return tuple(tap for tap in taps.found if all(used.count(name) == 1 for name in tap.parameters))
+        return ()
+
+    def _flat_parts(self) -> list[tuple[str, int]]:
+        """Names and sizes of the parameters whose gradients are materialised, in order."""
+        hidden = {name for tap in self._taps if not tap.materialised for name in tap.parameters}
+        return [(name, size) for name, size in self._parameters.sizes().items() if name not in hidden]
+
+    def _numbers(self) -> int:
+        """Count of numbers that one example needs at a time."""
+        return sum(tap.numbers for tap in self._taps) + sum(size for _, size in self._flat_parts())
+
+
+def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach() for name, value in values.items()}
+
+
+def _only(rows: Tensor, place: Tensor) -> Tensor:
+    kept = torch.zeros_like(rows)
+    kept[place.to(rows.device)] = rows[place.to(rows.device)]
+    return kept
+
+
+def _zeros(tap: LayerTap, like: Tensor) -> Tensor:
+    return torch.zeros(tap.output, dtype=like.dtype, device=like.device)
+
+
+def _weight_and_bias(tap: LayerTap, products: Tensor) -> dict[str, Tensor]:
+    """The gradients of a layer's parameters, from products whose last column belongs to the bias if there is one."""
+    if tap.bias is None:
+        return {tap.weight: products}
+    return {tap.weight: products[..., :-1], tap.bias: products[..., -1]}
+
+
+def _squares(flat: Tensor) -> Tensor:
+    """The square of each row's norm, as float64; in pieces, because float64 may take twice the memory of all rows."""
+    total = torch.zeros(len(flat), dtype=torch.float64, device=flat.device)
+    for piece in flat.split(1 << 12, dim=1):
+        total += piece.double().square_().sum(1)
+    return total
+
+
+def _shifts(keys: Tensor) -> Tensor:
+    """A uniform number in [0, 1) for each row."""
+    return (mixed(keys) & ((1 << 52) - 1)).double() * 2.0**-52
+
+
+def _whole(values: Tensor, shifts: Tensor) -> Tensor:
+    """Whole numbers near some values, as float64: rounded down after adding numbers in [0, 1).
+
+    The numbers are spread evenly over a row and shifted for each row. All values of a row may be less than a step of
+    the grid; rounded to the nearest, all of them would vanish, and so each of them is right on average.
+    """
+    places = torch.arange(values[0].numel(), dtype=torch.float64, device=values.device).mul_(_GOLDEN).frac_()
+    spread = places.to(values.dtype).reshape(1, *values.shape[1:])
+    added = (spread + shifts.to(values.dtype).reshape(-1, *(1,) * (values.dim() - 1))).frac_()
+    return values.add_(added).floor_().double()

@@ -32,10 +32,14 @@ class Parameters:
         kept = {name: each for name, each in self.model.named_parameters() if name not in self.names}
         return {name: each.detach().clone() for name, each in (kept | dict(self.model.named_buffers())).items()}
 
+    def sizes(self) -> dict[str, int]:
+        """Count of numbers of each."""
+        return {name: parameter.numel() for name, parameter in self._trained().items()}
+
     @property
     def dimension(self) -> int:
         """Total number of parameters."""
-        return sum(parameter.numel() for parameter in self._trained().values())
+        return sum(self.sizes().values())
 
     @property
     def device(self) -> Any:

@@ -18,9 +18,10 @@ from types import FunctionType
 from typing import Any, Final
 
 from tacit.core.errors import InputError
+from tacit.learn.torch.layer_factors import LayerTaps
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
-__all__ = ["RowRandomness", "drop_by_row", "made_up_keys", "mixed"]
+__all__ = ["RowRandomness", "made_up_keys", "mixed"]
 
 functional = load("torch.nn.functional")
 _Mode: Any = load("torch.overrides").TorchFunctionMode
@@ -62,11 +63,12 @@ class RowRandomness(_Mode):  # type: ignore[misc]
 
     Args:
         key: of the row, one word; inside of ``vmap`` each row has its own.
+        taps: of layers whose inputs are kept; none by default.
     """
 
-    def __init__(self, key: Tensor) -> None:
+    def __init__(self, key: Tensor, taps: LayerTaps | None = None) -> None:
         super().__init__()
-        self._key, self._draws = key, 0
+        self._key, self._taps, self._draws = key, taps, 0
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
@@ -79,6 +81,9 @@ class RowRandomness(_Mode):  # type: ignore[misc]
             raise InputError(
                 "model", "draws from a generator of its own; leave generator out, so that rows have theirs"
             )
+        tapped = None if self._taps is None else self._taps.call(func, args, named)
+        if tapped is not None:
+            return tapped
         own = _OWN.get(func)
         if own is not None:
             if "train" in named:
@@ -126,7 +131,9 @@ def _opened(func: Any) -> Any:
     A mode does not see what is called while it handles a call. So the body is run with the mode entered again, in a
     copy that does not hand itself over to the mode a second time.
     """
-    if getattr(func, "__module__", "") != functional.__name__ or not isinstance(func, FunctionType):
+    # Functions that choose between two others by an argument, such as max_pool2d, have their code elsewhere.
+    code = getattr(func, "__code__", None)
+    if not isinstance(func, FunctionType) or code is None or code.co_filename != functional.__file__:
         return None
     blind = dict.fromkeys(("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic"), _never)
     opened = FunctionType(func.__code__, func.__globals__ | blind, func.__name__, func.__defaults__, func.__closure__)
@@ -136,17 +143,6 @@ def _opened(func: Any) -> Any:
 
 def _never(*_: Any) -> bool:
     return False
-
-
-def drop_by_row(values: Tensor, keys: Tensor, p: float, draw: int) -> Tensor:
-    """Dropout of a batch, each row by its own key; ``draw`` tells the layers of one pass apart."""
-
-    def one(row: Tensor, key: Tensor) -> Tensor:
-        rows = RowRandomness(key)
-        rows._draws = draw
-        return _dropout(rows, row, p)
-
-    return load("torch.func").vmap(one)(values, keys)
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -262,18 +258,18 @@ def _attention(
     scale: float | None = None,
     **more: Any,
 ) -> Tensor:
-    """Attention with dropout of its weights, written out; without dropout it is PyTorch's own."""
-    if not dropout_p:
-        settings = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale}
-        return functional.scaled_dot_product_attention(query, key, value, **settings, **more)
-    if any(more.values()):
-        raise InputError("model", "uses grouped attention with dropout; set its dropout to 0")
-    scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
+    """Attention written out: PyTorch's own draws dropout for a batch, and runs row by row where rows are kept apart."""
+    if more.pop("enable_gqa", False):
+        key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
+    if more:
+        raise InputError("model", f"calls attention with {', '.join(sorted(more))}, which is not known here")
+    scores = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
-    return _masked(rows, torch.softmax(scores, dim=-1), tuple(scores.shape), dropout_p) @ value
+    weights = torch.softmax(scores, dim=-1)
+    return (_masked(rows, weights, tuple(scores.shape), dropout_p) if dropout_p else weights) @ value
 
 
 def _cross_entropy(

@@ -23,8 +23,7 @@ from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.progress import progress
 from tacit.learn.torch.checkpoints import StepCount, load_together
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradients import STEPS, PerExample
-from tacit.learn.torch.linear_stack_gradients import Stack, is_stack
+from tacit.learn.torch.gradients import STEPS, ExampleGradients
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.unsupported_layers import check_model, trained_parameters
 
@@ -32,8 +31,6 @@ __all__ = ["PrivateTrainer"]
 
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
-#: Numbers of all gradients of a micro-batch together, unless another size is asked for.
-_ROOM: Final = 1 << 24
 _FORMAT: Final = 2
 
 
@@ -127,7 +124,8 @@ class PrivateTrainer:
             raise InputError("clip", "must lie between 1e-6 and 1e6; rescale the loss instead")
         self._parameters = Parameters(model, list(trained_parameters(model, optimizer)))
         self._micro_batch = None if micro_batch is None else check_count(micro_batch, "micro_batch", maximum=1 << 20)
-        self._gradients: PerExample | Stack | None = None
+        self._gradients: ExampleGradients | None = None
+        self._modes: tuple[bool, ...] = ()
         phase = Phase("gradient", STEPS**2, self._parameters.dimension, Fraction(1), self.steps, self.rate)
         self._spent = spend([phase], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
         self._single = _single(self._spent.once or self._spent.event)
@@ -161,25 +159,18 @@ class PrivateTrainer:
             self._step(gradients, examples)
         return self
 
-    def _looked_at(self, examples: Examples) -> PerExample | Stack:
-        """The way to gradients that suits the network, found once and on made-up rows."""
-        if self._gradients is None:
-            parts, clip = (self._parameters, self.loss), float_down(self.clip)
-            # Room for a sample and then some, so that one pass is nearly always enough, if there is so much memory.
-            usual = min(self.batch_size + 4 * math.isqrt(self.batch_size) + 1, 1024)
-            found: PerExample | Stack = PerExample(
-                *parts, clip, self._micro_batch or max(min(usual, _ROOM // self._parameters.dimension), 1)
-            )
-            if is_stack(self.model, self._parameters.names):
-                stack = Stack(*parts, clip, self._micro_batch or usual)
-                found = stack if stack.fits(examples) else found
-            found.prepare(examples, self.batch_size)
-            # Without rows there was nothing to look at: next time, then.
-            self._gradients = found if len(examples) else None
-            return found
-        return self._gradients
+    def _looked_at(self, examples: Examples) -> ExampleGradients:
+        """The way to gradients that suits the network, found on made-up rows; again if layers are in another mode."""
+        modes = tuple(layer.training for layer in self.model.modules())
+        if self._gradients is not None and modes == self._modes:
+            return self._gradients
+        found = ExampleGradients(self._parameters, self.loss, float_down(self.clip), self._micro_batch)
+        found.prepare(examples, self.batch_size)
+        # Without rows there was nothing to look at: next time, then.
+        self._gradients, self._modes = found if len(examples) else None, modes
+        return found
 
-    def _step(self, gradients: PerExample | Stack, examples: Examples) -> None:
+    def _step(self, gradients: ExampleGradients, examples: Examples) -> None:
         chosen = np.flatnonzero(self._sample(len(examples)))
         raw = gradients.raw_sum(examples, chosen)
         # Counted before it is released: a step that fails from here on is spent.

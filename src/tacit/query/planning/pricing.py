@@ -106,7 +106,7 @@ _DIGITS = 12
 #: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
 _SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
 #: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
-FOR_THE_CHOICE: Final = Fraction(5, 6)
+FOR_THE_CHOICE: Final = Fraction(8, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +385,11 @@ def _selection(
         best = _select(zero, amount, budget.delta, groups, rule, relation)
         return KeySelection(best.rule, zero, amount, budget.delta, groups, share, relation)
     if budget.currency != "epsilon":
-        raise InputError("account", "a GDP account cannot pay for groups that are chosen privately; use a zcdp account")
+        raise InputError(
+            "account",
+            "groups that are chosen privately cannot be paid for by this budget, which has no delta to spend; group by "
+            "a column with declared categories, or by a public table",
+        )
     if rule == "best":
         # Gaussian noise pays by l2 and is what the zCDP way of spending the same budget uses.
         touched = groups * (1 if relation is ADD_REMOVE else 2)

@@ -7,10 +7,11 @@ people in several cells has the noise of a sum, and its error is that of the sum
 the cause that stands out least from the noise is taken for absent, and its cells with it, until all that are left stand
 out. The number of people of a cause is then that of the cells where it applies, beside others that are seen.
 
-*Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. The last bucket
-from which on people stand out from the noise, two after it and those before, each with its largest loss, and the error
-of that weighted sum, bound the loss of all cells together; one cell can have all of it. Buckets beyond are taken for
-empty. Where no cause is seen, as many people as noise can hide may lose a few rows.
+*Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. Those up to the
+last bucket in which people stand out from the noise, each with its largest loss, and the error of that weighted sum,
+bound the loss of all cells together; one cell can have all of it. Beyond, where noise hides who is there, people are
+supposed to become fewer at least as fast as their losses grow: half as many lose twice as much. Of a limit that is not
+seen to cut any person, as many people as noise can hide are supposed to lose a row or more, by the same rule.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ __all__ = ["BoundingLoss", "CauseShare", "LeftOut", "QuestionLosses", "bounding_
 
 #: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
-#: Buckets that are counted beyond the last that is seen: large losses of few people are the first that noise hides.
-_FURTHER: Final = 2
+#: Bounds that have to hold together: three of the causes that are seen, three of those that are not.
+_BOUNDS: Final = 6
+#: Buckets from which the number of people beyond is estimated; more add noise.
+_NEAR: Final = 3
 #: A share that may be as large as this is not known.
 _UNKNOWN: Final = Fraction(1, 2)
 _ZERO: Final = Fraction(0)
@@ -206,37 +209,62 @@ class BoundingLoss:
 
     # -- bias
 
-    @cached_property
-    def _buckets(self) -> tuple[list[int], ...]:
-        """The cells of each bucket, of causes that are seen; where none is, of one limit alone."""
-        combinations = [causes for _, causes, bucket in self._listing if bucket >= 0]
-        if self.is_seen:
-            used = {causes for causes in combinations if causes <= self.seen}
-        else:
-            dropped = self.seen & {KEYS}
-            used = {causes for causes in combinations if len(causes - dropped) == 1 and causes & {GROUPS, ROWS}}
-        return tuple(
+    def _buckets(self, used: Set[frozenset[str]]) -> list[list[int]]:
+        """The cells of each bucket, of some combinations of causes."""
+        return [
             [cell for cell, causes, bucket in self._listing if bucket == wanted and causes in used]
             for wanted in range(self.table.buckets)
-        )
+        ]
 
     @cached_property
     def most_rows(self) -> Fraction:
         """Bound of the loss in all cells together, in rows; exceeded by chance as rarely as an interval fails."""
-        buckets = self._buckets
-        if not buckets[0]:
-            return _ZERO
+        combinations = {causes for _, causes, bucket in self._listing if bucket >= 0}
+        bound = _ZERO
+        if self.is_seen:
+            buckets = self._buckets({causes for causes in combinations if causes <= self.seen})
+            bound += self._loss(buckets, self._last_seen(buckets))
+        hidden = self.table_limits - self.seen
+        apart = {causes for causes in combinations if len(causes - self.seen) == 1 and causes & hidden}
+        if apart:
+            bound += self._loss(self._buckets(apart), self.table.parts.bit_length() - 1)
+        return bound
+
+    @property
+    def table_limits(self) -> frozenset[str]:
+        """The limits that may cut a person."""
+        return frozenset(self.table.causes) & {GROUPS, ROWS}
+
+    def _last_seen(self, buckets: Sequence[Sequence[int]]) -> int:
+        """The last bucket that stands out from the noise, by itself or with all that follow; else that of one row."""
         beyond = [[cell for cells in buckets[first:] for cell in cells] for first in range(len(buckets))]
-        last = max(
-            (first for first, cells in enumerate(beyond) if self.is_seen and self._excess(cells) > 0), default=-1
-        )
-        # Losses of some rows are looked for whatever is seen: noise may hide them.
-        least = self.table.parts.bit_length() - 1
-        end = min(max(last, least) + _FURTHER, len(buckets) - 1) + 1
-        used = [(self.table.most(b), cells) for b, cells in enumerate(buckets[:end])]
+        seen = (b for b, own in enumerate(buckets) if self._excess(own) > 0 or self._excess(beyond[b]) > 0)
+        return max(max(seen, default=0), self.table.parts.bit_length() - 1)
+
+    def _loss(self, buckets: Sequence[Sequence[int]], last: int) -> Fraction:
+        """Bound of the loss of people in some buckets: each with its largest up to ``last``, fewer and fewer beyond."""
+        chance = min(2 * (1 - self.confidence) / _BOUNDS, Fraction(99, 100))
+        used = [(self.table.most(b), cells) for b, cells in enumerate(buckets[: last + 1])]
         total = sum((most * sum(self.noisy[cell] for cell in cells) for most, cells in used), _ZERO)
         terms = [NoiseTerm(self.law.kind, self.law.scale, most, len(cells)) for most, cells in used]
-        return max(total + sum_error(terms, self._twice), _ZERO)
+        bound = max(total + sum_error(terms, chance), _ZERO)
+        # Half of those from the last bucket on.
+        people = min(self._from(buckets[last:], chance) / 2, self._from(buckets[last + 1 :], chance))
+        for bucket in range(last + 1, len(buckets)):
+            bound += people * (self.table.most(bucket) - (self.table.most(bucket - 1) if bucket > last + 1 else 0))
+            people /= 2
+        return bound
+
+    def _from(self, buckets: Sequence[Sequence[int]], beta: Fraction) -> Fraction:
+        """Bound of the number of people in some buckets that are supposed to be halved from one to the next."""
+        near = buckets[:_NEAR]
+        if not near:
+            return _ZERO
+        return self._at_most([cell for cells in near for cell in cells], beta) / (1 - Fraction(1, 2 ** len(near)))
+
+    def _at_most(self, cells: Sequence[int], beta: Fraction) -> Fraction:
+        number, error = self._number(cells, beta)
+        return max(number + error, _ZERO)
 
     @property
     def _twice(self) -> Fraction:
@@ -246,8 +274,7 @@ class BoundingLoss:
     @cached_property
     def most_people(self) -> Fraction:
         """Bound of the number of people who lose a group."""
-        number, error = self._number(self._having(GROUPS, self.seen), self._twice)
-        return max(number + error, _ZERO)
+        return self._at_most(self._having(GROUPS, self.seen), self._twice)
 
     @cached_property
     def biases(self) -> tuple[MeasureBias, ...]:

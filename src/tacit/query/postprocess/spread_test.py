@@ -29,9 +29,9 @@ from tacit.query.postprocess.ratios import quotient_range
 __all__ = ["SpreadTest", "laws_known", "spread_test"]
 
 #: Parts of the chance of failure: of the test, of the way through a cell (part of the test), of the mean, of the count.
-_TEST, _WAY, _MEAN, _COUNT = Fraction(91, 100), Fraction(2, 100), Fraction(5, 100), Fraction(4, 100)
+_TEST, _WAY, _MEAN, _COUNT = Fraction(96, 100), Fraction(1, 100), Fraction(2, 100), Fraction(2, 100)
 #: Width of the narrowest cell of means and of variances, and how many cells of means are looked at.
-_NARROWEST, _MOST_CELLS = 128, 4
+_NARROWEST, _MOST_CELLS = 512, 4
 
 #: A mean range wider than this on each side leaves so many cells that a box is narrower; in units of H.
 _WIDEST_MEAN = Fraction(16, 100)

@@ -5,6 +5,7 @@ Modules:
 * :mod:`.ask_page` — Page for asking: question, price and answer
 * :mod:`.belief_bounds` — Bounds on an observer's belief implied by a guarantee
 * :mod:`.budget_bars` — Budget bars of the pages
+* :mod:`.builder` — Question builder: a table, filters, groups and measures, written as SQL
 * :mod:`.charts` — SVG charts of released numbers, budgets and prices, written into the page
 * :mod:`.csrf` — Cross-site request forgery protection of forms
 * :mod:`.datasets` — Page of tables as declared
@@ -18,6 +19,8 @@ Modules:
 * :mod:`.page_request` — Page request: user, form fields and response
 * :mod:`.pages` — Table of all pages
 * :mod:`.people_pages` — Pages of owners: people, shares, tokens
+* :mod:`.price_curve` — Price against error: the quotes of one question at several prices
+* :mod:`.question_pages` — Pages of saved questions: one's own, and those that others share
 * :mod:`.quotes` — Quotes as pages show them, and the form that asks for one
 * :mod:`.sign_in` — Sign-in, sign-out, set-up, invitation and password pages
 * :mod:`.survey_pages` — Pages of surveys: estimates for those who run them, and a form that randomises in the browser

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from markupsafe import escape
 from starlette.responses import Response
 
-from tacit.core.errors import TacitError
+from tacit.core.errors import InputError, TacitError
 from tacit.curator.accounts import Budget
 from tacit.curator.views.answer_object import Answer
+from tacit.ledger import ConflictError
 from tacit.query.request import OPTIONS, Request
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.budget_bars import left_words
+from tacit.server.console.builder import build, view_builder
 from tacit.server.console.charts import MOST_MARKS, draw_panels
 from tacit.server.console.datasets import view_table
 from tacit.server.console.drawings import CATEGORY, Drawing
@@ -21,20 +24,25 @@ from tacit.server.console.editor import editor_words
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text
 from tacit.server.console.page_request import PageRequest
+from tacit.server.console.price_curve import curve_of
+from tacit.server.console.question_pages import opened
 from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_public_quote, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.values import exact_text
 
-__all__ = ["answer_page", "ask", "picture_of", "quote", "show_ask"]
+__all__ = ["answer_page", "ask", "ask_again", "build_question", "picture_of", "quote", "show_ask"]
 
 
 async def show_ask(visit: PageRequest) -> Response:
-    """An empty workbench; or one with a question from the history or from a link, which is quoted and not asked."""
+    """An empty workbench; or one with a question that was kept, or from a link, which is quoted and not asked."""
     said = visit.request.query_params
     note = ""
     if like := said.get("like", ""):
         form = await _like(visit, like)
+    elif saved := said.get("saved", ""):
+        kept = await opened(visit, saved)
+        form, note = AskForm.of({"sql": kept.sql, **kept.options}), f"“{kept.title}”, saved by {kept.name}."
     elif said.get("sql"):
         form, note = _linked(said), "This question came with a link. Nothing is asked before you press Ask."
     else:
@@ -93,6 +101,38 @@ async def ask(visit: PageRequest) -> Response:
         **_quote_parts(visit, quoted),
         budgets=visit.render("part_budgets.html", head_gauges=visit.head_gauges(budgets)),
     )
+
+
+async def ask_again(visit: PageRequest) -> Response:
+    """The answer to a question of one's own history once more, if it is free; else the question with its price."""
+    form = await _like(visit, visit.form.get("position", ""))
+    shown: dict[str, Any] = {}
+    try:
+        answer = await visit.run(visit.service.ask, visit.user, form.ask(), free=True)
+        shown = await answered(visit, answer, form)
+    except ConflictError:
+        shown["note"] = (
+            "What was asked then is not free now: the data has changed, or more was stated. Nothing was asked."
+        )
+    return await _bench(visit, form, await _quote(visit, form), **shown)
+
+
+async def build_question(visit: PageRequest) -> Response:
+    """The question that was chosen in the builder, as SQL in the editor; nothing is asked."""
+    tables = await visit.run(visit.service.tables, visit.user)
+    sql, problem = "", ""
+    try:
+        sql = build(visit.form, tables)
+    except InputError as raised:
+        problem = str(raised)
+    view = view_builder(visit.form, tables, problem)
+    if visit.partly:
+        places = {"builder": visit.render("part_builder.html", builder=view)}
+        if sql:
+            places["sql"] = str(escape(sql))
+        return await visit.parts(200, None, stopped=False, **places)
+    form = AskForm(sql=sql, amount="0.1")
+    return await _bench(visit, form, await _quote(visit, form) if sql else _NOTHING, builder=view, built=True)
 
 
 async def answer_page(visit: PageRequest) -> Response:
@@ -268,7 +308,18 @@ async def _bench(
 ) -> Response:
     tables = await visit.run(visit.service.tables, visit.user)
     budgets = await visit.budgets()
-    context = {"problem": None, "sheet": None, "picture": None, "note": "", **quoted, **shown}
+    known = quoted["quote"] is not None and not quoted["quote"].public
+    context = {
+        "problem": None,
+        "sheet": None,
+        "picture": None,
+        "note": "",
+        "builder": view_builder({}, tables),
+        "built": False,
+        "curve": await curve_of(visit, form) if known else None,
+        **quoted,
+        **shown,
+    }
     return await visit.page(
         "ask.html",
         status,
@@ -276,7 +327,7 @@ async def _bench(
         choices=[OPTIONS[name] for name in _pays(budgets)],
         more=MORE,
         levels=LEVELS,
-        tables=[view_table(info) for info in tables],
+        tables=[view_table(info, tables) for info in tables],
         words=editor_words(tables),
         budgets=budgets,
         **context,

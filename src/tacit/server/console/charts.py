@@ -82,10 +82,10 @@ def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter:
     """
     prices, errors = [math.log10(price) for price, _ in points], [math.log10(error) for _, error in points]
     ticks = _decade_ticks(min(errors), max(errors))
-    frame = _Frame(_NARROW, 170, title, ticks, (min(prices), max(prices)), text=lambda power: tick_text(10**power))
+    frame = _Frame(_NARROW, 170, title, ticks, (min(prices), max(prices)), text=_power_text)
     path = " L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in zip(prices, errors, strict=True))
     marks = [
-        *frame.axes(f"price, in {letter}", _decade_ticks(prices[0], prices[-1]), lambda power: tick_text(10**power)),
+        *frame.axes(f"price, in {letter}", _within(_decade_ticks(prices[0], prices[-1]), prices), _power_text),
         _tag("path", d=f"M{path}", class_="line s0"),
         *(_tag("circle", cx=f"{frame.x(x):.1f}", cy=f"{frame.y(y):.1f}", r="2.5", class_="dot s0")
           for x, y in zip(prices, errors, strict=True)),
@@ -346,6 +346,14 @@ def _decade_ticks(low: float, high: float) -> list[float]:
     last = min((tick for tick in found if tick >= high - 1e-9), default=high)
     chosen = [tick for tick in found if first <= tick <= last]
     return chosen if len(chosen) > 1 else [low, high + 1e-6]
+
+
+def _within(ticks: list[float], places: list[float]) -> list[float]:
+    return [tick for tick in ticks if places[0] - 1e-9 <= tick <= places[-1] + 1e-9]
+
+
+def _power_text(power: float) -> str:
+    return tick_text(float(f"{10**power:.6g}"))
 
 
 def _between(places: list[float], heights: list[float], place: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,9 @@ from tacit.curator.views.answer_text import format_value
 from tacit.query.catalog import ROW, Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.server.console.budget_bars import gauges
+from tacit.server.console.editor import typed_name
 from tacit.server.console.page_request import PageRequest
+from tacit.server.identity import TokenScope
 
 __all__ = ["ColumnView", "TableView", "show_datasets", "view_table"]
 
@@ -41,14 +44,16 @@ class TableView:
     about: str
     columns: tuple[ColumnView, ...]
     example: str
+    keys: str = ""
 
 
-def view_table(info: TableInfo) -> TableView:
-    """Public facts about a table."""
+def view_table(info: TableInfo, others: Sequence[TableInfo] = ()) -> TableView:
+    """Public facts about a table, with questions: about it, and with its values as the keys of another."""
     table = info.table
     tag = "public" if table.public else f"about {table.population}"
     columns = tuple(_column(table, column) for column in table.columns)
-    return TableView(table.name, table.public, tag, _about(table), columns, _example(table))
+    keys = _as_keys(table, [each.table for each in others]) if table.public else ""
+    return TableView(table.name, table.public, tag, _about(table), columns, _example(table), keys)
 
 
 async def show_datasets(visit: PageRequest) -> Response:
@@ -56,11 +61,11 @@ async def show_datasets(visit: PageRequest) -> Response:
     tables = await visit.run(visit.service.tables, visit.user)
     budgets = await visit.budgets()
     groups = [_group(visit, budget, tables) for budget in budgets]
-    public = [view_table(info) for info in tables if info.table.public]
+    public = [view_table(info, tables) for info in tables if info.table.public]
     if public:
         words = "The rows of these tables are public; joining them to protected tables costs nothing more."
         groups.append({"title": "Public tables", "words": words, "gauges": (), "tables": public})
-    return await visit.page("datasets.html", groups=groups, budgets=budgets)
+    return await visit.page("datasets.html", groups=groups, budgets=budgets, can_ask=visit.user.has(TokenScope.ASK))
 
 
 def _group(visit: PageRequest, budget: Budget, tables: tuple[TableInfo, ...]) -> dict[str, object]:
@@ -118,15 +123,29 @@ def _column(table: Table, column: Column) -> ColumnView:
 
 
 def _example(table: Table) -> str:
-    """A question that a protected table can answer, from what was declared."""
+    """A question that a table can answer, from what was declared."""
     if table.public:
-        return ""
+        return f"SELECT * FROM {typed_name(table.name)}"  # noqa: S608 - a question for the editor
     key = next((c for c in table.columns if c.categories is not None), None)
     value = next((c for c in table.columns if c.bounds is not None and c.type.is_numeric), None)
     chosen = [
-        *([key.name] if key else []),
+        *([typed_name(key.name)] if key else []),
         "COUNT(*) AS n",
-        *([f"AVG({value.name}) AS avg_{value.name}"] if value else []),
+        *([f"AVG({typed_name(value.name)}) AS {typed_name(f'avg_{value.name}')}"] if value else []),
     ]
-    group = f"\nGROUP BY {key.name}" if key else ""
-    return f"SELECT {', '.join(chosen)}\nFROM {table.name}{group}"
+    group = f"\nGROUP BY {typed_name(key.name)}" if key else ""
+    return f"SELECT {', '.join(chosen)}\nFROM {typed_name(table.name)}{group}"
+
+
+def _as_keys(table: Table, others: Sequence[Table]) -> str:
+    """A question whose groups are the rows of a public table: one for each, with people or without."""
+    for column in table.columns:
+        for other in others:
+            same = [each for each in other.columns if each.name.lower() == column.name.lower()]
+            if not other.public and same and same[0].type == column.type and same[0].name != other.unit:
+                key, theirs = f"k.{typed_name(column.name)}", f"t.{typed_name(same[0].name)}"
+                return (
+                    f"SELECT {key}, COUNT({theirs}) AS n\nFROM {typed_name(table.name)} AS k\n"
+                    f"LEFT JOIN {typed_name(other.name)} AS t ON {theirs} = {key}\nGROUP BY {key}"
+                )
+    return ""

@@ -209,6 +209,7 @@ class PageRequest:
         full = sum(1 for each in budgets if any(line.left == 0 and line.cap for line in each.lines))
         pages = (
             ("Ask", "/console/ask", access.has(TokenScope.ASK), 0),
+            ("Questions", "/console/questions", access.has(TokenScope.ASK), 0),
             ("Datasets", "/console/datasets", True, 0),
             ("History", "/console/history", True, 0),
             ("Budget", "/console/budget", True, 0),
@@ -219,6 +220,8 @@ class PageRequest:
             ("Ledger", "/console/ledger", access.has(TokenScope.ADMIN) or access.has(TokenScope.AUDIT), full),
         )
         path = self.request.url.path
+        # Forms that lead back to the page of questions.
+        path = "/console/ask" if path in ("/console/again", "/console/build", "/console/quote") else path
         return [
             {"name": name, "address": where, "here": path == where or path.startswith(f"{where}/"), "count": count}
             for name, where, shown, count in pages

@@ -9,6 +9,7 @@ Modules:
 * :mod:`.models` — Records of people, tokens and sessions
 * :mod:`.passwords` — Passwords: which ones are good enough, and their argon2id hashes
 * :mod:`.people` — ``People``: authentication and authorisation
+* :mod:`.saved_questions` — Storage of saved questions: a title, a text and options; private or shared
 * :mod:`.scram` — SCRAM-SHA-256: verifiers of secrets, and the server's side of one exchange
 * :mod:`.sessions` — Passwords, sessions and login throttling
 * :mod:`.surveys` — Storage of surveys: descriptions, the reports that arrived, and the sums of those added up

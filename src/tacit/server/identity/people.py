@@ -18,6 +18,7 @@ from tacit.server.identity.jobs import JobStore
 from tacit.server.identity.ledger_people import details_of, end, open_chain, person_of, spelled
 from tacit.server.identity.models import Access, Issued, Job, Opened, Person, Role, TokenInfo, TokenScope
 from tacit.server.identity.passwords import Hasher, Hashing, check_password
+from tacit.server.identity.saved_questions import SavedQuestions
 from tacit.server.identity.scram import ClientProof
 from tacit.server.identity.sessions import Sessions
 from tacit.server.identity.surveys import Surveys
@@ -44,6 +45,8 @@ class People(Closing):
         self._sessions = Sessions(context, Hasher(hashing), self._obvious)
         self._links = OneTimeLinks(context)
         self._jobs = JobStore(context)
+        #: Questions that people keep, beside the people.
+        self.questions = SavedQuestions(context)
         #: Surveys without a trusted party, beside the people.
         self.surveys = Surveys(context)
 

@@ -241,7 +241,7 @@
       /* Without storage there is no draft. */
     }
   };
-  form.addEventListener("change", keep);
+  form.addEventListener("input", () => keep());
   document.querySelector('form[action="/console/sign-out"]')?.addEventListener("submit", () => sessionStorage.removeItem(place));
   if (form.dataset.empty !== undefined && !area.value) {
     try {
@@ -259,7 +259,8 @@
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-write]");
-    if (!button) return;
+    if (!button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
     put(button.dataset.write, 0, area.value.length);
     close();
   });
@@ -268,6 +269,7 @@
     wrong = null;
     draw();
     keep();
+    form.dispatchEvent(new Event("input", { bubbles: true }));
   });
   const link = document.getElementById("link");
   link.addEventListener("click", async () => {

@@ -1,0 +1,233 @@
+"""Calls of layers whose weight gradient is a sum of outer products, one for each position.
+
+In a linear layer the gradient of one example is Σ_t δ_t ⊗ (a_t, 1), of what went in and what came back at the positions
+t of the example; a convolution is a linear layer over patches, and an embedding adds δ_t to the row of its word. So the
+gradient need not be materialised: its norm follows from the products of all pairs of positions, and the sum over
+examples is one matrix product. :class:`LayerTap` knows which of the two is less work for its layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.learn.torch.torch_import import Tensor, load, torch
+
+__all__ = ["LayerTap", "LayerTaps", "Outer", "inner_products", "pair_square"]
+
+functional = load("torch.nn.functional")
+
+
+@dataclass(frozen=True)
+class LayerTap:
+    """One call of a layer on one example.
+
+    Args:
+        weight: name of the weight.
+        bias: name of the bias, if there is one and it is trained.
+        output: shape of what comes out, for a batch of one.
+        positions: how many outer products add up.
+        groups: into how many parts inputs and outputs are divided.
+        inputs: how long an input vector is, in one group.
+        outputs: how long an output vector is, in one group.
+        words: rows of the table of an embedding; 0 for all other layers.
+        arrange: brings inputs and returns of a batch into the shape (examples, positions, groups, length); for an
+            embedding, the words and what came back.
+    """
+
+    weight: str
+    bias: str | None
+    output: tuple[int, ...]
+    positions: int
+    groups: int
+    inputs: int
+    outputs: int
+    words: int
+    arrange: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+    @property
+    def materialised(self) -> bool:
+        """Whether the gradient of an example has fewer numbers than the products of all pairs of positions."""
+        whole = self.inputs * self.outputs
+        return not self.words and self.positions > 1 and whole <= self.positions**2
+
+    @property
+    def numbers(self) -> int:
+        """Count of numbers that one example needs at a time."""
+        vectors = self.positions * self.groups * (self.inputs * (not self.words) + self.outputs)
+        return vectors + self.groups * (self.inputs * self.outputs if self.materialised else self.positions**2)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters whose gradients this is."""
+        return (self.weight,) if self.bias is None else (self.weight, self.bias)
+
+
+class LayerTaps:
+    """Taps while a network is called: calls of tapped layers are nudged, and what went in is kept.
+
+    Args:
+        held: the values of the parameters, by name.
+        nudges: zeros that are added to the outputs of tapped layers, by the name of the weight; the gradient of the
+            loss by these is what comes back through the layer. None to look which calls there are.
+    """
+
+    def __init__(self, held: Mapping[str, Tensor], nudges: Mapping[str, Tensor] | None) -> None:
+        self._names = {id(value): name for name, value in held.items()}
+        self._nudges = nudges
+        self.inputs: dict[str, Tensor] = {}
+        self.found: list[LayerTap] = []
+
+    def call(self, func: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> Tensor | None:
+        """The output of a tapped layer; None for every other call."""
+        reader = _READERS.get(func)
+        weight = named.get("weight", args[1] if len(args) > 1 else None)
+        name = self._names.get(id(weight))
+        if reader is None or name is None:
+            return None
+        if self._nudges is None:
+            tap = reader(_Call(args, named, name, self._names, func(*args, **named)))
+            if tap is None:
+                return None
+            self.found.append(tap)
+            # Without a graph for the parameters, so that a gradient tells that they are used elsewhere as well.
+            plain = _cut(args, tap.parameters, self._names)
+            options = zip(named, _cut(named.values(), tap.parameters, self._names), strict=True)
+            output: Tensor = func(*plain, **dict(options))
+            return output
+        if name not in self._nudges:
+            return None
+        self.inputs[name] = args[0]
+        nudged: Tensor = func(*args, **named) + self._nudges[name]
+        return nudged
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Outer products of a batch of examples: vectors that went in and came back, over positions and groups.
+
+    Args:
+        inputs: (examples, positions, groups, length).
+        returns: likewise.
+    """
+
+    inputs: Tensor
+    returns: Tensor
+
+    def each(self) -> Tensor:
+        """The sum of outer products of each example: (examples, groups, outputs, inputs)."""
+        return torch.einsum("btgo,btgi->bgoi", self.returns, self.inputs)
+
+    def summed(self) -> Tensor:
+        """The sum of outer products of all examples: (groups, outputs, inputs)."""
+        back, into = (each.flatten(0, 1).transpose(0, 1) for each in (self.returns, self.inputs))
+        return back.transpose(1, 2) @ into
+
+
+def inner_products(vectors: Tensor) -> Tensor:
+    """Inner products of all pairs of positions: (examples, groups, positions, positions).
+
+    The products of two such tables, added up, are the square of the norm of a sum of outer products.
+    """
+    if vectors.shape[1] == 1:
+        return vectors.square().sum(3).transpose(1, 2)[..., None]
+    ahead = vectors.transpose(1, 2)
+    return ahead @ ahead.transpose(2, 3)
+
+
+def pair_square(words: Tensor, returns: Tensor) -> Tensor:
+    """The square of the norm of each example's rows of a table: vectors of equal words are added first."""
+    if returns.shape[1] == 1:
+        return returns.square().sum((1, 2))
+    same = words[:, :, None] == words[:, None, :]
+    return ((returns @ returns.transpose(1, 2)) * same).sum((1, 2))
+
+
+def _cut(values: Iterable[Any], parameters: tuple[str, ...], names: Mapping[int, str]) -> tuple[Any, ...]:
+    return tuple(value.detach() if names.get(id(value)) in parameters else value for value in values)
+
+
+@dataclass(frozen=True)
+class _Call:
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    weight: str
+    names: Mapping[int, str]
+    output: Tensor
+
+    def argument(self, place: int, name: str, default: Any) -> Any:
+        return self.args[place] if len(self.args) > place else self.named.get(name, default)
+
+    @property
+    def bias(self) -> str | None:
+        bias = self.argument(2, "bias", None)
+        return None if bias is None else self.names.get(id(bias))
+
+
+def _linear(call: _Call) -> LayerTap | None:
+    given, (outputs, inputs) = call.args[0], call.argument(1, "weight", None).shape
+    shape = tuple(call.output.shape)
+
+    def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        return into.reshape(len(into), -1, 1, inputs), back.reshape(len(back), -1, 1, outputs)
+
+    positions = given.numel() // inputs
+    return LayerTap(call.weight, call.bias, shape, positions, 1, inputs, outputs, 0, arrange)
+
+
+def _convolution(call: _Call) -> LayerTap | None:
+    images, weight = call.args[0], call.argument(1, "weight", None)
+    sides = weight.dim() - 2
+    places = ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1))
+    stride, padding, dilation = (call.argument(*place) for place in places)
+    groups = call.argument(6, "groups", 1)
+    if images.dim() != sides + 2 or len(images) != 1 or isinstance(padding, str):
+        return None
+    # A line is an image of height 1, so that both kinds are unfolded alike.
+    layout = {
+        "kernel_size": _both(tuple(weight.shape[2:]), sides, 1),
+        "dilation": _both(dilation, sides, 1),
+        "padding": _both(padding, sides, 0),
+        "stride": _both(stride, sides, 1),
+    }
+    outputs, inputs = weight.shape[0] // groups, math.prod(weight.shape[1:])
+
+    def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        grid = into.reshape(len(into), into.shape[2], *((1,) * (2 - sides)), *into.shape[3:])
+        patches = functional.unfold(grid, **layout).reshape(len(into), groups, inputs, -1)
+        return patches.permute(0, 3, 1, 2), back.reshape(len(back), groups, outputs, -1).permute(0, 3, 1, 2)
+
+    positions = math.prod(call.output.shape[2:])
+    return LayerTap(call.weight, call.bias, tuple(call.output.shape), positions, groups, inputs, outputs, 0, arrange)
+
+
+def _both(sides: Any, count: int, fill: int) -> tuple[int, ...]:
+    """A setting of each side of an image, from that of all sides, or of a line."""
+    each = (sides,) * count if isinstance(sides, int) else tuple(sides) * (count // len(sides))
+    return (fill,) * (2 - count) + each
+
+
+def _embedding(call: _Call) -> LayerTap | None:
+    words, table = call.args[0], call.argument(1, "weight", None)
+    if call.argument(5, "scale_grad_by_freq", False):
+        return None
+    nothing = call.argument(2, "padding_idx", None)
+    length = table.shape[1]
+
+    def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        flat, returned = into.reshape(len(into), -1), back.reshape(len(back), -1, length)
+        if nothing is not None:
+            returned = returned * (flat != nothing % len(table))[:, :, None]
+        return flat, returned
+
+    return LayerTap(call.weight, None, tuple(call.output.shape), words.numel(), 1, 1, length, len(table), arrange)
+
+
+_READERS: dict[Any, Callable[[_Call], LayerTap | None]] = {
+    functional.linear: _linear,
+    functional.conv1d: _convolution,
+    functional.conv2d: _convolution,
+    functional.embedding: _embedding,
+}

@@ -1,0 +1,118 @@
+"""Every page of the console under an accessibility checker: light and dark, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.served import COUNT, Served, serve
+from support.visiting import PASSWORD, listening
+from tacit.local import KaryResponse
+
+pytestmark = pytest.mark.browser
+
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+DESK = {"width": 1280, "height": 800}
+PHONE = {"width": 390, "height": 844}
+#: Looks of a page with the rules that are checked in them: all in the first, then those that colours and width decide.
+COLOURS = ["color-contrast", "link-in-text-block"]
+SIZES = ["target-size", "scrollable-region-focusable"]
+LOOKS: tuple[tuple[str, Any, list[str]], ...] = (
+    ("light", DESK, []),
+    ("dark", DESK, COLOURS),
+    ("light", PHONE, SIZES),
+    ("dark", PHONE, COLOURS),
+)
+PAGES = ("questions", "datasets", "history", "budget", "guarantee", "synthetic", "surveys", "people",
+         "people/one?name=alice", "ledger", "password", "nowhere", "answers/1")  # fmt: skip
+OUTSIDE = ("sign-in", "survey/drinks", "setup/x")
+
+
+@pytest.fixture(scope="module")
+def hospital() -> Iterator[Served]:
+    found = serve(slot=0.05)
+    found.people.set_password("olga", PASSWORD, operator="test")
+    found.people.surveys.create("drinks", KaryResponse(categories=["tea", "coffee"], epsilon="1"), operator="olga")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def page(hospital: Served) -> Iterator[Any]:
+    """A window; one browser and one server for all."""
+    from playwright.sync_api import sync_playwright
+
+    program = os.environ.get("TACIT_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright, listening(hospital.app) as address:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        context = browser.new_context(base_url=address, viewport=DESK)
+        context.set_default_timeout(20_000)
+        yield context.new_page()
+        browser.close()
+
+
+def findings(page: Any) -> list[str]:
+    """Violations that the checker reports for the page that is shown."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = []
+    checker = Axe()
+    for scheme, size, rules in LOOKS:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        options: dict[str, Any] = {"resultTypes": ["violations"]}
+        if rules:
+            options["runOnly"] = {"type": "rule", "values": rules}
+        for each in checker.run(page, options=options).response["violations"]:
+            where = f"{page.url} {scheme} {size['width']}: {each['id']}"
+            found += [f"{where}: {node['html'][:160]}" for node in each["nodes"]]
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(DESK)
+    return found
+
+
+def test_the_checker_finds_nothing_on_any_page(page: Any, hospital: Served) -> None:
+    found = []
+    for name in OUTSIDE:
+        page.goto(f"/console/{name}")
+        found += findings(page)
+    page.goto("/console/sign-in")
+    page.fill("#name", "olga")
+    page.fill("#password", PASSWORD)
+    page.click("button.main")
+    page.wait_for_url("**/console/ask")
+    page.click("summary:has-text('Build a question')")
+    page.click("summary:has-text('Save this')")
+    page.fill("#sql", COUNT)
+    page.fill("#amount", "0.5")
+    page.wait_for_selector("#slide")
+    page.click("#run")
+    page.wait_for_selector("#result[aria-busy=false] h2")
+    page.click("summary:has-text('Noise')")
+    found += findings(page)
+    page.click("button[formaction='/console/questions']")
+    for name in PAGES:
+        page.goto(f"/console/{name}")
+        found += findings(page)
+    page.goto("/console/ask")
+    page.fill("#sql", "")
+    page.type("#sql", "SELECT COUNT(*) FROM vis")
+    page.wait_for_selector("#completions:not([hidden])")
+    found += findings(page)
+    page.fill("#sql", "SELECT * FROM visits")
+    page.wait_for_selector("#trouble .trouble")
+    found += findings(page)
+    assert found == [], "\n".join(found)
+    assert hospital.spent() > 0
+
+
+def test_the_checker_would_find_something(page: Any) -> None:
+    page.goto("/console/guarantee")
+    page.evaluate("document.querySelector('h1').insertAdjacentHTML('afterend', '<img src=\"/x\"><button></button>')")
+    found = " ".join(findings(page))
+    assert "image-alt" in found
+    assert "button-name" in found
