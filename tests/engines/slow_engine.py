@@ -274,8 +274,9 @@ def measure(
 
 def _group(m: Measure, key: Row, kept: Mapping[Value | None, Mapping[Row, list[Row]]], rule: Rule) -> object:
     shares = [(unit, groups[key]) for unit, groups in kept.items() if key in groups]
-    if m.kind is MeasureKind.DISTINCT:
-        return len({value for unit, rows in shares for value in rule.keep_distinct(unit, _values(m, rows), m)})
+    if m.kind.traits.unites:
+        found = {value for unit, rows in shares for value in rule.keep_distinct(unit, _values(m, rows), m)}
+        return len(found) if m.kind is MeasureKind.DISTINCT else sum(steps(m, value) - m.centre for value in found)
     if m.kind is MeasureKind.PLACES:
         kept_places = (rule.keep_places(unit, _places(m, rows), m.rows) for unit, rows in shares)
         return tuple(sorted(Counter(place for places in kept_places for place in places).items()))

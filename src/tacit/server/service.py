@@ -132,6 +132,7 @@ class CuratorService:
                 return _repeat(context, access, ask)
             if departure is not None:
                 _check_late(context, ask, departure)
+            conversation = _counted(access, conversation)
             caller = Caller(access.person.name, key, "" if conversation is None else conversation.name)
             if conversation is not None:
                 planned = quote(context, ask.sql, ask)
@@ -222,9 +223,14 @@ class CuratorService:
             conversation: whose share is shown as well.
         """
         curator = self._for(access)
+        conversation = _counted(access, conversation)
         if conversation is not None:
             self._need(access, ASK)
             names = [each.name for each in curator.context.catalog.populations]
+            if population is not None:
+                if population not in names:
+                    raise Unknown("population")
+                names = [population]
             charge = None
             if quote is not None and quote.plan is not None:
                 names, charge = [quote.plan.final.population], quote.plan.guarantee
@@ -248,6 +254,8 @@ class CuratorService:
             return None
         context = self.curator.context
         who = access.person.name
+        if access.share is not None:
+            return self.budget(access, quote=quote)[0].questions
         with hide_internal_errors():
             population = quote.plan.final.population
             return how_many_fit(context.ledger, population, quote.guarantee, analyst=who, project=context.project)
@@ -446,6 +454,21 @@ def _told(context: CuratorContext, planned: PricedPlan, sql: str, outcome: Outco
     with hide_internal_errors():
         public = public_rows(context, planned.plan)
         return to_answer(context, planned, sql, outcome, public, analyst=analyst, paid=False)
+
+
+def _counted(access: Access, stated: Conversation | None) -> Conversation | None:
+    """The conversation whose share is charged: that of the token where it has one, else the stated one.
+
+    Raises:
+        InputError: there would be two.
+    """
+    if access.share is None:
+        return stated
+    if stated is not None:
+        raise InputError(
+            "Tacit-Share", f"this token has a share of its own, epsilon {access.share}; state none beside it"
+        )
+    return Conversation.of_token(access.id, access.share)
 
 
 def _audits(access: Access) -> bool:

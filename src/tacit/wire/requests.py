@@ -266,6 +266,9 @@ class NewToken(RequestBody):
     scopes: Annotated[list[str] | None, _by(_scopes), WithJsonSchema(_SCOPES)] = _maybe(
         description="by default those of the person"
     )
+    share: _Amount = _maybe(
+        description="epsilon that all its charges may amount to, of each population; it may then only ask"
+    )
 
 
 class SynthesisSchema(RequestBody):

@@ -358,13 +358,14 @@ def _places(rows: list[Any], width: int, groups: dict[tuple[Any, ...], int], cou
 
 def _empty(measure: Measure, groups: int) -> NDArray[Any]:
     """Zeros: of 64 bits where no sum can leave them, else Python's integers."""
+    narrow = measure.kind is not MeasureKind.DISTINCT_SUM or fits_64_bits(max(map(abs, measure.clamp)))
     if measure.kind in SPREAD:
-        return np.zeros((groups, measure.width), dtype=np.int64)
+        return np.zeros((groups, measure.width), dtype=np.int64 if narrow else object)
     return np.zeros(groups, dtype=np.int64 if fits_64_bits(max(map(abs, measure.clamp))) else object)
 
 
 def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
-    return array.reshape(len(array)) if measure.kind is MeasureKind.DISTINCT else array
+    return array.reshape(len(array)) if measure.kind.traits.unites else array
 
 
 def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:

@@ -22,7 +22,7 @@ from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.group_choice import Chooser, Groups, keyed, position_sql
 from tacit.engines.sql.relations import StoredTable, has_row_units, relation_sql, slots_of
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql
+from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql, quantised_sql
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
@@ -198,7 +198,9 @@ class Writer:
         return replace(self, tables={**self.tables, below.table.lower(): replace(stored, columns=columns)})
 
     def spread(self, measure: Measure) -> str:
-        """Group columns, ``place`` (0 for DISTINCT, else the leaf or category), and ``n``."""
+        """Group columns, ``place`` (0 for distinct values, else the leaf or category), and ``n``."""
+        if measure.kind is MeasureKind.DISTINCT_SUM:
+            return self._distinct_sum(measure)
         value, kind = self._value(measure)
         read = slots_of([measure.argument, measure.where])
         names = ", ".join(self.groups.columns)
@@ -293,6 +295,26 @@ class Writer:
         seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x)"
         kept = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {values}")
         return f"SELECT {names}, 0 AS place, count(DISTINCT x) AS n FROM {kept} WHERE seat2 <= {most} GROUP BY {names}"
+
+    def _distinct_sum(self, measure: Measure) -> str:
+        """The sum of the steps of distinct values, of which the same are kept as for their number."""
+        value, kind = self._value(measure)
+        read, names = slots_of([measure.argument, measure.where]), ", ".join(self.groups.columns)
+        columns = {"x": value, "y": quantised_sql(self.d, measure)}
+        if self.alone:
+            source, rows = self.d.derived(self.rows(columns, read)), None
+            values = f"SELECT DISTINCT {names}, x, y FROM {source} WHERE x IS NOT NULL"
+        else:
+            rows = self.kept(columns, read)
+            source = self.d.derived(f"SELECT DISTINCT u, {names}, x, y FROM {rows.name} WHERE x IS NOT NULL")
+            digest = self.chooser.digest(self.d, "values", "u", [("x", kind)])
+            seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x)"
+            kept = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {source}")
+            values = f"SELECT DISTINCT {names}, x, y FROM {kept} WHERE seat2 <= {measure.rows}"
+        largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre))
+        total = self.d.total(f"(y - ({measure.centre}))", largest)
+        summed = f"SELECT {names}, 0 AS place, {total} AS n FROM {self.d.derived(values)} GROUP BY {names}"
+        return summed if rows is None else f"{rows.text} {summed}"
 
     def _counted(self, source: str, most: int) -> str:
         """Counts per place, of at most ``most`` values of a unit in a group; units with no more need no choice."""

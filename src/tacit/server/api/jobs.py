@@ -52,6 +52,9 @@ _KEPT: Final = timedelta(days=1)
 def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
     """Put a question down as a job; one that would be refused is refused now."""
     call.runtime.service.quote(call.user, ask)
+    if call.user.share is not None:
+        # A job is run for the person, whatever token has submitted it.
+        raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
     return _put_down(call, ask_text(ask, key), key)
 
 
