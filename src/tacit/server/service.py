@@ -40,6 +40,15 @@ from tacit.curator.table_synthesis_release import (
     synthesize,
 )
 from tacit.curator.views.answer_object import Answer
+from tacit.curator.workload_release import (
+    WorkloadAnswer,
+    WorkloadQuote,
+    WorkloadRelease,
+    answer_workload,
+    published_workloads,
+    quote_workload,
+    read_workload,
+)
 from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
@@ -54,7 +63,7 @@ if TYPE_CHECKING:
     from tacit.curator.planner import PricedPlan
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
-    from tacit.wire.requests import SynthesisSchema
+    from tacit.wire.requests import SynthesisSchema, WorkloadSchema
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
@@ -173,6 +182,30 @@ class CuratorService:
                 found = drawn_again(self._for(access).context, position)
                 self._drawn.put(position, found)
             return found
+
+    def quote_workload(self, access: Access, said: WorkloadSchema) -> WorkloadQuote:
+        """Errors and price of a workload; for owners. Free; reads no data."""
+        self._need(access, ADMIN)
+        return quote_workload(self._for(access).context, *said.arguments)
+
+    def answer_workload(self, access: Access, said: WorkloadSchema, *, key: str = "") -> WorkloadAnswer:
+        """Answer a workload, charged to its population; for owners."""
+        self._need(access, ADMIN)
+        return answer_workload(self._for(access).context, *said.arguments, Caller(access.person.name, key))
+
+    def workloads(self, access: Access) -> tuple[WorkloadRelease, ...]:
+        """Workloads of the populations that the person sees; they were paid for, and are free to read."""
+        return published_workloads(self._for(access).context)
+
+    def workload(self, access: Access, position: int) -> WorkloadAnswer:
+        """Answers to a workload, from what the ledger holds; free, reads no data.
+
+        Raises:
+            Unknown: there is none for the person.
+        """
+        if all(each.position != position for each in self.workloads(access)):
+            raise Unknown("workload")
+        return read_workload(self._for(access).context, position)
 
     def budget(
         self,

@@ -143,8 +143,7 @@ def _all_of(parts: Sequence[Expression]) -> Expression:
 
 def _equal(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int], measures: Sequence[int]) -> bool:
     """Whether the wanted keys and measurements of a release, pruned, are those of the wanted aggregation."""
-    from tacit.query.rules.merge_filters import merge_filters
-    from tacit.query.rules.prune_columns import prune_columns
+    from tacit.query.rules import merge_filters, prune_columns
 
     part = replace(
         finer,
