@@ -21,7 +21,7 @@ PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
 export PIP_NO_COMPILE = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo console check test suite lint types layers slowest bench docs clean
+.PHONY: help demo console check test suite lint types layers slowest superset bench docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -55,6 +55,17 @@ layers: $(TEST)
 slowest: $(TEST) ## processor time of test modules; writes tests/seconds.json, which orders the tests
 	@PYTHONPATH=tests $(BIN)/python -m pytest --quiet -n $(WORKERS) -p support.seconds
 
+superset: .superset/installed ## Apache Superset in an environment of its own, for the tests of dashboards
+
+# Its own bounds let in versions that it does not start with. uv takes a seventh of pip's processor time.
+SUPERSET = 'apache-superset>=6.1,<6.2' 'cachetools>=5,<6' 'flask-caching>=2.3,<2.4' 'psycopg2-binary>=2.9,<3'
+.superset/installed:
+	@$(PYTHON) -m venv .superset
+	@.superset/bin/python -m pip -qq --disable-pip-version-check install 'uv>=0.8,<1'
+	@.superset/bin/uv pip install --quiet --python .superset/bin/python $(SUPERSET) || \
+		.superset/bin/python -m pip -qq --disable-pip-version-check install $(SUPERSET)
+	@touch $@
+
 bench: ## the benchmarks of benchmarks/README.md, beside the rivals
 	@$(MAKE) --no-print-directory EXTRAS=dev,bench $(VENV)/.installed-dev-bench
 	@for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
@@ -63,7 +74,7 @@ docs: $(RUN) ## the documentation site, in site/
 	@$(PIP) install -e '.[docs]' && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 clean: ## forget the environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site
+	rm -rf $(VENV) .superset .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tacit needs Python >= 3.11; set PYTHON=..."; exit 1; }

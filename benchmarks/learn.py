@@ -5,25 +5,25 @@
 Test accuracy (or R², or explained variance) on a fifth of the rows that no fit has seen, mean and standard deviation
 over splits and noises. δ = 1/(10·rows). ε is the whole price, preprocessing included. Everything runs with its
 defaults; bounds are declared by the owner of the data, and all contenders are told the same ones. Tacit's defaults were
-chosen on breast_cancer, digits, wine, diabetes, Adult, make_classification, make_regression and made-up tables, on
-splits from 0 on; ``--first 5000`` takes other splits, and the parts ``unseen`` and ``unseen_regression`` are tables
-that nothing was tuned on.
-Adult is read from the folder that the variable TACIT_DATA names, or from ``../shared/data`` beside the repository;
-without it that part is left out. Prints Markdown.
+chosen on the tables that :mod:`learning_tables` marks so, on splits from 0 on; ``--first 5000`` takes other splits. The
+parts ``tables`` and ``regression`` hold every estimator beside diffprivlib, DP-EBM (``interpret-core``, left out where
+it is not installed) and scikit-learn without privacy. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from learning_tables import ADULT_BOUNDS, Table, adult_frame
+from learning_tables import classification as classification_tables
+from learning_tables import regression as regression_tables
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 #: A contender: from a training set, ε and δ to a score on a test set; None where it does not apply.
@@ -33,9 +33,8 @@ Contender = Callable[[Split, float, float], float]
 FIRST = 0
 #: A fit that takes longer, in seconds, is given up.
 LONGEST = 120
-
-ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("TACIT_DATA", ROOT.parent / "shared" / "data"))
+#: Prices of the large tables.
+EPSILONS = (0.1, 1.0, 3.0, 10.0, 100.0)
 
 
 def splits(X: np.ndarray, y: np.ndarray, seed: int, *, stratify: bool = True) -> Split:
@@ -179,26 +178,14 @@ def classification(repeats: int) -> None:
     )
 
 
-#: The owner's declaration: bounds of the numbers; the values of the rest are public categories.
-ADULT_BOUNDS = {
-    "age": (17, 90),
-    "fnlwgt": (0, 500_000),
-    "education_num": (1, 16),
-    "capital_gain": (0, 20_000),
-    "capital_loss": (0, 2_500),
-    "hr_per_week": (1, 99),
-}
-
-
 def adult(repeats: int) -> None:
     """Census records, one-hot."""
     import pandas as pd
 
-    path = DATA / "adult.csv"
-    if not path.exists():
+    frame = adult_frame()
+    if frame is None:
         print("\n<!-- Adult left out: set TACIT_DATA to the folder that holds adult.csv -->")
         return
-    frame = pd.read_csv(path)
     y = frame["income"].astype(str).str.contains(">50K").to_numpy().astype(int)
     columns, bounds = [], []
     for name in frame.columns.drop("income"):
@@ -328,57 +315,6 @@ def clusters(repeats: int) -> None:
     table("make_blobs(20,000, 4), 5 clusters, adjusted Rand index", contenders, make, [0.1, 1], repeats)
 
 
-def _made(rows: int, seed: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Tables made for the report alone: unequal and skewed columns, correlated ones, and a rare class."""
-    made = np.random.default_rng(seed)
-    if kind == "skewed":
-        X = np.column_stack(
-            [made.gamma(2, 15_000, rows), made.uniform(18, 90, rows), made.poisson(2, rows), made.normal(size=rows)]
-        )
-        scores = -2 + X[:, 0] / 20_000 + 0.02 * (X[:, 1] - 50) - 0.3 * X[:, 2] + 0.5 * X[:, 3]
-    elif kind == "correlated":
-        common = made.normal(size=(rows, 1))
-        X = 0.95 * common + 0.3 * made.normal(size=(rows, 6))
-        scores = 3 * (X[:, 0] - X[:, 1]) + X[:, 2]
-    else:
-        X = made.normal(size=(rows, 8))
-        scores = -3.5 + X[:, 0] + 0.7 * X[:, 1]
-    return X, (made.random(rows) < 1 / (1 + np.exp(-scores))).astype(int)
-
-
-def unseen_tables() -> dict[str, tuple[Callable[[int], tuple[np.ndarray, np.ndarray]], list[tuple[float, float]]]]:
-    """Tables on which nothing was tuned, and their bounds."""
-    from sklearn.datasets import load_iris, make_gaussian_quantiles, make_hastie_10_2
-
-    def hastie(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        X, y = make_hastie_10_2(8000, random_state=seed)
-        return X, (y > 0).astype(int)
-
-    found: dict[str, Any] = {
-        "iris (150)": (lambda _: load_iris(return_X_y=True), [(4.0, 8.0), (2.0, 5.0), (1.0, 7.0), (0.0, 3.0)]),
-        "hastie_10_2 (8,000)": (hastie, [(-4.0, 4.0)] * 10),
-        "gaussian_quantiles (6,000)": (
-            lambda seed: make_gaussian_quantiles(n_samples=6000, n_features=6, n_classes=3, random_state=seed),
-            [(-4.0, 4.0)] * 6,
-        ),
-        "skewed (10,000)": (
-            lambda seed: _made(10_000, seed, "skewed"),
-            [(0.0, 300_000.0), (0.0, 120.0), (0.0, 20.0), (-5.0, 5.0)],
-        ),
-        "correlated (10,000)": (lambda seed: _made(10_000, seed, "correlated"), [(-5.0, 5.0)] * 6),
-        "rare class (10,000)": (lambda seed: _made(10_000, seed, "rare"), [(-5.0, 5.0)] * 8),
-    }
-    path = DATA / "pums.csv"
-    if path.exists():
-        import pandas as pd
-
-        frame = pd.read_csv(path)
-        y = frame["married"].to_numpy().astype(int)
-        X = frame[["age", "sex", "educ", "income"]].to_numpy(dtype=float)
-        found["pums (1,000)"] = (lambda _: (X, y), [(0.0, 100.0), (0.0, 1.0), (1.0, 16.0), (0.0, 500_000.0)])
-    return found
-
-
 def calibration_error(chances: np.ndarray, truth: np.ndarray, classes: np.ndarray) -> float:
     """The expected calibration error, with ten bins of confidence."""
     sure, right = chances.max(axis=1), classes[chances.argmax(axis=1)] == truth
@@ -396,87 +332,148 @@ def _scores(model: Any, rows: np.ndarray, truth: np.ndarray) -> tuple[float, flo
     return float(model.score(rows, truth)), loss, calibration_error(chances, truth, classes)
 
 
-def unseen(repeats: int) -> None:
-    """Logistic regression on tables that nothing was tuned on: accuracy / log loss / calibration error."""
+def one_hot(rows: np.ndarray, table_: Table) -> tuple[np.ndarray, list[tuple[float, float]]]:
+    """Rows with a column for each category, and their bounds, for those that know no categories."""
+    columns, bounds = [], []
+    for place, pair in enumerate(table_.bounds):
+        size = (table_.categories or {}).get(place)
+        if size is None:
+            columns.append(rows[:, place : place + 1])
+            bounds.append(pair)
+        else:
+            columns.append((rows[:, place : place + 1] == np.arange(size)).astype(float))
+            bounds += [(0.0, 1.0)] * size
+    return np.hstack(columns), bounds
+
+
+def declared(table_: Table) -> dict[str, Any]:
+    """Bounds and categories for estimators of tacit."""
+    if table_.categories is None:
+        return {"bounds": table_.bounds}
+    return {
+        "bounds": [None if place in table_.categories else pair for place, pair in enumerate(table_.bounds)],
+        "categories": {place: list(range(size)) for place, size in table_.categories.items()},
+    }
+
+
+def _explainable(kind: str, table_: Table, epsilon: float, delta: float) -> Any:
+    """DP-EBM, told the same bounds; None where the package is missing."""
+    try:
+        import interpret.privacy as rival
+    except ImportError:
+        return None
+    names = ["nominal" if place in (table_.categories or {}) else "continuous" for place in range(len(table_.bounds))]
+    more = {}
+    if table_.target is not None:
+        more = dict(zip(("privacy_target_min", "privacy_target_max"), table_.target, strict=True))
+    made = getattr(rival, f"DPExplainableBoosting{kind}")
+    return made(
+        epsilon=epsilon,
+        delta=delta,
+        privacy_bounds=dict(enumerate(table_.bounds)),
+        feature_types=names,
+        n_jobs=1,
+        **more,
+    )
+
+
+def _shown(cells: list[tuple[float, ...]]) -> str:
+    return " / ".join(f"{value:.3f}" if value > -100 else f"{value:.1e}" for value in np.mean(cells, axis=0))
+
+
+def _print_table(table_: Table, found: dict[str, dict[float, list[tuple[float, ...]]]], words: str) -> None:
+    print(f"\n### {table_.label}: {words}\n\n| | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |")
+    print("|---|" + "---|" * len(EPSILONS))
+    for name, cells in found.items():
+        shown = [_shown(cells[e]) if cells.get(e) else "—" for e in EPSILONS]
+        print(f"| {name} | " + " | ".join([_shown(cells[0.0])] * len(EPSILONS) if 0.0 in cells else shown) + " |")
+    print(flush=True)
+
+
+def tables(repeats: int) -> None:
+    """Every classifier on every table: accuracy / log loss / calibration error."""
     from diffprivlib.models import LogisticRegression as Rival
+    from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression as Plain
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from tacit.learn import LogisticRegression
+    from tacit.learn import AdditiveClassifier, BoostedTreesClassifier, GaussianNB, LogisticRegression
 
-    epsilons = [0.1, 1.0, 3.0, 100.0]
-    print("\n### Tables that nothing was tuned on: accuracy / log loss / calibration error of logistic regression\n")
-    print("| table | scikit-learn | " + " | ".join(f"ε = {e:g}" for e in epsilons) + " | diffprivlib, ε = 1 |")
-    print("|---|---|" + "---|" * (len(epsilons) + 1))
-    for name, (make, bounds) in unseen_tables().items():
-        cells: dict[str, list[tuple[float, float, float]]] = {}
+    for table_ in classification_tables():
+        found: dict[str, dict[float, list[tuple[float, ...]]]] = {}
         for seed in range(FIRST, FIRST + repeats):
-            train, test, y_train, y_test = splits(*make(seed), seed)
+            train, test, y_train, y_test = splits(*table_.make(seed), seed)
             classes = sorted(set(y_train.tolist()))
+            (flat, limits), (flat_test, _) = one_hot(train, table_), one_hot(test, table_)
+            plain = make_pipeline(StandardScaler(), Plain(max_iter=1000)).fit(flat, y_train)
+            _note(found, "scikit-learn LogisticRegression, no privacy", 0.0, _scores(plain, flat_test, y_test))
+            trees = HistGradientBoostingClassifier(categorical_features=list(table_.categories or ()) or None)
+            score = _scores(trees.fit(train, y_train), test, y_test)
+            _note(found, "scikit-learn HistGradientBoosting, no privacy", 0.0, score)
+            for epsilon in EPSILONS:
+                common = {"epsilon": epsilon, "delta": 1 / (10 * len(train)), "classes": classes}
+                for kind in (LogisticRegression, AdditiveClassifier, BoostedTreesClassifier):
+                    model = kind(**common, **declared(table_)).fit(train, y_train)
+                    _note(found, f"tacit {kind.__name__}", epsilon, _scores(model, test, y_test))
+                bayes = GaussianNB(**common, bounds=limits).fit(flat, y_train)
+                _note(found, "tacit GaussianNB", epsilon, _scores(bayes, flat_test, y_test))
+                rival = _explainable("Classifier", table_, epsilon, common["delta"]) if len(classes) == 2 else None
+                if rival is not None:
+                    _note(found, "DP-EBM", epsilon, _scores(rival.fit(train, y_train), test, y_test))
+                if len(limits) <= 64:
+                    other = Rival(epsilon=epsilon, data_norm=float(np.sqrt(len(limits))), max_iter=500)
+                    other.fit(to_box(flat, limits), y_train)
+                    score = _scores(other, to_box(flat_test, limits), y_test)
+                    _note(found, "diffprivlib LogisticRegression", epsilon, score)
+        _print_table(table_, found, "accuracy / log loss / calibration error")
 
-            plain = make_pipeline(StandardScaler(), Plain(max_iter=1000)).fit(train, y_train)
-            cells.setdefault("plain", []).append(_scores(plain, test, y_test))
-            for epsilon in epsilons:
-                model = LogisticRegression(epsilon=epsilon, delta=1 / (10 * len(train)), bounds=bounds, classes=classes)
-                cells.setdefault(f"{epsilon:g}", []).append(_scores(model.fit(train, y_train), test, y_test))
-            rival = Rival(epsilon=1.0, data_norm=float(np.sqrt(len(bounds))), max_iter=500)
-            rival.fit(to_box(train, bounds), y_train)
-            cells.setdefault("rival", []).append(_scores(rival, to_box(test, bounds), y_test))
-        shown = [" / ".join(f"{value:.3f}" for value in np.mean(rows, axis=0)) for rows in cells.values()]
-        print(f"| {name} | " + " | ".join(shown) + " |", flush=True)
 
-
-def unseen_regression(repeats: int) -> None:
-    """Least squares on tables that nothing was tuned on: R²."""
+def regression(repeats: int) -> None:
+    """Every regression on every table: R²."""
     from diffprivlib.models import LinearRegression as Rival
-    from sklearn.datasets import make_friedman2, make_regression
+    from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import LinearRegression as Plain
 
-    from tacit.learn import LinearRegression
+    from tacit.learn import AdditiveRegressor, BoostedTreesRegressor, LinearRegression, Ridge
 
-    def friedman(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        return make_friedman2(5000, noise=100, random_state=seed)  # type: ignore[no-any-return]
-
-    def wide(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        return make_regression(3000, 30, n_informative=10, noise=100, random_state=seed)  # type: ignore[no-any-return]
-
-    def skewed(seed: int) -> tuple[np.ndarray, np.ndarray]:
-        X, _ = _made(5000, seed, "skewed")
-        made = np.random.default_rng(seed + 1)
-        return X, X[:, 0] / 10_000 + 0.05 * X[:, 1] - X[:, 2] + made.normal(size=len(X)) * 2
-
-    tables: dict[str, Any] = {
-        "friedman2 (5,000)": (
-            friedman, [(0.0, 100.0), (100.0, 1800.0), (0.0, 1.0), (1.0, 11.0)], (-300.0, 2000.0)
-        ),
-        "make_regression (3,000 × 30)": (wide, [(-5.0, 5.0)] * 30, (-1500.0, 1500.0)),
-        "skewed (5,000)": (skewed, [(0.0, 300_000.0), (0.0, 120.0), (0.0, 20.0), (-5.0, 5.0)], (-20.0, 40.0)),
-    }  # fmt: skip
-    epsilons = [0.1, 1.0, 3.0, 100.0]
-    print("\n### Tables that nothing was tuned on: R² of least squares\n")
-    print("| table | scikit-learn | " + " | ".join(f"ε = {e:g}" for e in epsilons) + " | diffprivlib, ε = 1 |")
-    print("|---|---|" + "---|" * (len(epsilons) + 1))
-    for name, (make, bounds, ends) in tables.items():
-        cells: dict[str, list[float]] = {}
+    made: dict[str, Callable[..., Any]] = {
+        "tacit LinearRegression": LinearRegression,
+        "tacit LinearRegression, statistics": lambda **more: LinearRegression(**more, method="statistics"),
+        "tacit Ridge, alpha chosen": lambda **more: Ridge(**more, alpha="auto"),
+        "tacit AdditiveRegressor": AdditiveRegressor,
+        "tacit BoostedTreesRegressor": BoostedTreesRegressor,
+    }
+    for table_ in regression_tables():
+        found: dict[str, dict[float, list[tuple[float, ...]]]] = {}
         for seed in range(FIRST, FIRST + repeats):
-            train, test, y_train, y_test = splits(*make(seed), seed, stratify=False)
-            cells.setdefault("plain", []).append(float(Plain().fit(train, y_train).score(test, y_test)))
-            for epsilon in epsilons:
-                model = LinearRegression(
-                    epsilon=epsilon, delta=1 / (10 * len(train)), bounds=bounds, target_bounds=ends
-                )
-                cells.setdefault(f"{epsilon:g}", []).append(float(model.fit(train, y_train).score(test, y_test)))
-            low, high = zip(*bounds, strict=True)
-            rival = Rival(epsilon=1.0, bounds_X=(np.array(low), np.array(high)), bounds_y=ends)
-            cells.setdefault("rival", []).append(float(rival.fit(train, y_train).score(test, y_test)))
-        shown = [f"{np.mean(scores):.3f} ± {np.std(scores):.3f}" for scores in cells.values()]
-        print(f"| {name} | " + " | ".join(shown) + " |", flush=True)
+            train, test, y_train, y_test = splits(*table_.make(seed), seed, stratify=False)
+            score = Plain().fit(train, y_train).score(test, y_test)
+            _note(found, "scikit-learn LinearRegression, no privacy", 0.0, (score,))
+            score = HistGradientBoostingRegressor().fit(train, y_train).score(test, y_test)
+            _note(found, "scikit-learn HistGradientBoosting, no privacy", 0.0, (score,))
+            low, high = map(np.array, zip(*table_.bounds, strict=True))
+            for epsilon in EPSILONS:
+                delta = 1 / (10 * len(train))
+                for name, kind in made.items():
+                    model = kind(epsilon=epsilon, delta=delta, bounds=table_.bounds, target_bounds=table_.target)
+                    _note(found, name, epsilon, (float(model.fit(train, y_train).score(test, y_test)),))
+                rival = _explainable("Regressor", table_, epsilon, delta)
+                if rival is not None:
+                    score = rival.fit(train, np.clip(y_train, *table_.target)).score(test, y_test)
+                    _note(found, "DP-EBM", epsilon, (score,))
+                other = Rival(epsilon=epsilon, bounds_X=(low, high), bounds_y=table_.target).fit(train, y_train)
+                _note(found, "diffprivlib LinearRegression", epsilon, (other.score(test, y_test),))
+        _print_table(table_, found, "R²")
+
+
+def _note(found: dict[str, Any], name: str, epsilon: float, score: tuple[float, ...]) -> None:
+    found.setdefault(name, {}).setdefault(epsilon, []).append(score)
 
 
 PARTS: dict[str, Callable[[int], None]] = {
-    "unseen": unseen,
-    "unseen_regression": unseen_regression,
+    "tables": tables,
+    "regression": regression,
     "breast_cancer": breast_cancer,
     "digits": digits,
     "classification": classification,

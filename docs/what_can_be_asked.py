@@ -99,6 +99,8 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("NATURAL, SEMI and ANTI JOIN", "", "SELECT COUNT(*) FROM patients p ANTI JOIN visits v ON v.patient_id = p.id"),
     ("IN, EXISTS", "over public rows, or rows of the same person", "SELECT COUNT(*) FROM prescriptions WHERE visit_id IN (SELECT visit_id FROM visits WHERE urgent)"),
     ("UNION ALL", "rows of the same persons", "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION ALL SELECT id FROM patients)"),
+    ("a released relation below", "paid and released first, then joined with rows of persons", "WITH m AS (SELECT ward, AVG(cost) AS mean FROM visits GROUP BY ward) SELECT COUNT(*) FROM visits v JOIN m ON m.ward = v.ward WHERE v.cost > m.mean"),
+    ("IN over released rows", "likewise", "SELECT AVG(cost) FROM visits WHERE ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100)"),
     ("a subquery for a value", "public, or tied by equal units", "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits w WHERE w.patient_id = v.patient_id)"),
     ("grouping inside a person", "with the unit among the keys: exact and free", "SELECT AVG(CLAMP(t, 0, 9000)) FROM (SELECT patient_id, SUM(cost) AS t FROM visits GROUP BY patient_id)"),
     ("windows inside a person", "PARTITION BY the unit", "SELECT AVG(d) FROM (SELECT cost - LAG(cost) OVER (PARTITION BY patient_id ORDER BY seen) AS d FROM visits)"),
@@ -191,6 +193,9 @@ def aggregates() -> Iterator[str]:
     yield from ("| aggregate | over persons | inside a person | for example |", "|---|---|---|---|")
     yield f"| COUNT(*) | released | exact | {code(checked('SELECT COUNT(*) FROM visits'))} |"
     yield f"| COUNT(DISTINCT x) | released | exact | {code(checked('SELECT COUNT(DISTINCT patient_id) FROM visits'))} |"
+    for name in ("SUM", "AVG"):
+        sql = f"SELECT {name}(DISTINCT nights) FROM visits"
+        yield f"| {name}(DISTINCT x) | released | no | {code(checked(sql))} |"
     for entry in AGGREGATES.values():
         for name in entry.names:
             released = "released" if entry.family is not None else "no"

@@ -34,11 +34,14 @@ class Part(NamedTuple):
         return modules + [name for name in self.programs if shutil.which(name) is None]
 
 
+#: Apache Superset, in an environment of its own: `make superset` installs it.
+SUPERSET = ".superset/bin/superset"
 PARTS = {
     "bench": Part("other libraries", ("autodp", "diffprivlib", "dp_accounting", "opendp", "prv_accountant")),
     "torch": Part("networks", ("torch",)),
     "spark": Part("Spark", ("pyspark", "grpc"), ("java",)),
     "browser": Part("the console in a browser", ("playwright",), ("chromium",)),
+    "dashboard": Part("a dashboard", (), (SUPERSET,)),
 }
 
 

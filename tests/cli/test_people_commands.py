@@ -88,7 +88,7 @@ def test_populations_are_kept_until_others_are_named(clinic: Path, run: Run, run
 def test_a_token_from_making_to_withdrawing_it(clinic: Path, run: Run, run_json: Json) -> None:
     run("analysts", "add", "alice")
     told = run_json("analysts", "token", "Alice", "--expires", "30d", "--label", "notebook")
-    assert set(told) == {"token", "id", "name", "label", "scopes", "expires"}
+    assert set(told) == {"token", "id", "name", "label", "scopes", "expires", "share"}
     assert (told["name"], told["label"], told["scopes"]) == ("alice", "notebook", ["ask"])
     days = (datetime.fromisoformat(told["expires"]) - datetime.now(UTC)).total_seconds() / 86400
     assert 29.9 < days <= 30
@@ -97,7 +97,7 @@ def test_a_token_from_making_to_withdrawing_it(clinic: Path, run: Run, run_json:
         assert access is not None
         assert access.scopes == {TokenScope.ASK}
     (listed,) = run_json("analysts", "tokens")["tokens"]
-    assert set(listed) == {"id", "name", "label", "scopes", "issued", "expires", "used", "withdrawn", "alive"}
+    assert set(listed) == {"id", "name", "label", "scopes", "issued", "expires", "used", "withdrawn", "alive", "share"}
     assert (listed["id"], listed["alive"], listed["used"]) == (told["id"], True, datetime.now(UTC).date().isoformat())
     assert run_json("analysts", "withdraw", told["id"]) == {"id": told["id"], "withdrawn": True}
     with people(clinic) as found:
@@ -108,6 +108,17 @@ def test_a_token_from_making_to_withdrawing_it(clinic: Path, run: Run, run_json:
     everything = run("ledger", "show", "--all", "--last", "50").stdout + run("analysts", "tokens").stdout
     assert told["id"] in everything
     assert told["token"].rsplit("_", 1)[1] not in everything
+
+
+def test_a_token_with_a_share(clinic: Path, run: Run, run_json: Json) -> None:
+    told = run_json("analysts", "add", "alice", "--token", "--share", "0.50")["token"]
+    assert (told["share"], told["scopes"]) == ("0.5", ["ask"])
+    shown = run("analysts", "token", "alice", "--share", "1/3").stdout
+    assert "All its charges together are at most epsilon 1/3" in shown
+    assert "epsilon 1/3" in run("analysts", "tokens").stdout
+    for wrong in (["analysts", "add", "bob", "--share", "1"], ["analysts", "token", "alice", "--share", "0"]):
+        assert run(*wrong).exit_code != 0
+    assert run("analysts", "token", "alice", "--share", "1", "--scope", "admin").exit_code != 0
 
 
 def test_what_people_read(clinic: Path, run: Run) -> None:

@@ -184,10 +184,11 @@ def test_a_value_that_is_null_meets_no_row() -> None:
 def test_a_part_that_reads_a_value_is_explained_and_its_noise_does_not_depend_on_it() -> None:
     curator, engine = open_duckdb()
     quote = curator.explain(ABOVE, epsilon="1")
-    assert "compared with a value that another part releases first" in str(quote)
+    assert "part 2 is released first; part 1 then reads what was released as constants" in str(quote)
+    assert "beside values that another part releases first" in str(quote)
     plan = quote.plan
     ((key, _),) = plan.question.values
-    low, high = (with_values(plan.parts[0], {key: value}) for value in (-1e300, 1e300))
+    low, high = (with_values(plan.parts[0], {key: [[value]]}) for value in (-1e300, 1e300))
     assert low.priced == high.priced == plan.parts[0].priced
     assert (low.final.measures, low.final.keys) == (high.final.measures, high.final.keys)
     engine.close()

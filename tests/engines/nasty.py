@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.engine_comparison import plain
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.question import FinalAggregation
@@ -23,7 +24,7 @@ from tacit.query.resolve import resolve
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, SqlType
 from tacit.query.types import decimal as decimal_type
 
-__all__ = ["NASTY", "PERSON", "Nasty", "catalog", "questions", "tables"]
+__all__ = ["NASTY", "PERSON", "Nasty", "catalog", "questions", "reading", "tables"]
 
 #: Person whose row holds the value; others who hold one have larger numbers.
 PERSON = 99
@@ -178,10 +179,10 @@ _OF: dict[SqlType, list[str]] = {
     ],
     INTEGER: [
         *_KEYS,
-        "SELECT SUM(x), AVG(x), SUM(CLAMP(x + 1, 0, 9)), SUM(CLAMP(x * x, 0, 9)), SUM(CLAMP(x % 3, 0, 9)), SUM(CLAMP(ABS(x), 0, 9)), SUM(CLAMP(10 // x, 0, 9)), SUM(CLAMP(EXP(x), 0, 9)) FROM t{}",
+        "SELECT SUM(x), AVG(x), SUM(CLAMP(x + 1, 0, 9)), SUM(CLAMP(x * x, 0, 9)), SUM(CLAMP(x % 3, 0, 9)), SUM(CLAMP(ABS(x), 0, 9)), SUM(CLAMP(10 // x, 0, 9)), SUM(CLAMP(EXP(x), 0, 9)), COUNT(x + 1), COUNT(x * x), COUNT(-x), COUNT(ROUND(x, -1)) FROM t{}",
         "SELECT COUNT(*) FROM t{} WHERE x > 1",
     ],
-    MONEY: [*_KEYS, "SELECT SUM(x), AVG(x), SUM(CLAMP(x * x, 0, 9)), SUM(CLAMP(ROUND(x, 1), 0, 9)), SUM(CLAMP(1 / x, 0, 9)) FROM t{} WHERE x <> 2"],
+    MONEY: [*_KEYS, "SELECT SUM(x), AVG(x), SUM(CLAMP(x * x, 0, 9)), SUM(CLAMP(ROUND(x, 1), 0, 9)), SUM(CLAMP(1 / x, 0, 9)), COUNT(x + x), COUNT(x * x) FROM t{} WHERE x <> 2"],
     DOUBLE: [
         "SELECT SUM(x), AVG(x), SUM(CLAMP(EXP(x), 0, 9)), SUM(CLAMP(LN(x), 0, 9)), SUM(CLAMP(FLOOR(x), -9, 9)), SUM(CLAMP(CAST(x AS INTEGER), -9, 9)), SUM(CLAMP(x * x, 0, 9)), SUM(CLAMP(1 / x, 0, 9)) FROM t{}",
         "SELECT MEDIAN(x), COUNT(*) FROM t{} WHERE x > 0.6",
@@ -203,6 +204,26 @@ _OF: dict[SqlType, list[str]] = {
 }  # fmt: skip
 
 
+#: Of these, those that show how a value is read: as a key or in sums, and by a condition that a reader of files may
+#: decide by itself. The others compute with a value that has been read, which is of the declared type by then.
+_READING: dict[SqlType, list[str]] = {
+    TEXT: [_OF[TEXT][0], _OF[TEXT][5]],
+    INTEGER: _OF[INTEGER][2:],
+    MONEY: [_OF[MONEY][0], _OF[MONEY][2]],
+    DOUBLE: [_OF[DOUBLE][0], _OF[DOUBLE][3]],
+    DATE: [_OF[DATE][0], _OF[DATE][3]],
+    TIMESTAMP: [_OF[TIMESTAMP][0], *_OF[TIMESTAMP][3:]],
+    BOOLEAN: _OF[BOOLEAN],
+}
+
+
+def reading(declared: SqlType) -> list[str]:
+    """Questions that show how values are read: about all people, and about the others where a reader may skip rows."""
+    found = [text.replace("{}", "") for text in [*_COMMON, *_READING[declared]]]
+    pairs = dict(questions(declared))
+    return [*found, *(pairs[text] for text in found if " WHERE x" in text)]
+
+
 def questions(declared: SqlType) -> Iterator[tuple[str, str]]:
     """Pairs of questions: about all people, and about the others alone."""
     for text in [*_COMMON, *_OF[declared]]:
@@ -217,7 +238,8 @@ Found = dict[str, tuple[dict[tuple[Any, ...], int], list[list[Any]]]]
 
 
 def cells(found: Measurements) -> tuple[dict[tuple[Any, ...], int], list[list[Any]]]:
-    return dict(zip(found.keys, found.raw_units.tolist(), strict=True)), [array.tolist() for array in found.raw]
+    keys, units, listed = plain(found)
+    return dict(zip(keys, units, strict=True)), listed
 
 
 @cache
@@ -225,14 +247,13 @@ def final_of(sql: str, declared: SqlType) -> FinalAggregation:
     return resolve(sql, catalog(declared)).final
 
 
-def asked(engine: Engine, declared: SqlType, times: int = 1) -> Found:
-    """Every question, ``times`` times: a table that is asked again is answered from a copy, by plans that are kept."""
+def asked(engine: Engine, declared: SqlType, times: int = 1, texts: Sequence[str] = ()) -> Found:
+    """Every question or some, ``times`` times: a table asked again is answered from a copy, by plans that are kept."""
     results: list[Found] = []
     for _ in range(times):
         found: Found = {}
-        for pair in questions(declared):
-            for sql in pair:
-                found[sql] = cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET)))
+        for sql in texts or [sql for pair in questions(declared) for sql in pair]:
+            found[sql] = cells(engine.measure(MeasurementTask(final_of(sql, declared), SECRET)))
         results.append(found)
     for sql, first in results[0].items():
         assert all(result[sql] == first for result in results), f"a copy answers otherwise: {sql}"

@@ -274,8 +274,9 @@ def measure(
 
 def _group(m: Measure, key: Row, kept: Mapping[Value | None, Mapping[Row, list[Row]]], rule: Rule) -> object:
     shares = [(unit, groups[key]) for unit, groups in kept.items() if key in groups]
-    if m.kind is MeasureKind.DISTINCT:
-        return len({value for unit, rows in shares for value in rule.keep_distinct(unit, _values(m, rows), m)})
+    if m.kind.traits.unites:
+        found = {value for unit, rows in shares for value in rule.keep_distinct(unit, _values(m, rows), m)}
+        return len(found) if m.kind is MeasureKind.DISTINCT else sum(steps(m, value) - m.centre for value in found)
     if m.kind is MeasureKind.PLACES:
         kept_places = (rule.keep_places(unit, _places(m, rows), m.rows) for unit, rows in shares)
         return tuple(sorted(Counter(place for places in kept_places for place in places).items()))
@@ -358,6 +359,26 @@ class Rule:
         text = self._key(purpose) + ("" if self.numbered else self._text(unit, self.kind))
         return hashlib.md5((text + "".join(self._text(v, k) for v, k in parts)).encode()).hexdigest()
 
+    def _number(self, purpose: str, value: Value | None, kind: SqlType) -> int:
+        if value is None:
+            return 2**31 - 1
+        if isinstance(value, str):
+            return int(hashlib.md5((self._key(purpose) + value).encode()).hexdigest()[:7], 16)
+        if isinstance(value, float):
+            size = abs(value)
+            whole = math.floor(value * 2.0**40) if size < 2**22 else math.floor(value) if size < 2**62 else 0
+        else:
+            whole = int(value) if isinstance(value, bool) else int(ordinal(value, kind) * 10**kind.scale)
+        return (whole % 2**31 + (whole >> 31) % 2**31) % 2**31
+
+    def _rank(self, purpose: str, unit: Value | None, parts: Sequence[tuple[Value | None, SqlType]]) -> int:
+        start = int(self._key(purpose)[8:16], 16) >> 1 | 2**30
+        rank = ((self._folded(unit) * self.chooser.multiplier >> 15) + start) % 2**31
+        for value, kind in parts:
+            rank = ((rank + self._number(purpose, value, kind)) * self.chooser.multiplier >> 20) % 2**31
+            rank = (rank * 1_327_217_885 >> 20) % 2**31
+        return rank
+
     def _folded(self, unit: Value | None) -> int:
         if self.numbered:
             return 0
@@ -380,7 +401,7 @@ class Rule:
             order = sorted(
                 groups,
                 key=lambda key: (
-                    self._digest("groups", unit, list(zip(key, kinds, strict=True))),
+                    self._rank("groups", unit, list(zip(key, kinds, strict=True))),
                     tuple(map(sort_key, key, kinds)),
                 ),
             )
@@ -389,9 +410,7 @@ class Rule:
     def keep_distinct(self, unit: Value | None, values: list[Value], m: Measure) -> list[Value]:
         assert m.argument is not None
         kind = m.argument.type
-        return sorted(set(values), key=lambda v: (self._digest("values", unit, [(v, kind)]), sort_key(v, kind)))[
-            : m.rows
-        ]
+        return sorted(set(values), key=lambda v: (self._rank("values", unit, [(v, kind)]), sort_key(v, kind)))[: m.rows]
 
     def keep_places(self, unit: Value | None, places: list[int], most: int) -> list[int]:
         seen: dict[int, int] = defaultdict(int)
@@ -401,7 +420,7 @@ class Rule:
             numbered.append((place, seen[place]))
         if len(numbered) <= most:
             return places
-        order = sorted(numbered, key=lambda p: self._digest("values", unit, [(p[0], INTEGER), (p[1], INTEGER)]))
+        order = sorted(numbered, key=lambda p: (self._rank("values", unit, [(p[0], INTEGER), (p[1], INTEGER)]), p))
         return [place for place, _ in order[:most]]
 
 

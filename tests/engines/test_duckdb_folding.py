@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from support.engine_comparison import plain
 from tacit.core.errors import EngineError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.database import DuckDBSession
@@ -80,9 +82,10 @@ def frame(kind: pa.DataType, unit: Units, rows: int = 6000) -> pa.Table:
     )
 
 
-def plain(found: Measurements) -> tuple[list[int], list[list[int]], list[int] | None]:
+def integers(found: Measurements) -> tuple[list[int], list[list[Any]], list[int] | None]:
     lost = None if found.raw_left_out is None else found.raw_left_out.tolist()
-    return found.raw_units.tolist(), [array.tolist() for array in found.raw], lost
+    _, units, cells = plain(found)
+    return units, cells, lost
 
 
 def task(final: FinalAggregation) -> MeasurementTask:
@@ -98,14 +101,14 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as alone:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
-            want = [plain(by_sql.measure(task(final))) for final in finals]
+            want = [integers(by_sql.measure(task(final))) for final in finals]
     monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows._BATCH", 2048)
     # In batches where there are more than a few rows, and else all at once.
     for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
         monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals._BLOCK", block)
         monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
-            assert [plain(folded.measure(task(final))) for final in finals] == want
+            assert [integers(folded.measure(task(final))) for final in finals] == want
 
 
 @pytest.mark.parametrize(("name", "taken"), [("small", 5), ("negative", 5), ("narrow", 5), ("wide", 0), ("text", 0)])
@@ -126,12 +129,12 @@ def test_units_that_keep_all_their_groups_are_added_up_in_cells(
     with DuckDBEngine(whole, data) as engine:
         with monkeypatch.context() as alone:
             alone.setattr(engine, "_most_rows", 0)
-            want = [plain(engine.measure(task(final))) for final in finals]
+            want = [integers(engine.measure(task(final))) for final in finals]
         monkeypatch.setattr(fetching, "dense_totals", counted)
-        assert [plain(engine.measure(task(final))) for final in finals] == want
+        assert [integers(engine.measure(task(final))) for final in finals] == want
         assert sum(each is not None for each in found) == taken
         monkeypatch.setattr(array_totals, "_CELLS_PER_ROW", 0)
-        assert [plain(engine.measure(task(final))) for final in finals] == want
+        assert [integers(engine.measure(task(final))) for final in finals] == want
         assert sum(each is not None for each in found) == taken
 
 

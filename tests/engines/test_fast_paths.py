@@ -14,7 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engines import clinic
-from tacit.engines.duckdb import DataSource, DuckDBEngine
+from support.engine_comparison import plain
+from tacit.engines.duckdb import DataSource, DuckDBEngine, fast
+from tacit.engines.duckdb.database import DuckDBSession
+from tacit.engines.duckdb.fast.array_totals import FoldedRows
+from tacit.engines.duckdb.fast.fetched_rows import RowPlan
 from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.protocol import Measurements, MeasurementTask
@@ -39,11 +43,31 @@ QUESTIONS = (
     "SELECT k, AVG(d), SUM(d) FILTER (WHERE x > 0) FROM t GROUP BY k",
     "SELECT k, SUM(n, contribution_bounds_per_group => (-2, 3)), SUM(CLAMP(n, 0, 4)) FROM t GROUP BY k",
     "SELECT CASE WHEN n > 2 THEN 'many' ELSE 'few' END AS some, COUNT(n) FROM t GROUP BY 1",
+    # Keys that are not declared, one and several, of every type.
+    "SELECT w, COUNT(*), SUM(x), AVG(n), COUNT(DISTINCT id) FROM t GROUP BY w",
+    "SELECT w, d, COUNT(x), SUM(d) FILTER (WHERE n > 0), VARIANCE(n) FROM t WHERE id <> 3 GROUP BY w, d",
+    "SELECT FLOOR(x), n, w IS NULL, COUNT(*) FROM t GROUP BY 1, 2, 3",
+    "SELECT w, n, MEDIAN(n), COUNT(DISTINCT w), MAX(d) FROM t GROUP BY w, n",
+    # Values: of texts, rounded doubles with both zeros, decimals; places with many copies; categories.
+    "SELECT COUNT(DISTINCT w), COUNT(DISTINCT ROUND(x)), COUNT(DISTINCT d), SUM(DISTINCT n), AVG(DISTINCT d) FROM t",
+    "SELECT k, COUNT(DISTINCT n) FILTER (WHERE n > 0), QUANTILE(d, 0.9), MIN(n) FROM t GROUP BY k",
+    "SELECT n, COUNT(DISTINCT w), MEDIAN(x) FROM t GROUP BY n",
+    "SELECT w, MODE(k), COUNT(DISTINCT id) FROM t GROUP BY w",
+    "SELECT k, APPROX_COUNT_DISTINCT(w), MAX(x) FROM t WHERE n < 5 GROUP BY k",
 )
 
 
 def without_arrays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tacit.engines.duckdb.fast.measure", lambda *_: None)
+
+
+def without_groups(patch: pytest.MonkeyPatch) -> None:
+    kept = fast.measure
+
+    def only_public(session: DuckDBSession, plan: object, *others: int) -> FoldedRows | None:
+        return kept(session, plan, *others) if isinstance(plan, RowPlan) else None
+
+    patch.setattr("tacit.engines.duckdb.fast.measure", only_public)
 
 
 def without_losses(patch: pytest.MonkeyPatch) -> None:
@@ -59,12 +83,23 @@ def without_bit_sets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(DuckDBWriter, "kept", Writer.kept)
 
 
-#: One for each module of ``fast``: how to do without it. Rows are fetched for totals, and tell losses besides.
-TOGETHER = ({"array_totals", "fetched_rows"}, {"array_totals", "fetched_rows", "array_losses"})
+#: One for each module of ``fast``: how to do without it. Rows are fetched for totals, and tell losses besides; those of
+#: private keys and of values are numbered and sorted.
+PUBLIC = {"array_totals", "fetched_rows"}
+GROUPED = {"grouped_rows", "item_numbers", "private_totals", "array_spreads", *PUBLIC}
+TOGETHER = {
+    "array_totals": PUBLIC,
+    "grouped_rows": GROUPED,
+    "array_losses": {"array_losses", *GROUPED},
+}
 ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "array_totals": without_arrays,
     "fetched_rows": without_arrays,
     "array_losses": without_losses,
+    "grouped_rows": without_groups,
+    "item_numbers": without_groups,
+    "private_totals": without_groups,
+    "array_spreads": without_groups,
     "table_cache": without_copies,
     "bitset_bounding": without_bit_sets,
 }
@@ -77,6 +112,7 @@ def catalog(max_groups: int) -> Catalog:
         Column("n", INTEGER, bounds=(-3, 6)),
         Column("x", DOUBLE, bounds=(-1.0, 10.0)),
         Column("d", decimal(2), bounds=(Fraction(-1, 2), Fraction(7, 2))),
+        Column("w", TEXT),
     )
     table = Table("t", columns, population="p", unit="id", max_groups=max_groups, max_rows=2)
     return Catalog((table,), (Population("p"),))
@@ -86,7 +122,7 @@ def catalog(max_groups: int) -> Catalog:
 def only(name: str | None) -> Iterator[None]:
     """With one accelerator, or with none."""
     with pytest.MonkeyPatch.context() as patch:
-        wanted = {"array_losses": TOGETHER[1], "array_totals": TOGETHER[0]}.get(name or "", {name})
+        wanted = TOGETHER.get(name or "", {name})
         for other, leave_out in ACCELERATORS.items():
             if other not in wanted:
                 leave_out(patch)
@@ -95,7 +131,7 @@ def only(name: str | None) -> Iterator[None]:
 
 def shown(found: Measurements) -> tuple[object, ...]:
     lost = None if found.raw_left_out is None else found.raw_left_out.tolist()
-    return found.keys, found.raw_units.tolist(), [array.tolist() for array in found.raw], lost
+    return *plain(found), lost
 
 
 def task(sql: str, declared: Catalog) -> MeasurementTask:
@@ -112,8 +148,6 @@ def asked(file: Path, declared: Catalog, questions: tuple[str, ...], times: int)
 
 
 def test_every_module_of_fast_is_named() -> None:
-    from tacit.engines.duckdb import fast
-
     there = {path.stem for path in Path(fast.__file__).parent.glob("*.py")} - {"__init__"}
     assert there == set(ACCELERATORS)
 
@@ -121,32 +155,47 @@ def test_every_module_of_fast_is_named() -> None:
 unit = st.one_of(st.integers(-4, 12), st.sampled_from([2**40, 2**62, -(2**63), None]))
 number = st.one_of(st.none(), st.integers(-5, 9))
 value = st.one_of(
-    st.none(), st.sampled_from([float("nan"), float("inf"), -float("inf"), -0.0, 3.25, 1e300, -4.0, 9.75])
+    st.none(), st.sampled_from([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 3.25, 1e300, -4.0, 9.75])
 )
 cents = st.one_of(st.none(), st.decimals(-3, 9, places=2))
-rows = st.lists(st.tuples(unit, st.sampled_from([*KEYS, None, "other"]), number, value, cents), max_size=60)
+word = st.sampled_from([None, "", "a", "A", "ä", "\x00", "long " * 9, *"bcdefgh"])
+row = st.tuples(unit, st.sampled_from([*KEYS, None, "other"]), number, value, cents, word)
+#: Some rows are those of one person again and again.
+rows = st.builds(
+    lambda some, one, times: [*some, *one * times],
+    st.lists(row, max_size=60),
+    st.lists(row, max_size=3),
+    st.integers(0, 5),
+)
 
 
-#: Rows are fetched for totals.
-ALONE = sorted(set(ACCELERATORS) - {"fetched_rows"})
+#: Those that do something without the others.
+ALONE = ["array_losses", "array_totals", "bitset_bounding", "grouped_rows", "table_cache"]
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=rows, max_groups=st.sampled_from([1, 2, 5, 300]))
 def test_equals_the_plain_path(
     rows: list[tuple[object, ...]], max_groups: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    kinds = {"id": pa.int64(), "k": pa.string(), "n": pa.int64(), "x": pa.float64(), "d": pa.decimal128(9, 2)}
+    kinds = {
+        "id": pa.int64(),
+        "k": pa.string(),
+        "n": pa.int64(),
+        "x": pa.float64(),
+        "d": pa.decimal128(9, 2),
+        "w": pa.string(),
+    }
     columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
     made = {name: pa.array(list(cells), type=kind) for (name, kind), cells in zip(kinds.items(), columns, strict=True)}
     file = tmp_path_factory.mktemp("fast") / "t.parquet"
     pq.write_table(pa.table(made), file)
     declared = catalog(max_groups)
     with only(None):
-        plain = asked(file, declared, QUESTIONS, 1)
+        slow = asked(file, declared, QUESTIONS, 1)
     for name in ALONE:
         with only(name):
-            assert asked(file, declared, QUESTIONS, 2 if name == "table_cache" else 1)[-1:] == plain, name
+            assert asked(file, declared, QUESTIONS, 2 if name == "table_cache" else 1)[-1:] == slow, name
 
 
 def test_equals_the_plain_path_on_hostile_rows(tmp_path: Path) -> None:
@@ -156,7 +205,7 @@ def test_equals_the_plain_path_on_hostile_rows(tmp_path: Path) -> None:
         sources[table] = DataSource("parquet", str(tmp_path / f"{table}.parquet"))
     works = [task(sql, clinic.CATALOG) for sql in clinic.QUESTIONS]
     with only(None), DuckDBEngine(clinic.CATALOG, sources) as engine:
-        plain = [shown(engine.measure(work)) for work in works]
+        slow = [shown(engine.measure(work)) for work in works]
     for name in ALONE:
         with only(name), DuckDBEngine(clinic.CATALOG, sources) as engine:
-            assert [shown(engine.measure(work)) for work in works] == plain, name
+            assert [shown(engine.measure(work)) for work in works] == slow, name

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import psycopg
 import pyarrow as pa
 import pytest
@@ -119,8 +120,8 @@ def on_spark(known: Catalog, form: str, without: int | None) -> Iterator[Engine]
 def measured(engine: Engine, sql: str, known: Catalog) -> dict[Any, tuple[int, tuple[int, ...]]]:
     found = engine.measure(MeasurementTask(resolve(sql, known).final, b"k"))
     raw = [
-        [sum(count for _, count in pairs) for pairs in array]
-        if array.dtype == object and len(array) and isinstance(array[0], tuple)
+        [int(pairs[:, 1].sum()) for pairs in array]
+        if array.dtype == object and len(array) and isinstance(array[0], np.ndarray)
         else array.reshape(len(found.keys), -1).sum(axis=1).tolist()
         for array in found.raw
     ]

@@ -38,6 +38,7 @@ from tacit.learn import (
     Ridge,
     StandardScaler,
 )
+from tacit.learn.unpaid_steps import UnpaidReadingWarning
 
 FRESH = "every fit draws fresh noise, and there is no seed"
 NO_LOOKING = "whether an error is raised must not depend on a single value; such rows count for nothing or are clipped"
@@ -188,7 +189,7 @@ def test_clone_pickle_pipeline_and_parallel_folds() -> None:
     assert loaded.guarantee_.epsilon == fitted.guarantee_.epsilon
     piped = make_pipeline(learner(epsilon=50)).fit(X, y)
     assert piped.score(X, y) > 0.8
-    with joblib.parallel_backend("threading"):
+    with joblib.parallel_backend("threading"), pytest.warns(UnpaidReadingWarning, match="PrivateSearch"):
         assert cross_val_score(learner(epsilon=50), X, y, cv=2, n_jobs=2).mean() > 0.7
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import ClassifierMixin
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import StandardScaler as Plain
 
 from tacit.accounting.compose import compose
-from tacit.learn import LinearRegression, LogisticRegression, PrivateSearch, Ridge
+from tacit.core.errors import InputError
+from tacit.core.events import ApproxEvent, PureEvent
+from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.learn import GaussianNB, LinearRegression, LogisticRegression, MinMaxScaler, PrivateSearch, Ridge
 from tacit.learn import search as searching
+from tacit.learn.budget_allocation import FitPrice
+from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.unpaid_steps import UnpaidReadingWarning
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 
 COMMON: dict[str, Any] = {"epsilon": 1, "delta": "1e-5", "bounds": (-3, 3), "classes": [0, 1], "steps": 10}
@@ -64,3 +77,74 @@ def test_a_row_that_judges_moves_scores_by_one_and_trains_nothing(monkeypatch: p
         again = model._score(model.candidates_[0], [(X[i : i + 1], y[i]) for i in range(50, 60)])
         assert 0 <= seen[-1][0] - again <= 1
     assert fitted == [50] * 4
+
+
+class Constant(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+    """A candidate whose fit costs what it says and that always answers the same."""
+
+    def __init__(self, *, answer: int, delta: Fraction | None = None) -> None:
+        self.answer = answer
+        self.delta = delta
+
+    def fit(self, X: Any, y: Any) -> Constant:
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def price(self, columns: int) -> FitPrice:
+        if self.delta is None:
+            return FitPrice(PureDP("0.5"), PureEvent(Fraction(1, 2)))
+        return FitPrice(ApproxDP("0.5", self.delta), ApproxEvent(Fraction(1, 2), self.delta))
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.full(len(X), self.answer)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_random_stopping_runs_as_often_as_its_coin_says() -> None:
+    """The better of two candidates is missed exactly where no run drew it; and three runs' price is stated."""
+    X, y = np.zeros((40, 1)), np.ones(40, dtype=int)
+    pair = [Constant(answer=0), Constant(answer=1)]
+    search = PrivateSearch(candidates=pair, epsilon=50, holdout="0.9", stopping="0.25")
+    times = 400
+    chosen = sum(search.fit(X, y).best_index_ for _ in range(times))
+    expected = 1 - 0.125 / 0.625
+    assert abs(chosen / times - expected) < 5 * math.sqrt(expected * (1 - expected) / times)
+    assert not hasattr(search, "candidates_"), "runs that lost are forgotten"
+    assert search.guarantee_ == PureDP(150)
+    cheaper = PrivateSearch(candidates=pair, epsilon="0.1", stopping="0.25").price(1)
+    assert cheaper.guarantee == PureDP("1.5"), "three times the dearer of fit and score"
+
+
+def test_the_delta_of_random_stopping() -> None:
+    pair = [Constant(answer=answer, delta=Fraction(1, 10**8)) for answer in (0, 1)]
+    price = PrivateSearch(candidates=pair, epsilon="0.1", stopping="0.05").price(1)
+    assert price.guarantee.epsilon == 1.5
+    expected = 1e-8 * (1 + math.exp(1.5)) / (1 + math.exp(0.5)) / 0.05
+    assert expected <= float(price.guarantee.delta) <= expected * 1.000001  # type: ignore[union-attr]
+    loose = [Constant(answer=answer, delta=Fraction(1, 2)) for answer in (0, 1)]
+    with pytest.raises(InputError, match="smaller delta"):
+        PrivateSearch(candidates=loose, epsilon="0.1", stopping="0.05").price(1)
+
+
+def test_the_law_of_random_stopping_is_within_three_epsilon_and_not_within_two() -> None:
+    """Summed over numbers of runs, without the formula of the proof: a middling result on a nearly worst pair."""
+    epsilon, chance = 0.5, 1e-3
+    found = []
+    for best, middling in ((0.05, 1e-6), (0.05 * math.exp(-epsilon), 1e-6 * math.exp(epsilon))):
+        upto, below = 1 - best, 1 - best - middling
+        runs = np.arange(1, 40_000)
+        stopped = chance * (1 - chance) ** (runs - 1)
+        found.append(float((stopped * (upto**runs - below**runs)).sum()))
+    assert 2.8 < math.log(found[1] / found[0]) / epsilon <= 3
+
+
+def test_scikit_learn_around_a_private_estimator_is_warned_about() -> None:
+    X = np.random.default_rng(1).uniform(0, 1, (30, 2))
+    y = (X[:, 0] > 0.5).astype(int)
+    model = GaussianNB(epsilon=1, delta="1e-3", bounds=(0, 1), classes=[0, 1])
+    with pytest.warns(UnpaidReadingWarning, match="PrivateSearch"):
+        GridSearchCV(model, {"epsilon": [1, 2]}, cv=2).fit(X, y)
+    with pytest.warns(UnpaidReadingWarning, match="standardscaler"):
+        make_pipeline(Plain(), model).fit(X, y)
+    # Steps that state a price, or read nothing, are no reason.
+    make_pipeline(FunctionTransformer(), MinMaxScaler(bounds=(0, 1)), model).fit(X, y)

@@ -19,6 +19,13 @@ class PgwireClient {
                 prepared.setInt(1, 90);
                 show(prepared.executeQuery());
             }
+            System.out.println("alive " + connection.isValid(20));
+            String some = "SELECT ward, COUNT(*) AS n FROM visits WHERE ward IN (?,?) GROUP BY ward";
+            try (PreparedStatement prepared = connection.prepareStatement(some)) {
+                prepared.setString(1, "a");
+                prepared.setString(2, "b");
+                show(prepared.executeQuery());
+            }
             connection.setAutoCommit(false);
             try (Statement statement = connection.createStatement()) {
                 statement.setFetchSize(2);

@@ -657,6 +657,10 @@ def test_a_token_is_shown_once_works_and_is_withdrawn(visit: Any, served: Served
     assert olga.post("/console/people/withdraw", name="alice", token=info.id).status_code == 200
     assert served.people.authenticate(text.group(1)) is None
     assert olga.post("/console/people/token", name="alice", label="x", days="-1").status_code == 400
+    page = olga.post("/console/people/token", name="alice", label="assistant", days="30", share="0.5")
+    assert "at most epsilon 0.5 of each population" in page.text
+    assert "within epsilon 0.5" in olga.get("/console/people/one?name=alice").text
+    assert olga.post("/console/people/token", name="alice", label="x", days="30", share="much").status_code == 400
 
 
 def test_a_share_stops_a_person_and_is_an_alert(visit: Any, served: Served) -> None:

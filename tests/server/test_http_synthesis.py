@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from support.remote_client import remote_of
 from support.served import Served, serve
 from support.toy_engine import Killed
 from support.visiting import PASSWORD, Visitor
-from tacit.client.http_client import Channel
-from tacit.client.remote_curator import RemoteCurator, connect
 from tacit.core.errors import BudgetError, InputError
 from tacit.server.api.request_body import synthesis_back
 
@@ -71,6 +70,22 @@ def test_a_table_is_made_once_and_used_for_nothing(hospital: Served) -> None:
     _, again = made(hospital)
     assert again["synthesis"]["position"] == table["position"]
     assert hospital.spent() - before == 2
+
+
+def test_a_table_is_asked_about_for_nothing_by_those_who_see_it(hospital: Served) -> None:
+    made(hospital)
+    before = hospital.spent()
+    asked = {"sql": "SELECT ward, COUNT(*) AS n FROM rows_synthetic GROUP BY ward ORDER BY ward"}
+    answer = hospital.call("POST", "/v1/query", "alice", json=asked).json()
+    assert answer["public"]
+    assert (answer["charge"], answer["receipt"]) == (None, None)
+    assert "only where a marginal was measured" in answer["note"]
+    assert hospital.call("POST", "/v1/query", "alice", json=asked).json() == answer
+    quote = hospital.call("POST", "/v1/explain", "alice", json=asked).json()
+    assert "paid for before" in quote["price"]["text"]
+    refused = hospital.call("POST", "/v1/query", "dan", json=asked)
+    assert refused.status_code == 422, refused.text
+    assert hospital.spent() == before
 
 
 def test_the_console_makes_shows_and_hands_out_a_table() -> None:
@@ -192,27 +207,6 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
     finally:
         served.close()
         loop.close()
-
-
-def remote_of(
-    served: Served, name: str, monkeypatch: pytest.MonkeyPatch, loop: asyncio.AbstractEventLoop
-) -> RemoteCurator:
-    """A client whose requests reach the application without a socket."""
-
-    def send(_: Channel, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
-        async def once() -> Any:
-            async with served.client(name) as client:
-                response = await client.request(method, path, **more)
-                # Jobs run on the loop between requests.
-                await asyncio.sleep(0.05)
-                return response
-
-        found = loop.run_until_complete(once())
-        return found.status_code, {key.lower(): value for key, value in found.headers.items()}, found.content
-
-    monkeypatch.setattr(Channel, "_send", send)
-    monkeypatch.setattr("tacit.client.remote_curator._POLL_SECONDS", 0.0)
-    return connect("http://localhost:1", token=served.tokens[name], public_key=served.curator.public_key)
 
 
 def _said() -> Any:

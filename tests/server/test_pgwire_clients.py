@@ -247,12 +247,16 @@ def test_a_dashboard_looks_around(pg: PgServed) -> None:
 
 
 def test_texts_of_the_catalogue_cannot_be_made_to_grow(pg: PgServed) -> None:
-    chain = ", ".join(f"t{i} AS (SELECT s || s AS s FROM t{i - 1})" for i in range(1, 25))
+    def chain(length: int) -> str:
+        parts = ", ".join(f"t{i} AS (SELECT s || s AS s FROM t{i - 1})" for i in range(1, length + 1))
+        first = "SELECT min(nspname) || 'y' AS s FROM pg_namespace"
+        return f"WITH t0 AS ({first}), {parts} SELECT length(s) FROM t{length}"
+
     with psycopg.connect(**pg.words(), autocommit=True) as connection:
-        found = connection.execute(
-            f"WITH t0 AS (SELECT min(nspname) || 'y' AS s FROM pg_namespace), {chain} SELECT length(s) FROM t24"
-        ).fetchone()
-    assert found == (20_000,)
+        (found,) = connection.execute(chain(3)).fetchone() or (0,)
+        assert found == 8 * len("information_schemay")
+        with pytest.raises(psycopg.errors.FeatureNotSupported):
+            connection.execute(chain(24))
 
 
 def driver() -> Path | None:
@@ -276,5 +280,7 @@ def test_jdbc(pg: PgServed) -> None:
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr[-2000:]
     lines = run.stdout.splitlines()
-    assert [line for line in lines if line.startswith("row")] == ["row a", "row b", "row c"] * 2
+    assert "alive true" in lines
+    found = [line[4:] for line in lines if line.startswith("row")]
+    assert found == ["a", "b", "c", "a", "b", "a", "b", "c"]
     assert {"table visits", "column cost numeric", "key nurse staff id"} <= set(lines)

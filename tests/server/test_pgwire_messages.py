@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.pg_served import PgServed, pg_serve
+from support.wire_fuzz import BUDGET, PRICE, QUESTIONS, Fuzzer
 from tacit.server.pgwire.messages import (
     BINARY,
     TEXT,
@@ -265,3 +266,19 @@ def test_clients_that_leave_in_start_up_leave_nothing_behind(pg: PgServed) -> No
             break
         __import__("time").sleep(0.05)
     assert len(pg.places) == 0
+
+
+def test_conversations_changed_at_random_end_well_and_are_never_charged_or_drawn_twice() -> None:
+    """A bounded run of :mod:`support.wire_fuzz`; the second time every question is a repeat."""
+    with pg_serve(budgets=BUDGET) as made:
+        heard: set[bytes] = set()
+        spent = []
+        for _ in range(2):
+            fuzzer = Fuzzer(made, seed=20261117)
+            made.on_loop(fuzzer.run(sessions=150, connections=60), seconds=120)
+            assert len(fuzzer.states) > 8, "the conversations have no variety"
+            assert not heard or fuzzer.counts == heard
+            heard = fuzzer.counts
+            spent.append(made.served.spent())
+        assert spent[0] == spent[1] >= len(QUESTIONS) * PRICE
+        assert len(made.places) == 0

@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from sql.corpus.accepted import ACCEPTED, GENERATED, WRITTEN
+from sql.corpus.analysts import ASKED
 from sql.corpus.clinic import CATALOG
 from tacit.core.errors import InternalError
 from tacit.query.planning.measures import MeasureKind
@@ -20,6 +21,12 @@ def test_the_corpus_is_large_enough() -> None:
     assert len(set(WRITTEN)) == len(WRITTEN)
     assert len(ACCEPTED) >= 300
     assert len(GENERATED) >= 100
+
+
+def test_every_combination_of_analysts_is_accepted() -> None:
+    assert len(set(ASKED) - set(ACCEPTED)) >= 400
+    for sql in ASKED:
+        assert resolve(sql, CATALOG).columns, sql
 
 
 @pytest.mark.parametrize("sql", ACCEPTED)

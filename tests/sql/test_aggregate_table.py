@@ -48,6 +48,8 @@ CALLS = {
     **{function: called(next(iter(entry.names))) for function, entry in AGGREGATES.items() if entry.names},
     "count_rows": "COUNT(*)",
     "count_distinct": "COUNT(DISTINCT nights)",
+    "sum_distinct": "SUM(DISTINCT nights)",
+    "avg_distinct": "AVG(DISTINCT nights)",
 }
 
 

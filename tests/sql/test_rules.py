@@ -18,9 +18,7 @@ from tacit.query.relational.algebra import Scan
 from tacit.query.relational.functions import evaluate
 from tacit.query.resolve import resolve
 from tacit.query.resolve.sql_statements import Queries
-from tacit.query.rules import RULES, apply_rules
-from tacit.query.rules.count_rows import count_rows
-from tacit.query.rules.order_keys import order_keys
+from tacit.query.rules import RULES, apply_rules, count_rows, order_keys
 
 _FIXTURES = Path(__file__).parent / "fixtures"
 

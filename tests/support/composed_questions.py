@@ -27,8 +27,11 @@ _CONDITIONS = (
     "REGEXP_MATCHES(note, '^[a-z]+$')", "note LIKE 'a%'", "admitted >= DATE '2021-06-01'", "EXTRACT(month FROM admitted) < 7",
     "doctor IS NOT NULL", "seen + INTERVAL '2' DAY > TIMESTAMP '2021-01-01 00:00:00'",
     "EXISTS (SELECT 1 FROM prescriptions x JOIN visits y ON x.visit_id = y.visit_id WHERE y.patient_id = visits.patient_id)",
+    "ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 3)", "ward IN (SELECT ward FROM wards ORDER BY beds DESC LIMIT 2)",
+    "EXTRACT(hour FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin') < 12",
     "cost > (SELECT AVG(cost) FROM visits)", "patient_id IN (SELECT id FROM patients WHERE active)",
 )  # fmt: skip
+_WHOLE_NUMBERS = ("nights", "cost", "CLAMP(points, -20, 50)", "nights - 30", "CLAMP(LENGTH(note), 0, 40)")
 _WHOLE = ("COUNT(*)", "COUNT(DISTINCT patient_id)", "COUNT(doctor)", "COUNT(*) FILTER (WHERE urgent)")
 _PAIRS = ("CORR", "COVAR_POP", "REGR_SLOPE", "REGR_R2")
 
@@ -60,7 +63,8 @@ class _Composer:
         return self.one(
             (
                 self.additive(), self.one(_WHOLE), f"MEDIAN({number})", f"QUANTILE_DISC({number}, 0.25)",
-                f"COUNT(DISTINCT {number})", f"{self.one(_PAIRS)}({number}, {other})", f"MAX({number})",
+                f"COUNT(DISTINCT {number})", f"{self.one(('SUM', 'AVG'))}(DISTINCT {self.one(_WHOLE_NUMBERS)})",
+                f"{self.one(_PAIRS)}({number}, {other})", f"MAX({number})",
             )
         )  # fmt: skip
 
@@ -134,6 +138,10 @@ class _Composer:
                 f"SELECT 'a' AS k, {one} AS n FROM visits UNION ALL SELECT 'b', {one} FROM visits{self.where()}",
                 f"WITH s AS (SELECT ward, {one} AS n FROM visits{self.where()} GROUP BY ward), t AS (SELECT ward, {other} AS m FROM "
                 "visits GROUP BY ward) SELECT s.ward, s.n, t.m FROM s JOIN t ON s.ward = t.ward ORDER BY 1",
+                f"WITH m AS (SELECT ward, {one} AS n FROM visits{self.where()} GROUP BY ward) SELECT {other.replace('cost', 'v.cost')} AS a "
+                f"FROM visits v {self.one(('JOIN', 'LEFT JOIN'))} m ON m.ward = v.ward WHERE v.nights > m.n OR v.urgent",
+                f"WITH m AS (SELECT urgent, {one} AS n FROM visits GROUP BY urgent) SELECT m.urgent AS k, COUNT(*) AS a FROM visits v JOIN m "
+                "ON m.urgent = v.urgent AND v.nights < m.n GROUP BY 1",
                 f"WITH s AS (SELECT ward, {one} AS n FROM visits GROUP BY ward) SELECT ward, n - (SELECT AVG(n) FROM s) AS d FROM s",
                 f"SELECT y, n, AVG(n) OVER (ORDER BY y ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM (SELECT EXTRACT(year FROM "
                 f"admitted) AS y, {one} AS n FROM visits{self.where()} GROUP BY 1) s ORDER BY y",

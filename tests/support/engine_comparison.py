@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from sql.corpus.clinic import CATALOG
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
@@ -43,11 +45,8 @@ def opened(catalog: Catalog, frames: Mapping[str, pa.Table]) -> DuckDBEngine:
 def vectors(found: Measurements) -> list[dict[Any, list[Any]]]:
     """The cells of each measure, by key."""
     return [
-        {
-            key: [cells] if isinstance(cells, int) else list(cells)
-            for key, cells in zip(found.keys, array.tolist(), strict=True)
-        }
-        for array in found.raw
+        {key: [cells] if isinstance(cells, int) else list(cells) for key, cells in zip(found.keys, listed, strict=True)}
+        for listed in plain(found)[2]
     ]
 
 
@@ -105,8 +104,12 @@ def corpus_frames(database: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[s
 
 
 def plain(found: Measurements) -> tuple[list[object], list[int], list[list[object]]]:
-    """Keys, units and cells, without their types."""
-    return [*found.keys], found.raw_units.tolist(), [array.tolist() for array in found.raw]
+    """Keys, units and cells, without their types; of PLACES, one tuple of pairs per key."""
+    return [*found.keys], found.raw_units.tolist(), [_cells(array) for array in found.raw]
+
+
+def _cells(array: NDArray[Any]) -> list[Any]:
+    return [tuple(map(tuple, cell.tolist())) if isinstance(cell, np.ndarray) else cell for cell in array.tolist()]
 
 
 def shown(found: Measurements) -> str:
@@ -142,5 +145,5 @@ def agree(name: str, one: Engine, two: Engine, finals: Iterator[tuple[str, Final
             continue
         found = one.measure(work)
         assert shown(two.measure(work)) == shown(found), sql
-        told += any(array.any() for array in found.raw)
+        told += any(np.any(cell) for array in found.raw for cell in array)
     return told

@@ -123,12 +123,16 @@ def _hash(secret: bytes, *parts: object) -> bytes:
 
 
 def _measure(measure: Measure, people: list[list[tuple[Any, ...]]], secret: bytes) -> tuple[Any, ...]:
-    if measure.kind is MeasureKind.DISTINCT:
+    if measure.kind.traits.unites:
         found: set[Any] = set()
         for rows in people:
             own = sorted(set(_values(measure, rows)), key=lambda value: _hash(secret, value))
             found |= set(own[: measure.rows])
-        return (len(found),)
+        if measure.kind is MeasureKind.DISTINCT:
+            return (len(found),)
+        assert measure.argument is not None
+        steps = (quantise(ordinal(v, measure.argument.type), measure.step) for v in found)
+        return (sum(min(max(step, measure.low), measure.high) - measure.centre for step in steps),)
     if measure.kind is MeasureKind.PLACES:
         places = Counter(place for rows in people for place in _places(measure, rows)[: measure.rows])
         return tuple(sorted(places.items()))

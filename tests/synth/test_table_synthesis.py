@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,12 @@ from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
 from tacit.curator.synthetic_table import SyntheticTable
-from tacit.curator.table_synthesis_release import _prepare, transcript_from_text, transcript_to_text
+from tacit.curator.table_synthesis_release import _KeptParts, _prepare, transcript_from_text, transcript_to_text
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
 from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
+from tacit.synth.value_pools import PooledStrategy, pool
 
 NAMES = "abcd"
 CELLS = np.random.default_rng(4).poisson(np.random.default_rng(5).gamma(0.3, 40, (2, 3, 4, 2)))
@@ -36,8 +39,10 @@ PLANS = {
     "marginals": SynthesisPlan("marginals", SIZES, Fraction(1), sets=(("a", "b", "c"), ("c", "d"))),
     "mst": SynthesisPlan("mst", SIZES, Fraction(1)),
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
+    # Noise hides some values, which are counted together.
+    "rare": SynthesisPlan("aim", SIZES, Fraction(1, 1000)),
 }
-METHODS = ["independent", "marginals", "mst", "aim"]
+METHODS = ["independent", "marginals", "mst", "aim", "rare"]
 
 
 @pytest.fixture
@@ -59,6 +64,7 @@ def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
     cost = ZERO_CONCENTRATED.cost(transcript.event(ADD_REMOVE), ADD_REMOVE)["rho"]
     assert Fraction(99, 100) * plan.rho < cost <= plan.rho
     assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
+    assert any(each.pools for each in transcript.measured) == (method == "rare")
     back = transcript_from_text(transcript_to_text(transcript), plan)
     assert back.chosen == transcript.chosen
     assert all(
@@ -104,7 +110,7 @@ def test_neighbours_move_every_release_within_its_sensitivity(
     monkeypatch: pytest.MonkeyPatch, method: str, rows: int, relation: Relation
 ) -> None:
     stated = PLANS[method]
-    plan = SynthesisPlan(stated.method, SIZES, Fraction(1), rows, relation, stated.sets)
+    plan = SynthesisPlan(stated.method, SIZES, stated.rho, rows, relation, stated.sets)
     replay = Replay(monkeypatch)
     replay.run(plan, CELLS)
     worst = []
@@ -153,7 +159,7 @@ def test_what_cannot_be_planned_is_refused(stated: dict[str, Any]) -> None:
 
 
 def test_a_run_cannot_exceed_its_budget() -> None:
-    run = table_synthesis._Run(PLANS["mst"], counts_of(CELLS, NAMES), lambda _: None)
+    run = table_synthesis._Run(PLANS["mst"], counts_of(CELLS, NAMES), lambda _: None, lambda _: None)
     run._measure(("a",), Fraction(2, 3))
     with pytest.raises(Exception, match="exceed the budget"):
         run._measure(("b",), Fraction(1, 2))
@@ -359,9 +365,6 @@ def test_a_model_is_kept_in_a_file_and_samples_under_conditions(
 
 
 def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(BaseException):
-        pass
-
     curator = open_people()
 
     def killed(*_: Any) -> None:
@@ -417,10 +420,10 @@ def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
     bins = ready.bins["pay"]
     places = np.flatnonzero(counted)
     drawn = bins.drawn(places, np.array([0.0, 0.999999])[: len(places)])
-    assert drawn[0] == -5 + bins.width * places[0]
-    assert drawn.max() <= 994
+    assert drawn[0].as_py() == -5 + bins.width * places[0]
+    assert max(drawn.to_pylist()) <= 994
     every = bins.drawn(np.repeat(np.arange(ready.counts.sizes["pay"]), 2), np.tile([0.0, 0.999999], 33)[: 2 * 33])
-    assert (every.min(), every.max()) == (-5, 994)
+    assert (min(every.to_pylist()), max(every.to_pylist())) == (-5, 994)
 
 
 def test_what_cannot_be_synthesised_is_refused_before_it_is_charged() -> None:
@@ -446,3 +449,126 @@ def test_what_cannot_be_synthesised_is_refused_before_it_is_charged() -> None:
 
 def test_a_transcript_is_empty_before_it_begins() -> None:
     assert Transcript().marginals == []
+
+
+# -- pools, parts and what is refused
+
+
+def test_pools_are_sums_of_values_and_one_row_still_moves_one_count_by_one() -> None:
+    made = PooledStrategy((0, 2, 1, 2))
+    matrix = np.stack([made.apply(column, 0) for column in np.eye(4, dtype=np.int64)], axis=1)
+    assert made.column_squares == ((matrix.T @ matrix).min(), (matrix.T @ matrix).max())
+    counts = np.arange(12).reshape(3, 4)
+    summed = made.apply(counts, 1)
+    assert summed.tolist() == [[0, 2, 4], [4, 6, 12], [8, 10, 20]]
+    assert pool(counts.astype(float), (None, made.groups)).tolist() == summed.tolist()
+    assert np.allclose(made.solve(summed.astype(float), 1), summed @ np.linalg.pinv(matrix).T)
+    assert np.allclose(made.covariance, np.linalg.pinv(matrix.T @ matrix))
+    whole = NoisyMarginal(("a", "b"), summed.astype(float), 1.0, (None, made.groups)).unpooled
+    assert np.array_equal(np.isnan(whole), np.tile([False, True, False, True], (3, 1)))
+    assert whole[:, 2].tolist() == counts[:, 2].tolist()
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+@pytest.mark.usefixtures("seeded", "quick")
+def test_a_run_that_died_goes_on_after_the_last_part_that_it_kept() -> None:
+    parts: list[Transcript] = []
+    told: list[str] = []
+
+    def keep(part: Transcript) -> None:
+        if len(parts) == 3:
+            raise Killed
+        parts.append(part)
+
+    plan, counted = PLANS["aim"], counts_of(CELLS, NAMES)
+    with pytest.raises(Killed):
+        measure_table(plan, counted, told.append, keep=keep)
+    # What was not kept is known to no person.
+    assert len(told) == sum(len(part.measured) for part in parts)
+    before = [each for part in parts for each in part.measured]
+    whole = measure_table(plan, counted, known=parts)
+    assert whole.measured[: len(before)] == before
+    assert len(whole.measured) > len(before)
+    cost = ZERO_CONCENTRATED.cost(whole.event(ADD_REMOVE), ADD_REMOVE)["rho"]
+    assert Fraction(99, 100) * plan.rho < cost <= plan.rho
+    # A run that had kept everything releases nothing more.
+    nothing = measure_table(plan, lambda _: pytest.fail("data was read"), known=[whole])
+    assert nothing.measured == whole.measured
+
+
+@pytest.mark.usefixtures("quick")
+def test_parts_of_a_run_are_in_the_ledger_and_are_not_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = open_people()
+    kept: list[Transcript] = []
+    keep = _KeptParts.keep
+
+    def dying(self: _KeptParts, part: Transcript) -> None:
+        if len(kept) == 2:
+            raise Killed
+        keep(self, part)
+        kept.append(part)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_KeptParts, "keep", dying)
+        with pytest.raises(Killed):
+            curator.synthesize("people", ["sex", "ward", "age"], rho="1", rows=10)
+    spent = curator.budget().spent
+    table = curator.synthesize("people", ["sex", "ward", "age"], rho="1", rows=10)
+    assert curator.budget().spent == spent
+    before = [each.marginal for part in kept for each in part.measured]
+    assert all(np.array_equal(a.counts, b.counts) for a, b in zip(before, table.measured, strict=False))
+    assert len(table.measured) > len(before)
+    assert curator.ledger.verify()
+    assert len(curator.synthetic_tables()) == 1
+
+
+def test_decimals_doubles_and_dates_are_put_into_bins_and_come_back_as_such(tmp_path: Path) -> None:
+    days = [
+        datetime.date(2020, 1, 1),
+        datetime.date(2022, 12, 31),
+        datetime.date(2021, 6, 1),
+        datetime.date(1999, 1, 1),
+    ]
+    rows = pa.table(
+        {
+            "person": [1, 2, 3, 4],
+            "cost": [Decimal("0.00"), Decimal("5000.00"), Decimal("157.29"), Decimal("6000.00")],
+            "size": [0.0, 10.0, 0.3125, 2.0],
+            "day": days,
+        }
+    )
+    columns = {
+        "person": {"type": "integer"},
+        "cost": {"type": "decimal", "bounds": [0, 5000], "step": "0.01"},
+        "size": {"type": "double", "bounds": [0, 10]},
+        "day": {"type": "date", "bounds": ["2020-01-01", "2022-12-31"]},
+    }
+    curator = tacit.open(rows, table="t", unit="person", rho="9e6", delta="1e-3", columns=columns, max_rows=1)
+    table = curator.synthesize("t", rho="1e6", method="marginals", marginals=[["cost", "size"]], rows=300)
+    made = table.to_arrow()
+    assert [str(each.type) for each in made.schema] == ["decimal128(6, 2)", "double", "date32[day]"]
+    # The fourth row is beyond two bounds, so that three rows count; at this price nearly all come back in their bins.
+    for name, exact in (("cost", rows["cost"]), ("size", rows["size"]), ("day", rows["day"])):
+        bins = table.bins[name]
+        real = {bins.place(value) for value in exact.to_pylist()[:3]}
+        assert sum(bins.place(value) in real for value in made[name].to_pylist()) > 285
+        assert bins.place(exact.to_pylist()[0]) == 0
+        assert bins.place("x") is bins.place(True) is None
+    assert table.bins["day"].place(days[3]) is None
+    assert table.bins["cost"].label(1) == "156.26 to 312.51"
+    assert set(table.sample(20, {"day": days[2]})["day"].to_pylist()) <= set(
+        days_of(table.bins["day"].label(table.bins["day"].place(days[2]) or 0))
+    )
+    table.save_model(tmp_path / "m")
+    assert SyntheticTable.load_model(tmp_path / "m").bins == table.bins
+    asked = curator.sql("SELECT MIN(day) AS first, MAX(cost) AS dear FROM t_synthetic")
+    assert asked.is_public
+
+
+def days_of(label: str) -> list[datetime.date]:
+    """All days between the ends of a label."""
+    first, last = (datetime.date.fromisoformat(each) for each in label.split(" to "))
+    return [first + datetime.timedelta(days=place) for place in range((last - first).days + 1)]

@@ -17,6 +17,7 @@ from tacit.curator.curator import Curator
 from tacit.curator.marginal_counts import countable_rows
 from tacit.receipts.keyring import Keyring
 from tacit.synth import count_measurement
+from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 
 PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
 
@@ -189,3 +190,20 @@ def test_a_failed_run_stays_charged_and_stays_failed(monkeypatch: pytest.MonkeyP
         with pytest.raises(tacit.TacitError, match="failed"):
             curator.answer_workload("people", PAIRS, rho="1")
     assert len(curator.history()) == 1
+
+
+def test_a_workload_is_read_again_from_the_ledger_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = open_people()
+    workload = Workload.marginals(["Sex", "ward"], ways=2) + Workload.each("sex") * Workload.prefixes("age")
+    workload += Workload.matrix(["sex"], [[1, 1], [1, -1]])
+    assert workload_from_plain(workload_to_plain(workload)) == workload
+    made = curator.answer_workload("people", workload, rho="1")
+    (told,) = curator.workloads()
+    assert (told.source, told.workload) == ("people", str(workload))
+    monkeypatch.setattr(type(curator.context.engine), "measure", lambda *_: pytest.fail("data was read"))
+    again = curator.workload(told.position)
+    assert again.charge.repeated
+    assert [t.to_arrow() for t in again.tables()] == [t.to_arrow() for t in made.tables()]
+    assert len(curator.history()) == 1
+    with pytest.raises(InputError, match="no workload"):
+        curator.workload(99)

@@ -66,6 +66,7 @@ def add(
     rho: _Rho = None,
     cap: _Cap = None,
     token: Annotated[bool, typer.Option("--token", help="Make a token for their programs as well.")] = False,
+    share: tokens.ShareOption = None,
     expires: tokens.ExpiresOption = "90d",
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
@@ -81,6 +82,8 @@ def add(
         caps = _caps(epsilon, delta, rho, cap)
         who = operator_name(operator)
         until = tokens.moment_of(expires)
+        if share is not None and not token:
+            raise InputError("share", "is of a token: say --token as well")
         if population and all_populations:
             raise InputError("population", "name some, or say --all-populations")
         named = [_population(curator, one) for one in population or []]
@@ -92,7 +95,7 @@ def add(
             person = _register(people, name, role, named, who, widen=all_populations)
             if shares is not None and whose is not None:
                 curator.ledger.set_quota(whose, shares, analyst=person.name, operator=who)
-            issued = people.issue(person.name, expires=until, operator=who) if token else None
+            issued = people.issue(person.name, expires=until, operator=who, share=share) if token else None
         if as_json:
             more = {} if issued is None else {"token": tokens.issued_json(issued)}
             print_json({**_about(curator, person.name), **more})

@@ -23,7 +23,10 @@ def mcp(
         str, typer.Argument(help="The project file, or the address of a server; its token is in TACIT_TOKEN.")
     ] = str(DEFAULT_PROJECT),
     epsilon: Annotated[
-        str | None, typer.Option(help="Share of each budget that the conversation may spend in all.")
+        str | None,
+        typer.Option(
+            help="Share of each budget that the conversation may spend in all; left out for a token with its own."
+        ),
     ] = None,
     conversation: Annotated[
         str, typer.Option(help="Name of the conversation; the same name goes on with the same share.")
@@ -40,11 +43,11 @@ def mcp(
     """
     with reported("place"):
         load("mcp", "mcp", "assistants")
-        if epsilon is None:
-            raise InputError("epsilon", "say how much the conversation may spend in all: --epsilon 1")
         if place.startswith(("http://", "https://")):
             _bridge(place, epsilon, conversation, analyst)
             return
+        if epsilon is None:
+            raise InputError("epsilon", "say how much the conversation may spend in all: --epsilon 1")
         from pathlib import Path
 
         from tacit.curator.conversation import Conversation
@@ -52,10 +55,10 @@ def mcp(
         from tacit.server.mcp.protocol import serve_curator
 
         with opened(Path(place), analyst=analyst) as curator:
-            serve_curator(CuratorDoor(curator, Conversation(conversation, epsilon)))
+            serve_curator(CuratorDoor(curator, Conversation.stated(conversation, epsilon)))
 
 
-def _bridge(place: str, epsilon: str, conversation: str, analyst: str | None) -> None:
+def _bridge(place: str, epsilon: str | None, conversation: str, analyst: str | None) -> None:
     from tacit.server.mcp.protocol import serve_bridge
 
     if analyst is not None:
@@ -66,8 +69,10 @@ def _bridge(place: str, epsilon: str, conversation: str, analyst: str | None) ->
     url = urlsplit(place)
     if url.scheme == "http" and url.hostname not in _LOOPBACK:
         raise InputError("place", "must be https://… for another machine: the token would travel in the clear")
-    headers = {"Authorization": f"Bearer {token}", "Tacit-Conversation": conversation, "Tacit-Share": epsilon}
-    for name, value in (("place", token), ("conversation", conversation), ("epsilon", epsilon)):
+    headers = {"Authorization": f"Bearer {token}"}
+    if epsilon is not None:
+        headers |= {"Tacit-Conversation": conversation, "Tacit-Share": epsilon}
+    for name, value in (("place", token), ("conversation", conversation), ("epsilon", epsilon or "")):
         if not value.isascii() or not value.isprintable():
             raise InputError(name, "must be printable ASCII text")
     serve_bridge(f"{place.rstrip('/')}/mcp" if url.path in ("", "/") else place, headers)

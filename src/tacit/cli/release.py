@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tacit.releases.budget_split import Split
     from tacit.releases.planned_release import BatchRelease
     from tacit.releases.release_file import BatchPlan
+    from tacit.releases.workload_release_file import PlannedWorkload
 
 __all__ = ["release"]
 
@@ -35,9 +36,13 @@ def release(
     tacit release yearly.toml
     """
     from tacit.releases.planned_release import quote_batch, release_batch
+    from tacit.releases.workload_release_file import load_workload
 
     with reported("plan", as_json=as_json), opened(project, analyst=analyst) as curator:
-        if quote:
+        planned = load_workload(plan)
+        if planned is not None:
+            told = _workload(curator, planned, output, quote=quote, quiet=as_json)
+        elif quote:
             batch, split = quote_batch(curator, plan)
             told = _quote_json(batch, split)
             if not as_json:
@@ -50,6 +55,31 @@ def release(
                 _show_release(curator, done)
     if as_json:
         print_json(told)
+
+
+def _workload(
+    curator: Curator, planned: PlannedWorkload, output: Path | None, *, quote: bool, quiet: bool
+) -> dict[str, Any]:
+    """Quote or release a workload, and tell about it."""
+    from tacit.releases.workload_release_file import release_workload
+    from tacit.wire.responses import charge_json
+
+    quoted = planned.quote(curator)
+    told: dict[str, Any] = {
+        "release": planned.name, "queries": quoted.plan.count, "guarantee": quoted.charge,
+        "root_mean_square_error": quoted.root_mean_square_error,
+    }  # fmt: skip
+    screen = console()
+    if not quiet:
+        screen.print(str(quoted), markup=False, soft_wrap=True)
+    if quote:
+        return told
+    done = release_workload(curator, planned, output)
+    if not quiet:
+        folder = done.files[-1].parent
+        screen.print(done.answer.charge.text, markup=False, soft_wrap=True)
+        screen.print(f"{len(done.files)} files in {folder}; the receipt is beside them.", markup=False, soft_wrap=True)
+    return told | {"files": [str(file) for file in done.files], "charge": charge_json(done.answer.charge)}
 
 
 def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +30,8 @@ __all__ = ["serve"]
 
 _DEMO_ANALYST = "alice"
 _DEMO_OWNER = "olga"
+#: Epsilon that the assistant of the demo may spend.
+_DEMO_SHARE = "1"
 #: So that trends by month, and other groups that no list names, can be asked for.
 _DEMO_DELTA = "1e-6"
 
@@ -74,6 +78,7 @@ def serve(
         if demo:
             project = _hospital(stack)
             postgres = 0 if postgres is None else postgres
+            mcp = mcp or find_spec("mcp") is not None
         read_project(project)
         words = {
             "host": host,
@@ -156,10 +161,12 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
     people.add(_DEMO_ANALYST, Role.ANALYST, operator="demo")
     service.curator.ledger.set_quota("patients", {"epsilon": "2"}, analyst=_DEMO_ANALYST, operator="demo")
     token = people.issue(_DEMO_ANALYST, label="demo", expires=None, operator="demo")
+    assistant = people.issue(_DEMO_ANALYST, label="assistant", expires=None, operator="demo", share=_DEMO_SHARE)
     return {
         "owner": people.invite(_DEMO_OWNER, operator="demo"),
         "analyst": people.invite(_DEMO_ANALYST, operator="demo"),
         "token": token.text,
+        "assistant": assistant.text,
     }
 
 
@@ -216,6 +223,21 @@ def _tell_demo(started: Started) -> None:
         _say(screen, "")
         _say(screen, f"  PGPASSWORD={links['token']} PGOPTIONS='-c tacit.epsilon=0.1' \\")
         _say(screen, f"  psql -h {host} -p {port} -U {_DEMO_ANALYST} -d hospital")
+        _say(screen, "")
+        _say(screen, "A dashboard or a notebook takes an address; the price of each of its questions is in it:")
+        _say(screen, "")
+        options = "?options=-ctacit.epsilon%3D0.1"
+        _say(screen, f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}")
+        _say(screen, "")
+    if find_spec("mcp") is not None:
+        _say(screen, f"An AI assistant takes this, with a token that can spend epsilon {_DEMO_SHARE} in all:")
+        _say(screen, "")
+        headers = {"Authorization": f"Bearer {links['assistant']}"}
+        server = {"type": "http", "url": f"{started.address}/mcp", "headers": headers}
+        _say(screen, f"  {json.dumps({'mcpServers': {'hospital': server}})}")
+        _say(screen, "")
+    else:
+        _say(screen, f"AI assistants can ask as well, after {install_command('mcp')}")
         _say(screen, "")
     _say(screen, "Everything is forgotten when you stop it with Ctrl-C.")
 

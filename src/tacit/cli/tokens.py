@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ExpiresOption",
+    "ShareOption",
     "invite",
     "issued_json",
     "moment_of",
@@ -36,6 +37,10 @@ __all__ = [
 ]
 
 _Name = Annotated[str, typer.Argument(help="Name of the person.", show_default=False)]
+ShareOption = Annotated[
+    str | None,
+    typer.Option(help="Epsilon that all charges of the token may amount to, of each population; it may only ask."),
+]
 ExpiresOption = Annotated[
     str, typer.Option("--expires", help="When it ends: 12h, 30d, a date such as 2030-01-31, or never.")
 ]
@@ -49,17 +54,21 @@ def token(
         list[str] | None, typer.Option(help="ask, audit or admin; by default all that the person may do.")
     ] = None,
     label: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
+    share: ShareOption = None,
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a token for a person's programs. It is shown once.
 
     tacit analysts token alice --expires 30d --label notebook
+
+    tacit analysts token alice --label assistant --share 0.5
     """
     with reported("name", as_json=as_json), _people(project) as people:
         until = moment_of(expires)
         scopes = _scopes(scope)
-        issued = people.issue(name, label=label, scopes=scopes, expires=until, operator=operator_name(operator))
+        who = operator_name(operator)
+        issued = people.issue(name, label=label, scopes=scopes, expires=until, operator=who, share=share)
         if as_json:
             print_json(issued_json(issued))
         else:
@@ -167,6 +176,7 @@ def issued_json(issued: Issued) -> dict[str, Any]:
         "label": issued.label,
         "scopes": sorted(issued.scopes),
         "expires": _iso(issued.expires),
+        "share": issued.share,
     }
 
 
@@ -177,6 +187,11 @@ def show_issued(issued: Issued) -> None:
     screen.print(f"\n  {issued.text}\n", markup=False, soft_wrap=True)
     ends = "does not end by itself" if issued.expires is None else f"ends on {issued.expires:%Y-%m-%d %H:%M %Z}"
     screen.print(f"It may {_words(issued.scopes)} and {ends}.", markup=False)
+    if issued.share is not None:
+        words = (
+            f"All its charges together are at most epsilon {issued.share}, of each population; that cannot be changed."
+        )
+        screen.print(words, markup=False)
     screen.print("The server takes every holder of the token for this person: hand it over privately.", markup=False)
     screen.print("In Python: tacit.connect(address, token). Over HTTP: Authorization: Bearer <token>.", markup=False)
     screen.print(f"To end it: tacit analysts withdraw {issued.id}", markup=False)
@@ -208,6 +223,7 @@ def _info_json(one: TokenInfo) -> dict[str, Any]:
         "used": None if one.used is None else one.used.isoformat(),
         "withdrawn": one.withdrawn,
         "alive": one.alive,
+        "share": one.share,
     }
 
 
@@ -216,11 +232,12 @@ def _show_tokens(found: tuple[TokenInfo, ...]) -> None:
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("id", "whose", "for", "may", "state", "last used"):
+    for column in ("id", "whose", "for", "may", "share", "state", "last used"):
         table.add_column(column)
     for one in found:
         used = "never" if one.used is None else one.used.isoformat()
-        cells = (one.id, one.name, one.label, _words(one.scopes), _state(one), used)
+        share = "" if one.share is None else f"epsilon {one.share}"
+        cells = (one.id, one.name, one.label, _words(one.scopes), share, _state(one), used)
         table.add_row(*map(Text, cells))
     console().print(table)
 

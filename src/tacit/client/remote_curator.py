@@ -19,6 +19,7 @@ from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
 from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
 from tacit.client.remote_synthetic_table import RemoteSyntheticTable
+from tacit.client.remote_workload import RemoteWorkload
 from tacit.client.server_identity import Identity, identity_of, own_keys
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
@@ -27,6 +28,7 @@ from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
 from tacit.curator.table_synthesis_release import SyntheticRelease
 from tacit.curator.views.notebook_tables import ChargeList, curator_html
+from tacit.curator.workload_release import WorkloadRelease
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy
@@ -34,8 +36,17 @@ from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt, is_of_sums
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
-from tacit.wire.job_responses import JobBody, JobPut, SyntheticTableBody, SyntheticTablesBody
-from tacit.wire.requests import request_text, synthesis_text
+from tacit.synth.workload import Workload
+from tacit.synth.workload_form import workload_to_plain
+from tacit.wire.job_responses import (
+    JobBody,
+    JobPut,
+    SyntheticTableBody,
+    SyntheticTablesBody,
+    WorkloadBody,
+    WorkloadsBody,
+)
+from tacit.wire.requests import WorkloadSchema, request_text, synthesis_text
 from tacit.wire.responses import (
     AnswerBody,
     Budgets,
@@ -286,7 +297,58 @@ class RemoteCurator(Closing):
             {"source": source, "columns": columns, "rows": rows, "method": method, "marginals": marginals,
              "minutes": minutes}, options,
         )  # fmt: skip
-        job = self._channel.post("/v1/synthesize", body, {"Idempotency-Key": named}).content
+        return self._synthetic(self._job("/v1/synthesize", body, named, progress).synthesis)
+
+    def answer_workload(
+        self,
+        source: str,
+        workload: Workload,
+        *,
+        idempotency_key: str = "",
+        progress: Callable[[str], None] | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> RemoteWorkload:
+        """Answers to many counting queries at once, as a job; for owners. See :meth:`tacit.Curator.answer_workload`.
+
+        Args:
+            source: the name of a table, or a SELECT of rows.
+            workload: the queries.
+            options: see below; ``epsilon``, ``delta``, ``rho``, ``confidence`` and ``max_rows`` mean something here.
+            idempotency_key: as for :meth:`tacit.Curator.sql`.
+            progress: told the state of the job while it is waited for.
+        """
+        named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
+        body = synthesis_text({"source": source, "workload": workload_to_plain(workload)}, options, WorkloadSchema)
+        return self._workload(self._job("/v1/workload", body, named, progress).workload)
+
+    def workloads(self) -> tuple[WorkloadRelease, ...]:
+        """The workloads that were paid for, the oldest first; free."""
+        content = self._channel.get("/v1/workloads").content
+        with parsing("the workloads"):
+            return tuple(WorkloadRelease(**each.plain()) for each in WorkloadsBody.read(content).workloads)
+
+    def workload(self, position: int) -> RemoteWorkload:
+        """The answers to a workload that was paid for, by the position of its charge; free."""
+        content = self._channel.get(f"/v1/workloads/{int(position)}").content
+        with parsing("the workload"):
+            return self._workload(WorkloadBody.read(content))
+
+    def _workload(self, body: WorkloadBody) -> RemoteWorkload:
+        receipt = body.receipt.to_domain()
+        self._check(receipt)
+        _agree("position", receipt.position, body.position)
+        path = f"/v1/workloads/{body.position}"
+        return RemoteWorkload(
+            body, receipt, lambda place: self._channel.download(path, {"form": "parquet", "table": str(place)})
+        )
+
+    def _job(self, path: str, body: str, key: str, progress: Callable[[str], None] | None) -> JobBody:
+        """The job of a request when it is done.
+
+        Raises:
+            TacitError: it failed; the server's own words.
+        """
+        job = self._channel.post(path, body, {"Idempotency-Key": key}).content
         with parsing("the job"):
             identity = JobPut.read(job).id
         while True:
@@ -296,7 +358,7 @@ class RemoteCurator(Closing):
             if state.state == "failed":
                 raise error_of({"error": content["error"]}, 200)
             if state.state == "done":
-                return self._synthetic(state.synthesis)
+                return state
             if progress is not None:
                 progress(f"{state.state}, {state.seconds:.0f} s")
             self._channel.wait(_POLL_SECONDS)

@@ -18,6 +18,10 @@ Modules:
 * :mod:`.query_session` — Sessions of counting queries: any number of them, of which only the hard ones are paid for
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
 * :mod:`.reuse` — Releases that the ledger holds, found again for coarser questions that are sums of their cells
+* :mod:`.synthetic_check` — A second report about a synthetic table: its distance from the real data, released with
+  noise and paid for by itself
+* :mod:`.synthetic_questions` — Questions about synthetic tables that were paid for: answered like those about public
+  tables, for nothing
 * :mod:`.synthetic_table` — Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of
   what was measured
 * :mod:`.table_synthesis_release` — Synthetic tables made inside the curator: one charge, a receipt of every

@@ -8,7 +8,7 @@ reserved. :mod:`tacit.ledger` does all that; here are only words and views.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,7 @@ class Entry:
         repeated: whether nothing was charged because the answer existed.
         summed: whether it was made of sums of cells that were released before, at ``number``.
         public: whether public tables alone were asked about: there is no such line in any account.
+        note: meaning of the values, where synthetic tables were asked about; empty otherwise.
     """
 
     number: int
@@ -61,10 +62,13 @@ class Entry:
     repeated: bool = False
     summed: bool = False
     public: bool = False
+    note: str = field(default="", repr=False)
 
     @property
     def text(self) -> str:
         """Such as ``Charged epsilon 0.5 to patients``."""
+        if self.note:
+            return "Synthetic tables alone, which were paid for before: charged nothing"
         if self.public:
             return "Public tables alone, answered exactly: charged nothing"
         if self.summed:

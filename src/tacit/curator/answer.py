@@ -12,6 +12,7 @@ from tacit.curator.payment import Departure, pay
 from tacit.curator.planner import PricedPlan, read_back
 from tacit.curator.quote import Quote
 from tacit.curator.reuse import FreeRelease
+from tacit.curator.synthetic_questions import free_question
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
@@ -128,13 +129,18 @@ def charged_answer(
 def quote_public(context: CuratorContext, sql: str, request: Request) -> Quote | None:
     """The quote of a question about public tables alone, which costs nothing; None for any other."""
     with hide_internal_errors():
-        question = context.plans.public(sql, request)
-        confidence = OPTIONS["confidence"].exact(request.confidence)
-        return None if question is None else Quote(None, explain_public(question, confidence), public=question)
+        free = free_question(context, sql, request)
+        if free is None:
+            return None
+        said = explain_public(free.question, OPTIONS["confidence"].exact(request.confidence))
+        if free.note:
+            charge = "nothing: synthetic tables alone, which were paid for before"
+            said = replace(said, charge=charge, keys=f"{said.keys}. {free.note}")
+        return Quote(None, said, public=free.question)
 
 
 def public_answer(context: CuratorContext, sql: str, request: Request, caller: Caller) -> Answer | None:
-    """The exact answer to a question about public tables alone; None for any other.
+    """The exact answer to a question about public tables alone, or about synthetic ones alone; None for any other.
 
     Only public tables are read (the engine checks that for itself), so that nothing is reserved, charged, signed or
     kept, and the answer is that of the tables as they are now.
@@ -144,16 +150,18 @@ def public_answer(context: CuratorContext, sql: str, request: Request, caller: C
         EngineError: with an id and no other word.
     """
     with hide_internal_errors():
-        question = context.plans.public(sql, request)
-        if question is None:
+        free = free_question(context, sql, request)
+        if free is None:
             return None
-        found = context.engine.rows(question.relation, most=MAX_PUBLIC_ROWS)
+        question = free.question
+        found = free.engine.rows(question.relation, most=MAX_PUBLIC_ROWS)
         kinds = [column.type for column in question.columns]
         rows = tuple(
             tuple(Exact(value, kind) for value, kind in zip(row[question.placed :], kinds, strict=True))
             for row in found
         )
         entry = Entry(0, "", (), sql, question.digest, committed=True, analyst=caller.analyst, public=True)
+        entry = replace(entry, note=free.note)
         confidence = OPTIONS["confidence"].exact(request.confidence)
         return Answer(Finished(question.columns, rows, (), confidence), None, entry, None)
 

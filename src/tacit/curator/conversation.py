@@ -7,14 +7,19 @@ in the conversation about one population is, together, within the epsilon of the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tacit.accounting.prices import Charge
+from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
 from tacit.curator.accounts import Budget, share_caps
 from tacit.curator.context import CuratorContext
 from tacit.curator.failures import hide_internal_errors
 
 __all__ = ["Conversation"]
+
+#: Before the id of a token.
+_TOKEN: Final = "token "  # noqa: S105  (a prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,22 @@ class Conversation:
 
     name: str
     epsilon: Number
+
+    @classmethod
+    def stated(cls, name: str, epsilon: Number) -> Conversation:
+        """A conversation that a person names.
+
+        Raises:
+            InputError: the name is that of a token's share.
+        """
+        if " ".join(name.lower().split()).startswith(_TOKEN.strip()):
+            raise InputError("conversation", f"must not begin with {_TOKEN.strip()!r}: those are shares of tokens")
+        return cls(name, epsilon)
+
+    @classmethod
+    def of_token(cls, token: str, epsilon: Number) -> Conversation:
+        """The share that a token was issued with: all its charges are one conversation."""
+        return cls(_TOKEN + token, epsilon)
 
     def begin(self, context: CuratorContext, analyst: str, population: str) -> None:
         """Fix the share of a population's account, or check that it is what was fixed.

@@ -18,12 +18,21 @@ from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, c
 from tacit.curator.model_fit import Fitted, fit_privately
 from tacit.curator.query_session import QuerySession
 from tacit.curator.quote import Quote
+from tacit.curator.synthetic_check import SyntheticCheck, check_against_data
 from tacit.curator.synthetic_table import SyntheticTable
 from tacit.curator.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.notebook_tables import ChargeList, curator_html, table_html
 from tacit.curator.views.progress_bar import terminal_progress
-from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
+from tacit.curator.workload_release import (
+    WorkloadAnswer,
+    WorkloadQuote,
+    WorkloadRelease,
+    answer_workload,
+    published_workloads,
+    quote_workload,
+    read_workload,
+)
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.frames.frame import Frame, table_frame
@@ -296,6 +305,14 @@ class Curator(Closing):
         """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
         return quote_workload(self._context, source, workload, options)
 
+    def workloads(self) -> tuple[WorkloadRelease, ...]:
+        """The workloads that were paid for, the oldest first; free."""
+        return published_workloads(self._context)
+
+    def workload(self, position: int) -> WorkloadAnswer:
+        """The answers to a workload that was paid for, by the position of its charge; free, reads no data."""
+        return read_workload(self._context, position)
+
     @takes_options
     def synthesize(
         self,
@@ -319,8 +336,8 @@ class Curator(Closing):
 
         Args:
             source: the name of a table, or a SELECT of rows.
-            columns: to be synthesised; by default all with declared categories or bounds. Integers with more than 64
-                values are put into 32 equal bins.
+            columns: to be synthesised; by default all with declared categories or bounds. Integers, decimals and
+                dates with more than 64 values, and doubles, are put into 32 equal bins.
             rows: how many to draw; by default about as many as there are, estimated privately.
             method: ``"aim"`` chooses marginals round by round, ``"mst"`` a tree of pairs in one go, ``"independent"``
                 measures columns alone, ``"marginals"`` those that are listed.
@@ -380,13 +397,44 @@ class Curator(Closing):
         Raises:
             InputError: there is none, or its columns are declared otherwise now.
         """
+        return drawn_again(self._context, self._synthetic_position(table), rows)
+
+    def _synthetic_position(self, table: str | int) -> int:
         if isinstance(table, int):
-            return drawn_again(self._context, table, rows)
+            return table
         found = [each.position for each in self.synthetic_tables() if each.name == table.lower()]
         if not found:
             known = ", ".join(sorted({each.name for each in self.synthetic_tables()})) or "none yet"
             raise InputError("table", f"there is no synthetic table {table[:80]!r}; there are: {known}")
-        return drawn_again(self._context, found[-1], rows)
+        return found[-1]
+
+    @takes_options
+    def check_synthetic(
+        self,
+        table: str | int,
+        marginals: Sequence[Sequence[str]] | None = None,
+        *,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+        **options: Unpack[QuestionOptions],
+    ) -> SyntheticCheck:
+        """Compare a synthetic table with the real data, marginal by marginal, at a price of its own.
+
+        The noise on each distance is of some rows, whatever the size of the marginal.
+
+        Args:
+            table: its name, for the newest of that name, or the position of its charge.
+            marginals: sets of columns to compare; by default all pairs.
+            options: see below; ``epsilon``, ``delta``, ``rho`` and ``confidence`` mean something here.
+            analyst: who asks; by default the curator's own.
+            idempotency_key: see :meth:`sql`.
+
+        Raises:
+            Refusal, InputError: there is no such table, or an argument is wrong; nothing is charged.
+            BudgetError: the account does not allow the charge.
+        """
+        caller = Caller(analyst or self.analyst, idempotency_key)
+        return check_against_data(self._context, self._synthetic_position(table), marginals, options, caller)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import csv
 import datetime
+import hashlib
 import io
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +25,20 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.accounts import Entry
 from tacit.engines.registry import query_public
+from tacit.query.catalog import Column
+from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
-from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, uniform
+from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.noise_interval import interval_factor
+from tacit.synth.value_pools import Pools, pool
 
 __all__ = ["BANNER", "EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]
 
 MOST_ROWS: Final = 10_000_000
+#: Columns with more values than this are put into so many bins.
+_MOST_VALUES: Final = 64
+_BINS: Final = 32
+_EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 _FORMAT: Final = "tacit-synthetic-table"
 #: Counts that no interval covers have this sentence beside them.
 BANNER: Final = (
@@ -40,24 +49,104 @@ BANNER: Final = (
 
 @dataclass(frozen=True)
 class EqualBins:
-    """Equal bins of an integer column, by a public rule: from ``low`` on, each ``width`` wide, up to ``high``."""
+    """Equal bins of a bounded column, by a public rule: from ``low`` on, each ``width`` wide, up to ``high``.
+
+    Args:
+        low: first value: of integers itself, of decimals and doubles in steps, of dates the number of the day.
+        high: last value, likewise.
+        width: values of a bin.
+        kind: of the column.
+        step: by which values of decimals and doubles are counted, a fraction as text.
+    """
 
     low: int
     high: int
     width: int
+    kind: str = Kind.INTEGER.value
+    step: str = "1"
 
-    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Whole numbers spread evenly over bins."""
+    @classmethod
+    def of(cls, column: Column) -> EqualBins | None:
+        """The bins of a column; None where it has few values, each for itself, or no bounds.
+
+        Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,
+        doubles in steps of 1/2048 of their range.
+        """
+        if column.bounds is None or column.categories is not None:
+            return None
+        first, last = column.bounds
+        kind, step = column.type.kind, Fraction(1)
+        if kind is Kind.DATE and isinstance(first, datetime.date) and isinstance(last, datetime.date):
+            low, high = first.toordinal(), last.toordinal()
+        elif kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
+            ends = Fraction(first), Fraction(last)  # type: ignore[arg-type]
+            if kind is Kind.DECIMAL:
+                step = column.step or Fraction(1, 10**column.type.scale)
+            elif kind is Kind.DOUBLE:
+                step = (ends[1] - ends[0]) / (_BINS * _MOST_VALUES) or Fraction(1)
+            low, high = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+        else:
+            return None
+        few = high - low < _MOST_VALUES
+        if few and kind in (Kind.INTEGER, Kind.DATE):
+            return None
+        return cls(low, high, 1 if few else -(-(high - low + 1) // _BINS), kind.value, str(step))
+
+    def expression(self, name: str) -> str:
+        """SQL that numbers the bins of a column from 0 on."""
+        if self.kind == Kind.DATE.value:
+            return f"FLOOR((\"{name}\" - DATE '{datetime.date.fromordinal(self.low)}') / {self.width})"
+        step = Fraction(self.step)
+        return f'FLOOR(("{name}" - ({_decimal(self.low * step)})) / {_decimal(self.width * step)})'
+
+    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:
+        """Values spread evenly over bins, as an Arrow array of the column's own type."""
+        import pyarrow as pa
+
         # The range of an expression may have one more value than there are bins.
         last = (self.high - self.low) // self.width
         begin = self.low + np.minimum(places, last) * self.width
         wide = np.minimum(self.width, self.high + 1 - begin)
-        return np.asarray(begin + np.floor(shares * wide).astype(np.int64))
+        steps = begin + np.floor(shares * wide).astype(np.int64)
+        if self.kind == Kind.DATE.value:
+            return pa.array((steps - _EPOCH).astype(np.int32), pa.int32()).cast(pa.date32())
+        if self.kind == Kind.INTEGER.value:
+            return pa.array(steps)
+        step = Fraction(self.step)
+        if self.kind == Kind.DOUBLE.value:
+            return pa.array(steps * float(step))
+        distinct, at = np.unique(steps, return_inverse=True)
+        return pa.array([Decimal(_decimal(int(each) * step)) for each in distinct]).take(pa.array(at))
+
+    def place(self, value: Any) -> int | None:
+        """The bin that a value is in; None where it is beyond the bounds or of another kind."""
+        dated = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+        if dated != (self.kind == Kind.DATE.value) or isinstance(value, bool):
+            return None
+        if not dated and not isinstance(value, int | float | Decimal | Fraction):
+            return None
+        steps = value.toordinal() if dated else math.floor(Fraction(value) / Fraction(self.step))
+        return (steps - self.low) // self.width if self.low <= steps <= self.high else None
 
     def label(self, place: int) -> str:
         """A bin in words."""
         begin = self.low + place * self.width
-        return f"{begin} to {min(begin + self.width - 1, self.high)}"
+        ends = begin, min(begin + self.width - 1, self.high)
+        if self.kind == Kind.DATE.value:
+            return " to ".join(str(datetime.date.fromordinal(each)) for each in ends)
+        return " to ".join(_decimal(each * Fraction(self.step)) for each in ends)
+
+
+def _decimal(value: Fraction) -> str:
+    """The exact decimal text of a fraction, which has one: steps are decimals, or doubles over a power of two."""
+    digits = 0
+    while (value * 10**digits).denominator != 1:
+        digits += 1
+        if digits > 1_100:
+            raise InputError("columns", "a step must be a decimal number")
+    whole = int(value * 10**digits)
+    sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
+    return sign + (text if not digits else f"{text[:-digits]}.{text[-digits:]}")
 
 
 @dataclass(frozen=True)
@@ -124,15 +213,25 @@ class SyntheticTable:
             rows: how many.
             given: values by column that all rows are to have; a list of values for one of them.
         """
+        return self._drawn(rows, given, None)
+
+    def repeatable_rows(self) -> Any:
+        """An Arrow table that is the same for every process that draws it, with bits that follow from the release.
+
+        Free questions about a synthetic table are answered from it.
+        """
+        return self._drawn(self.rows, None, _Expanded(self.receipt.signature))
+
+    def _drawn(self, rows: int, given: Mapping[str, Any] | None, shares: Shares | None) -> Any:
         import pyarrow as pa
 
         model = self.model if not given else self.model.given(self._places(given))
-        drawn = model.sample(checked_rows(rows))
+        drawn = model.sample(checked_rows(rows), shares)
         made = {}
         for name, values in self.columns.items():
             places = drawn[name]
             if name in self.bins:
-                made[name] = pa.array(self.bins[name].drawn(places, uniform(len(places))))
+                made[name] = self.bins[name].drawn(places, (shares or uniform)(len(places)))
             else:
                 plain = [float(value) if isinstance(value, Fraction) else value for value in values]
                 made[name] = pa.array(plain).take(pa.array(places))
@@ -178,7 +277,7 @@ class SyntheticTable:
 
         ``model`` is the model's count. Where these columns were measured together, alone or with others, ``measured``
         is the noisy count and the true count lies between ``low`` and ``high`` with the confidence, each by itself;
-        elsewhere the three are NULL, because nothing is promised.
+        elsewhere, and for rare values that were counted together, the three are NULL, because nothing is promised.
         """
         import pyarrow as pa
 
@@ -201,8 +300,9 @@ class SyntheticTable:
         else:
             # Counts are released on a grid on which the noise is this wide, but for absurd prices.
             wide = interval_factor(confidence, 2.0**16 if known.stddev > 1 / 8 else 1.0) * known.stddev
-            noisy = known.counts.ravel()
-            made |= {"measured": pa.array(noisy), "low": pa.array(noisy - wide), "high": pa.array(noisy + wide)}
+            noisy = known.unpooled.ravel()
+            shown = {"measured": noisy, "low": noisy - wide, "high": noisy + wide}
+            made |= {each: pa.array(values, from_pandas=True) for each, values in shown.items()}
         return pa.table(made)
 
     def _noisy(self, names: tuple[str, ...]) -> NoisyMarginal | None:
@@ -210,15 +310,18 @@ class SyntheticTable:
         able = []
         for each in self.measured:
             if set(names) <= set(each.columns):
-                cells = each.counts.size / math.prod(self.model.sizes[name] for name in names)
+                axes = [axis for axis, name in enumerate(each.columns) if name not in names]
+                cells = math.prod(each.counts.shape[axis] for axis in axes)
                 able.append((each.stddev * math.sqrt(cells), each))
         if not able:
             return None
-        stddev, best = min(able, key=lambda pair: pair[0])
+        # Values that are counted by themselves come before less noise.
+        stddev, best = min(able, key=lambda pair: (bool(pair[1].pools), pair[0]))
         others = tuple(axis for axis, name in enumerate(best.columns) if name not in names)
         left = [name for name in best.columns if name in names]
         counts = np.asarray(best.counts.sum(axis=others)).transpose([left.index(name) for name in names])
-        return NoisyMarginal(names, counts, stddev)
+        pools = tuple(best.pools[best.columns.index(name)] for name in names) if best.pools else ()
+        return NoisyMarginal(names, counts, stddev, pools)
 
     def _shown(self, name: str, place: int) -> Any:
         if name in self.bins:
@@ -235,9 +338,10 @@ class SyntheticTable:
             listed = wanted if isinstance(wanted, list) else [wanted]
             if name.lower() in self.bins:
                 bins = self.bins[name.lower()]
-                if not all(isinstance(each, int) and bins.low <= each <= bins.high for each in listed):
-                    raise InputError("given", f"{name} has whole numbers from {bins.low} to {bins.high}")
-                found[name.lower()] = sorted({(each - bins.low) // bins.width for each in listed})
+                places = [bins.place(each) for each in listed]
+                if any(place is None for place in places):
+                    raise InputError("given", f"{name} has values from {bins.label(0)} up to its declared bound")
+                found[name.lower()] = sorted({place for place in places if place is not None})
             elif not all(each in values for each in listed):
                 raise InputError("given", f"{name} has other values: {', '.join(map(str, values[:6]))}")
             else:
@@ -251,7 +355,7 @@ class SyntheticTable:
         found = []
         expected = self.model.marginals([noisy.columns for noisy in self.measured])
         for noisy in self.measured:
-            apart = float(np.abs(expected[noisy.columns].ravel() - noisy.counts.ravel()).sum())
+            apart = float(np.abs(pool(expected[noisy.columns], noisy.pools) - noisy.counts).sum())
             alone = math.sqrt(2 / math.pi) * noisy.stddev * noisy.counts.size
             total = max(self.model.total, 1.0)
             found.append(MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev))
@@ -294,7 +398,9 @@ class SyntheticTable:
             "total": self.model.total,
             "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
             "bins": {name: asdict(bins) for name, bins in self.bins.items()},
-            "measured": [{"columns": list(each.columns), "stddev": each.stddev} for each in self.measured],
+            "measured": [
+                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools} for each in self.measured
+            ],
             "potentials": [list(names) for names in self.model.potentials],
             "fixed": [list(names) for names in self.model.fixed],
         }
@@ -320,7 +426,10 @@ class SyntheticTable:
             columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
             sizes = {name: len(values) for name, values in columns.items()}
             rest = iter(arrays)
-            measured = [NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"]) for m in head["measured"]]
+            measured = [
+                NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"], _pools(m.get("pools", ())))
+                for m in head["measured"]
+            ]
             potentials, fixed = ({tuple(n): next(rest) for n in head[part]} for part in ("potentials", "fixed"))
             bins = {name: EqualBins(**each) for name, each in head["bins"].items()}
             model = GraphicalModel(sizes, potentials, head["total"], fixed)
@@ -334,6 +443,19 @@ class SyntheticTable:
         return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
 
 
+class _Expanded:
+    """Numbers of [0, 1) that follow from a text; the text is public, and so is what is drawn with them."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._calls = 0
+
+    def __call__(self, count: int) -> NDArray[np.float64]:
+        self._calls += 1
+        words = hashlib.shake_256(f"{self._calls} {self._text}".encode()).digest(8 * count)
+        return (np.frombuffer(words, dtype="<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def checked_rows(rows: object) -> int:
     """A number of rows that may be drawn.
 
@@ -343,6 +465,10 @@ def checked_rows(rows: object) -> int:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise InputError("rows", f"must be a whole number from 1 to {MOST_ROWS:,}, or left out")
     return rows
+
+
+def _pools(told: Sequence[Sequence[int] | None]) -> Pools:
+    return tuple(None if groups is None else tuple(groups) for groups in told)
 
 
 def _to_plain(value: Any) -> Any:

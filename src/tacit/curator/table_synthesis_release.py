@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.core.errors import InputError, InternalError
-from tacit.core.events import ExponentialEvent, ZCDPEvent
+from tacit.core.events import ExponentialEvent, NoEvent, ZCDPEvent
 from tacit.core.names import is_name
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
@@ -27,7 +27,7 @@ from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
 from tacit.curator.payment import pay
 from tacit.curator.synthetic_table import MOST_ROWS, EqualBins, SyntheticTable, checked_rows
-from tacit.curator.workload_release import about_measurements, concentrated_price, settled
+from tacit.curator.workload_release import about_measurements, concentrated_price, settled, stated_options
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
 from tacit.query.catalog import Column, Table
@@ -37,9 +37,8 @@ from tacit.query.request import Request, Terms
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
-from tacit.synth.count_measurement import CountMeasurement
+from tacit.synth.count_measurement import CountSource
 from tacit.synth.graphical_model import Impossible
-from tacit.synth.strategy import IdentityStrategy
 from tacit.synth.table_synthesis import (
     MINUTES,
     ChosenMarginal,
@@ -47,18 +46,26 @@ from tacit.synth.table_synthesis import (
     Method,
     SynthesisPlan,
     Transcript,
+    counted,
     fitted,
     measure_table,
 )
 
-__all__ = ["SyntheticRelease", "check_synthesis", "drawn_again", "published_tables", "synthesize"]
+__all__ = [
+    "SUFFIX",
+    "SyntheticRelease",
+    "check_synthesis",
+    "drawn_again",
+    "published_tables",
+    "stored_synthesis",
+    "synthesize",
+]
 
 _FORMAT: Final = "tacit-synthesis"
 _LABEL: Final = "synthetic table ("
+#: Synthetic tables are named after their source, with this ending.
+SUFFIX: Final = "_synthetic"
 _HEEDED: Final = ("epsilon", "delta", "rho", "max_rows")
-#: Integers with more values than this are put into bins.
-_MOST_VALUES: Final = 64
-_BINS: Final = 32
 #: Cells of a rule about impossible combinations.
 _MOST_IMPOSSIBLE: Final = 100_000
 
@@ -117,10 +124,7 @@ def synthesize(
             "source": source, "columns": None if columns is None else list(columns), "method": method,
             "marginals": None if marginals is None else [list(names) for names in marginals], "minutes": minutes,
             "impossible": [dict(each) for each in impossible],
-            "options": {
-                name: value if isinstance(value, int) else str(value)
-                for name, value in options.items() if value is not None
-            },
+            "options": stated_options(options),
         }  # fmt: skip
         # Which marginals are measured depends on selections, so the order speaks of all of them together.
         whole = ZCDPEvent(plan.rho, mechanism=f"synthetic table, {method}", relation=plan.relation)
@@ -133,9 +137,9 @@ def synthesize(
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, before])),
         )  # fmt: skip
 
-        def run(_: Reservation) -> Transcript:
+        def run(charge: Reservation) -> Transcript:
             raw = counts.count(context, plan.candidates)
-            transcript = measure_table(plan, raw.__getitem__, progress)
+            transcript = _measured(context, plan, raw.__getitem__, order, charge, progress)
             check_charge(transcript.event(plan.relation), ready.guarantee)
             return transcript
 
@@ -153,6 +157,77 @@ def synthesize(
             progress("fitting the model")
         charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
         return _table(source, ready, paid.outcome, charge, rows)
+
+
+def _measured(
+    context: CuratorContext,
+    plan: SynthesisPlan,
+    source: CountSource,
+    order: Order,
+    charge: Reservation,
+    progress: Callable[[str], None] | None,
+) -> Transcript:
+    """Everything that is measured; a method of many rounds keeps parts in the ledger and goes on after the last."""
+    if plan.method != "aim":
+        return measure_table(plan, source, progress)
+    while True:
+        parts = _KeptParts(context, plan, order, charge)
+        try:
+            return measure_table(plan, source, progress, known=parts.found(), keep=parts.keep)
+        except _OvertakenError:
+            # Another process runs under the same charge and was faster; its parts are those that count.
+            continue
+
+
+class _OvertakenError(Exception):
+    """Another process has kept a part of the same run."""
+
+
+class _KeptParts:
+    """Parts of a run that the ledger holds, in order: they cost nothing, because the run's charge has paid for them."""
+
+    def __init__(self, context: CuratorContext, plan: SynthesisPlan, order: Order, charge: Reservation) -> None:
+        self._ledger = context.ledger
+        self._plan = plan
+        self._order = order
+        self._charge = charge
+        self._number = 0
+        self._next: Reservation | None = None
+
+    def _reserve(self) -> Reservation | Outcome:
+        free = NoEvent(relation=self._plan.relation)
+        number, paid = self._number, self._charge.seq
+        name = digest_of(canonical([_FORMAT, "part", paid, self._charge.hash, number]))
+        return self._ledger.reserve(
+            Order(
+                self._order.population, free, analyst=self._order.analyst, project=self._order.project,
+                sql=f"part {number + 1} of the {self._order.sql}", plan=self._order.plan,
+                quote={"paid by": paid, "part": number}, repeat_key=name,
+            )
+        )  # fmt: skip
+
+    def found(self) -> list[Transcript]:
+        """The parts that an earlier process has kept."""
+        parts: list[Transcript] = []
+        while self._charge.resumed:
+            held = self._reserve()
+            if isinstance(held, Reservation):
+                self._next = held
+                break
+            parts.append(transcript_from_text(held.result.decode(), self._plan))
+            self._number += 1
+        return parts
+
+    def keep(self, part: Transcript) -> None:
+        """Keep one more part, durably."""
+        held = self._next or self._reserve()
+        text = transcript_to_text(part).encode()
+        kept = held if isinstance(held, Outcome) else self._ledger.commit(held, text)
+        self._charge = replace(self._charge, resumed=True)
+        if kept.result != text:
+            raise _OvertakenError
+        self._next = None
+        self._number += 1
 
 
 def check_synthesis(
@@ -228,21 +303,44 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
     with hide_internal_errors():
         if rows is not None:
             checked_rows(rows)
-        charged = charge_at(context.ledger, position)
-        told = {} if charged is None else charged.quote.get("synthesis", {})
-        outcome = context.ledger.outcome(position) if told else None
-        if charged is None or outcome is None:
-            raise InputError("position", f"there is no synthetic table at {position}")
-        check_succeeded(outcome)
-        ready = _prepare(
-            context, told["source"], told["columns"], told["options"], told["method"], told["marginals"],
-            told["minutes"], told["impossible"],
-        )  # fmt: skip
-        if digest_of(ready.text) != charged.record.plan:
-            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
-        record = charged.record
-        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
-        return _table(told["source"], ready, outcome, charge, rows)
+        return stored_synthesis(context, position).table(rows)
+
+
+@dataclass(frozen=True)
+class StoredSynthesis:
+    """A synthetic table as the ledger holds it: its rows, plan and price, and what was released."""
+
+    source: str
+    ready: _Prepared
+    outcome: Outcome
+    charge: Entry
+
+    def table(self, rows: int | None) -> SyntheticTable:
+        """The table, fitted anew."""
+        return _table(self.source, self.ready, self.outcome, self.charge, rows)
+
+
+def stored_synthesis(context: CuratorContext, position: int) -> StoredSynthesis:
+    """The content of the ledger about a synthetic table at a place; reads no data.
+
+    Raises:
+        InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
+    """
+    charged = charge_at(context.ledger, position)
+    told = {} if charged is None else charged.quote.get("synthesis", {})
+    outcome = context.ledger.outcome(position) if told else None
+    if charged is None or outcome is None:
+        raise InputError("position", f"there is no synthetic table at {position}")
+    check_succeeded(outcome)
+    ready = _prepare(
+        context, told["source"], told["columns"], told["options"], told["method"], told["marginals"],
+        told["minutes"], told["impossible"],
+    )  # fmt: skip
+    if digest_of(ready.text) != charged.record.plan:
+        raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+    record = charged.record
+    charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+    return StoredSynthesis(told["source"], ready, outcome, charge)
 
 
 def _table(source: str, ready: _Prepared, outcome: Outcome, charge: Entry, rows: int | None) -> SyntheticTable:
@@ -258,7 +356,7 @@ def _table(source: str, ready: _Prepared, outcome: Outcome, charge: Entry, rows:
 
 
 def _name(source: str) -> str:
-    return f"{source if is_name(source) else 'rows'}_synthetic"
+    return f"{source if is_name(source) else 'rows'}{SUFFIX}"
 
 
 def _prepare(
@@ -317,7 +415,7 @@ def _never(
 
 
 def _binned(context: CuratorContext, source: str, columns: Sequence[str] | None) -> tuple[str, dict[str, EqualBins]]:
-    """A SELECT of the columns of a table, integers with many values in bins; and the bins."""
+    """A SELECT of the columns of a table, those with many values in bins; and the bins."""
     table = context.plans.catalog.table(source)
     if table is None:
         raise Refusal("unknown_table", f"There is no table {source!r} that you can ask about.")
@@ -328,12 +426,12 @@ def _binned(context: CuratorContext, source: str, columns: Sequence[str] | None)
         column = known.get(name.lower())
         if column is None:
             raise Refusal("unknown_column", f"There is no column {name[:63]!r} in {source}.")
-        own = _bins_of(column)
+        own = EqualBins.of(column)
         if own is None:
             listed.append(f'"{column.name}"')
         else:
             bins[column.name.lower()] = own
-            listed.append(f'FLOOR(("{column.name}" - ({own.low})) / {own.width}) AS "{column.name}"')
+            listed.append(f'{own.expression(column.name)} AS "{column.name}"')
     if not listed:
         raise InputError("columns", f"{source} has no column with declared categories or bounds; declare some")
     # The text is resolved by our own parser and never reaches an engine.
@@ -347,15 +445,6 @@ def _countable(table: Table) -> list[Column]:
         for c in table.columns
         if c.name != table.unit and (c.categories is not None or c.bounds is not None or c.type.kind in kinds)
     ]
-
-
-def _bins_of(column: Column) -> EqualBins | None:
-    if column.bounds is None or column.categories is not None or column.type.kind is not Kind.INTEGER:
-        return None
-    low, high = int(column.bounds[0]), int(column.bounds[1])  # type: ignore[arg-type]
-    if high - low < _MOST_VALUES:
-        return None
-    return EqualBins(low, high, -(-(high - low + 1) // _BINS))
 
 
 def _lines(made: Transcript, plan: SynthesisPlan) -> list[dict[str, Any]]:
@@ -380,6 +469,7 @@ def transcript_to_text(transcript: Transcript) -> str:
             "rho": str(each.measurement.rho),
             "values": " ".join(map(str, each.noisy.ravel().tolist())),
         }
+        | ({"pools": [None if groups is None else list(groups) for groups in each.pools]} if each.pools else {})
         for each in transcript.measured
     ]
     chosen = [
@@ -401,10 +491,10 @@ def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
     transcript = Transcript()
     for each in content["measured"]:
         names = tuple(each["columns"])
-        strategies = tuple(IdentityStrategy(plan.sizes[name]) for name in names)
-        measurement = CountMeasurement(names, strategies, Fraction(each["rho"]), plan.rows, plan.relation)
+        pools = tuple(None if groups is None else tuple(groups) for groups in each.get("pools", ()))
+        measurement = counted(plan, names, Fraction(each["rho"]), pools)
         noisy = np.array([int(value) for value in each["values"].split()], dtype=np.int64)
-        shape = tuple(plan.sizes[name] for name in names)
+        shape = tuple(strategy.outputs for strategy in measurement.strategies)
         transcript.measured.append(MeasuredMarginal(measurement, noisy.reshape(shape)))
     transcript.chosen += [
         ChosenMarginal(each["candidates"], Fraction(each["epsilon"]), tuple(each["columns"]))

@@ -25,22 +25,28 @@ from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
 from tacit.curator.payment import pay
-from tacit.ledger import Order, Reservation
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger.history import charge_at
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.pricing import check_charge, largest_rho_of
 from tacit.query.request import Request, Terms, settle
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.count_measurement import CountMeasurement
-from tacit.synth.workload import Workload
+from tacit.synth.workload import Factor, ProductPart, Workload
 from tacit.synth.workload_answer import WorkloadEstimates
+from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 from tacit.synth.workload_plan import WorkloadPlan, plan_workload
 
 __all__ = [
-    "WorkloadAnswer", "WorkloadQuote", "about_measurements", "answer_workload", "concentrated_price", "quote_workload",
+    "WorkloadAnswer", "WorkloadQuote", "WorkloadRelease", "about_measurements", "answer_workload", "concentrated_price",
+    "published_workloads", "quote_workload", "read_workload", "stated_options",
 ]  # fmt: skip
 
 _FORMAT: Final = "tacit-workload"
+_LABEL: Final = "workload of "
+#: Entries of matrices that the ledger keeps with a workload; with larger ones it is not listed and read again by place.
+_MOST_TOLD: Final = 100_000
 #: Options of a question that mean something for a workload.
 _HEEDED: Final = ("epsilon", "delta", "rho", "confidence", "max_rows")
 
@@ -110,11 +116,17 @@ class _Priced:
     guarantee: AccountGuarantee
     relation: Relation
     terms: Terms
+    asked: str
 
     @property
     def sets(self) -> list[tuple[str, ...]]:
         """Columns of every measurement."""
         return [m.columns for m in self.plan.measurements]
+
+    @property
+    def text(self) -> str:
+        """Canonical text of the rows and of what is asked of them."""
+        return canonical([self.counts.text, self.asked])
 
 
 def quote_workload(
@@ -133,9 +145,9 @@ def answer_workload(
     with hide_internal_errors():
         priced = _price(context, source, workload, options)
         counts, plan = priced.counts, priced.plan
-        label = f"workload of {plan.count:,} queries: {source}"
+        label = f"{_LABEL}{plan.count:,} queries: {source}"
         mechanisms = quoted(about_measurements(plan.measurements))
-        text = canonical([counts.text, workload.text])
+        text = priced.text
         about: dict[str, Any] = {
             "name": label,
             "query": source,
@@ -144,11 +156,15 @@ def answer_workload(
             "groups": f"public: all combinations of values of {', '.join(counts.sizes)}",
             "mechanisms": mechanisms,
         }
+        # With these the answers can be read again from the ledger alone, for nothing.
+        told = {"source": source, "parts": workload_to_plain(workload), "options": stated_options(options)}
+        kept = told if sum(len(row) for f in _factors(workload) for row in f.rows) <= _MOST_TOLD else {}
         version = context.version(counts.tables())
         parts = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version)]
         order = Order(
             counts.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=digest_of(text), quote={"mechanisms": mechanisms}, repeat_key=digest_of(canonical(parts)),
+            plan=digest_of(text), quote={"mechanisms": mechanisms, "workload": kept},
+            repeat_key=digest_of(canonical(parts)),
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, mechanisms])),
         )  # fmt: skip
 
@@ -165,12 +181,80 @@ def answer_workload(
 
         paid = pay(context, order, run, noisy_to_text, statement)
         check_succeeded(paid.outcome)
-        noisy = noisy_from_text(paid.outcome.result.decode(), plan.measurements)
-        values = {name: column.values for name, column in counts.columns.items()}
-        answer = WorkloadAnswer(plan, values, noisy, priced.terms.confidence)
-        answer.charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
-        answer.receipt = paid.receipt
-        return answer
+        charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
+        return _answer(priced, paid.outcome, charge)
+
+
+def _answer(priced: _Priced, outcome: Outcome, charge: Entry) -> WorkloadAnswer:
+    """The answers of what was released."""
+    noisy = noisy_from_text(outcome.result.decode(), priced.plan.measurements)
+    values = {name: column.values for name, column in priced.counts.columns.items()}
+    answer = WorkloadAnswer(priced.plan, values, noisy, priced.terms.confidence)
+    answer.charge, answer.receipt = charge, Receipt.from_json(outcome.receipt)
+    return answer
+
+
+def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were stated, as the ledger keeps them."""
+    return {
+        name: value if isinstance(value, int) else str(value) for name, value in options.items() if value is not None
+    }
+
+
+@dataclass(frozen=True)
+class WorkloadRelease:
+    """A workload that was paid for, as the ledger holds it.
+
+    Args:
+        position: of its charge.
+        source: the table, or the SELECT of rows.
+        workload: in words.
+        time: of the charge.
+        population: that paid.
+    """
+
+    position: int
+    source: str
+    workload: str
+    time: str
+    population: str
+
+
+def published_workloads(context: CuratorContext) -> tuple[WorkloadRelease, ...]:
+    """The workloads of a project that exist for the caller, the oldest first; free."""
+    found = []
+    with hide_internal_errors():
+        for population in context.catalog.populations:
+            for record in context.ledger.history(population=population.name):
+                if record.project != context.project or not record.sql.startswith(_LABEL) or not record.answered:
+                    continue
+                charged = charge_at(context.ledger, record.seq)
+                told = {} if charged is None else charged.quote.get("workload", {})
+                if told:
+                    words = str(workload_from_plain(told["parts"]))
+                    found.append(WorkloadRelease(record.seq, told["source"], words, record.time, record.population))
+    return tuple(sorted(found, key=lambda each: each.position))
+
+
+def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
+    """The answers that the ledger holds at a place: nothing is charged and no data is read.
+
+    Raises:
+        InputError: there is no workload at this place, or its columns are declared otherwise now.
+    """
+    with hide_internal_errors():
+        charged = charge_at(context.ledger, position)
+        told = {} if charged is None else charged.quote.get("workload", {})
+        outcome = context.ledger.outcome(position) if told else None
+        if charged is None or outcome is None:
+            raise InputError("position", f"there is no workload at {position}")
+        check_succeeded(outcome)
+        priced = _price(context, told["source"], workload_from_plain(told["parts"]), told["options"])
+        if digest_of(priced.text) != charged.record.plan:
+            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+        record = charged.record
+        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        return _answer(priced, outcome, charge)
 
 
 def about_measurements(measurements: Sequence[CountMeasurement]) -> list[dict[str, Any]]:
@@ -245,7 +329,11 @@ def _price(context: CuratorContext, source: str, workload: Workload, options: Ma
     plan = plan_workload(lower, counts.sizes, rho=rho, rows=counts.rows, relation=relation)
     counts.check(context, [m.columns for m in plan.measurements])
     check_charge(ComposedEvent(tuple(m.event for m in plan.measurements), relation=relation), guarantee)
-    return _Priced(counts, plan, guarantee, relation, terms)
+    return _Priced(counts, plan, guarantee, relation, terms, workload.text)
+
+
+def _factors(workload: Workload) -> list[Factor]:
+    return [factor for part in workload.parts if isinstance(part, ProductPart) for factor in part.factors]
 
 
 def _in_lower_case(workload: Workload) -> Workload:

@@ -61,8 +61,8 @@ class Measurements:
             data, sorted.
         raw_units: for each key, how many units count in it after bounding; int64.
         raw: one array of integers per measure, int64 or Python's own where 64 bits might not do: one number per key,
-            or for LEAVES and CATEGORIES one row of ``width`` numbers per key; for PLACES one tuple per key, of
-            pairs of a place that occurs and its count, ascending.
+            or for LEAVES and CATEGORIES one row of ``width`` numbers per key; for PLACES one array per key, of
+            two columns: places that occur, ascending, and their counts.
         raw_left_out: number of units in each cell of the table of what bounding leaves out; None where it was not asked
             for, or the engine has to be asked for it as for any other question.
     """

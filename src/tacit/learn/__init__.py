@@ -40,7 +40,8 @@ Modules:
 * :mod:`.sample_size` — Sample size of private models: theorem's shape with measured constants
 * :mod:`.sample_size_theorem` — Sample-size theorem of private gradient descent, beside the measured planner
 * :mod:`.scaling` — Scalers: from declared bounds for nothing, or from noisy means and variances at a price
-* :mod:`.search` — Private choice among models: every candidate is charged, and so is the choice
+* :mod:`.search` — Private choice among models: every candidate is charged, and so is the choice; or as many runs as
+  chance allows
 * :mod:`.sklearn_compat` — Imports from scikit-learn, with a clear message where it is missing
 * :mod:`.smooth_losses` — Smooth convex losses for methods that need a minimiser
 * :mod:`.solver` — Certified minimiser of a regularised loss
@@ -48,6 +49,8 @@ Modules:
 * :mod:`.torch` — Networks with a guarantee: one object that samples, clips, adds noise, accounts and stops, so that
   all five agree
 * :mod:`.training` — The three ways to train a linear model, each from (ε, δ) to weights: releases, noise, account
+* :mod:`.unpaid_steps` — Warnings about scikit-learn around a private estimator: searches and steps that read rows
+  without a price
 * :mod:`.value_reading` — Reading of tables to floats, value by value, without errors that depend on a value
 * :mod:`.weights` — Weights of rows: declared bounds make them shares of a whole row, so that no row adds more than it
   would alone

@@ -403,7 +403,7 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         shares = self._shares(sample_weight, len(steps))
         plan, spent = self._plan(steps.shape[1] - 1)
         places = bins_of(steps)
-        counts = noisy_bin_counts(places, spent.of("bins"), shares)
+        counts = noisy_bin_counts(places, spent.of("bins"), shares, pooled=True)
         self._target = StandardTarget.from_counts(target_box, counts[-1])
         rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import float_nearest
 from tacit.core.sensitivity import check_bounds
 from tacit.learn import release
 from tacit.learn.estimator import PrivateEstimator
@@ -64,12 +65,34 @@ def one_row(columns: int) -> int:
     return math.isqrt(UNIT * UNIT // columns)
 
 
-def noisy_bin_counts(places: Integers, sigma2: Fraction, shares: Integers | None = None, bins: int = BINS) -> Floats:
-    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one."""
+def noisy_bin_counts(
+    places: Integers, sigma2: Fraction, shares: Integers | None = None, *, pooled: bool = False
+) -> Floats:
+    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one.
+
+    Where ``pooled``, bins of little more than noise share their rows with their neighbours.
+    """
     unit = one_row(places.shape[1])
     ones = shared(np.full((len(places), 1), unit, dtype=np.int64), shares)
-    noisy = release.release_gaussian(raw_bin_sums(places, ones, bins), sigma2)
-    return np.maximum(noisy[:, :, 0] / unit, 0.0)
+    noisy = release.release_gaussian(raw_bin_sums(places, ones), sigma2)[:, :, 0] / unit
+    if pooled:
+        noisy = _pooled(noisy, math.sqrt(float_nearest(sigma2)) / unit)
+    return np.maximum(noisy, 0.0)
+
+
+def _pooled(noisy: Floats, noise: float) -> Floats:
+    """Noisy numbers of rows, averaged over as many neighbouring bins as it takes to see rows through the noise.
+
+    Numbers that are mostly noise and are cut at zero would add up to rows that do not exist.
+    """
+    columns, bins = noisy.shape
+    rows = max(float(noisy.sum()) / columns, 1.0)
+    for width in (1, 4, 16):
+        if noise <= rows / bins * math.sqrt(width):
+            break
+    else:
+        width = bins
+    return cast("Floats", np.repeat(noisy.reshape(columns, -1, width).mean(axis=2), width, axis=1))
 
 
 @dataclass(frozen=True, eq=False)

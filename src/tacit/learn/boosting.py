@@ -20,6 +20,7 @@ from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
 from tacit.learn.binned import (
+    BINS,
     BinnedClassifier,
     BinnedEstimator,
     BinnedRegressor,
@@ -496,10 +497,10 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         box, target_box, steps = self._read_pairs(X, y)
         shares = self._shares(sample_weight, len(steps))
         plan, spent = self._plan(steps.shape[1] - 1)
-        places = bins_of(steps, _BINS)
+        # The target has fewer and fuller bins, which say more about its spread than about the noise.
+        places = np.hstack([bins_of(steps[:, :-1], _BINS), bins_of(steps[:, -1:])])
         histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
-        # Four bins of the target at a time: fewer and fuller ones say more about its spread than about the noise.
-        self._target = StandardTarget.from_counts(target_box, histograms.counts[-1].reshape(-1, 4).sum(axis=1))
+        self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
         rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         self._keep_trees(_grow(plan, Squared(), rows, histograms, spent.of("leaves"), type(self).__name__), box)
         self._keep(spent.price)

@@ -26,6 +26,7 @@ from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.categories import Encoding
 from tacit.learn.integer_rows import Box
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
+from tacit.learn.unpaid_steps import warn_of_unpaid_reading
 from tacit.learn.value_reading import count_columns, is_frame, read_table, take_rows
 
 __all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
@@ -112,6 +113,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
         of rows.
         """
+        if reset:
+            warn_of_unpaid_reading(PrivateEstimator)
         if getattr(self, "categories", None) is not None:
             return self._read_encoded(X, reset=reset)
         table = read_table(X, columns=self._declared_columns())

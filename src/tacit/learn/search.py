@@ -1,4 +1,4 @@
-"""Private choice among models: every candidate is charged, and so is the choice."""
+"""Private choice among models: every candidate is charged, and so is the choice; or as many runs as chance allows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
 from tacit.core.errors import InputError
-from tacit.core.events import ComposedEvent
-from tacit.core.numbers import Number, exact_probability
+from tacit.core.events import ApproxEvent, ComposedEvent, PureEvent
+from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.core.numbers import Number, exact_positive, exact_probability, exp_bounds, format_up, round_up
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.learn import release
 from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.labels import numbered, read_labels
 from tacit.learn.sklearn_compat import check_is_fitted, clone
-from tacit.learn.value_reading import as_elements, is_frame, one_column, read_numbers
+from tacit.learn.value_reading import as_elements, is_frame, one_column, read_numbers, take_rows
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
+from tacit.noise import entropy
+from tacit.noise.bernoulli import Coin
+from tacit.noise.uniform import sample_below
 
 __all__ = ["PrivateSearch"]
 
@@ -30,6 +35,9 @@ _POINTS: Final = 100
 
 class PrivateSearch(PrivateEstimator):
     """The best of several private models, with the choice and all candidates paid for.
+
+    With ``stopping`` a candidate is drawn by chance, fitted and given a noisy score, again and again until a coin says
+    stop, and the best of these runs is shown. That costs three times one run, however many candidates there are.
 
     A secret coin for each row decides whether it trains the candidates or judges them. ``GridSearchCV`` shows
     scores without a price and states the guarantee of one fit; here the total is ``guarantee_``.
@@ -44,13 +52,18 @@ class PrivateSearch(PrivateEstimator):
         candidates: estimators of :mod:`tacit.learn`, all classifiers or all regressors, under one relation.
         epsilon: of the choice alone, beside the price of every candidate.
         holdout: the share of the rows that judge.
+        stopping: the chance to stop after each run, such as ``"0.05"`` for 20 runs on average; by default all
+            candidates are fitted once. With it ``epsilon`` is that of one noisy score.
 
     Attributes:
-        best_estimator_, best_index_: the candidate that was chosen; all are in ``candidates_``, since all are paid for.
-        guarantee_, event_: of all candidates and the choice together, at the largest δ of a candidate.
+        best_estimator_, best_index_: the candidate that was chosen; all are in ``candidates_``, where all are paid for.
+        best_score_: with ``stopping``, its noisy score; its release is paid for.
+        guarantee_, event_: of everything that was run, and of the choice.
 
     Privacy:
-        the composition of all fits and of permute-and-flip among their scores.
+        the composition of all fits and of permute-and-flip among their scores, at the largest δ of a candidate. With
+        ``stopping``: (3ε, δ′) where one run is (ε, δ)-DP, the dearer of fit and score, and δ′ is
+        δ·(1 + e^(3ε))/((1 + e^ε)·stopping).
 
     Sensitivity:
         a row that judges adds 0 or 1 to the score of each classifier, 0 to 100 to that of each regression; a row that
@@ -63,13 +76,22 @@ class PrivateSearch(PrivateEstimator):
         what the candidates assume; they were not chosen by looking at the data.
 
     References:
-        McKenna, Sheldon (2020) for permute-and-flip. Proof: ``search.proof.md``.
+        McKenna, Sheldon (2020) for permute-and-flip; Liu, Talwar (2019) and Papernot, Steinke (2022) for random
+        stopping. Proof: ``search.proof.md``.
     """
 
-    def __init__(self, *, candidates: Sequence[Any], epsilon: Number, holdout: Number = "0.2") -> None:
+    def __init__(
+        self,
+        *,
+        candidates: Sequence[Any],
+        epsilon: Number,
+        holdout: Number = "0.2",
+        stopping: Number | None = None,
+    ) -> None:
         self.candidates = candidates
         self.epsilon = epsilon
         self.holdout = holdout
+        self.stopping = stopping
 
     def fit(self, X: Any, y: Any) -> PrivateSearch:
         """Fit all candidates and choose one, once; another fit costs the guarantee again."""
@@ -80,10 +102,15 @@ class PrivateSearch(PrivateEstimator):
         self._same_length(values, labels)
         judges = sample_rows(len(values), rate_on_grid(exact_probability(self.holdout, "holdout")))
         taught = np.flatnonzero(~judges)
-        train = X.iloc[taught] if is_frame(X) else values[taught]
+        train = take_rows(X, taught) if is_frame(X) else values[taught]
         learned: Any = [labels[place] for place in taught]
+        if self.stopping is not None:
+            shown = take_rows(X, np.flatnonzero(judges)) if is_frame(X) else values[judges]
+            self._run_until_stopped(train, learned, shown, [labels[place] for place in np.flatnonzero(judges)])
+            self._keep(price)
+            return self
         self.candidates_ = [clone(each).fit(train, learned) for each in self.candidates]
-        judged = [(values[place : place + 1], labels[place]) for place in np.flatnonzero(judges)]
+        judged = _one_by_one(X if is_frame(X) else values, labels, np.flatnonzero(judges))
         scores = [self._score(each, judged) for each in self.candidates_]
         self.best_index_ = int(choice.release(scores))
         self.best_estimator_ = self.candidates_[self.best_index_]
@@ -91,10 +118,51 @@ class PrivateSearch(PrivateEstimator):
         self._keep(FitPrice(price.guarantee, ComposedEvent(events, relation=relation), price.releases))
         return self
 
+    def _run_until_stopped(self, train: Any, learned: Any, shown: Any, truths: list[Any]) -> None:
+        """Runs of candidates drawn by chance; the first of the best noisy scores is kept, all others are forgotten."""
+        stop = Coin(exact_probability(cast("Number", self.stopping), "stopping", one=True))
+        judged = _one_by_one(shown, truths, np.arange(len(truths)))
+        best: tuple[int, int, Any] | None = None
+        while True:
+            drawn = sample_below(len(list(self.candidates)), entropy.current())
+            model = clone(self.candidates[drawn]).fit(train, learned)
+            score = np.array([self._score(model, judged)], dtype=np.int64)
+            noisy = int(release.release_laplace(score, self._score_scale())[0])
+            if best is None or noisy > best[0]:
+                best = noisy, drawn, model
+            if stop.toss(entropy.current()):
+                break
+        self.best_score_, self.best_index_, self.best_estimator_ = best
+
+    def _score_scale(self) -> Fraction:
+        """Noise of a score: what a row can move it by, over ε."""
+        points = 1 if self._classifies() else _POINTS
+        return points / exact_positive(self.epsilon, "epsilon")
+
+    def _stopping_price(self, prices: Sequence[FitPrice], relation: Relation) -> FitPrice:
+        """Three times one run, where a run is the dearer of a fit and a score."""
+        chance = exact_probability(cast("Number", self.stopping), "stopping", one=True)
+        epsilon = max(exact_positive(self.epsilon, "epsilon"), *(Fraction(each.guarantee.epsilon) for each in prices))
+        delta = max(Fraction(getattr(each.guarantee, "delta", 0) or 0) for each in prices)
+        total = 3 * epsilon
+        runs = f"runs until a coin of {format_up(chance)} says stop: a candidate drawn by chance, and its noisy score"
+        lines = (runs, f"one run: ({format_up(epsilon)}, {format_up(delta)})-DP, the dearest candidate or the score")
+        if not delta:
+            return FitPrice(
+                PureDP(total, relation=relation), PureEvent(total, "random_stopping", relation=relation), lines
+            )
+        slack = round_up(delta * (1 + exp_bounds(total)[1]) / (1 + exp_bounds(epsilon)[0]) / chance)
+        if slack >= 1:
+            raise InputError("candidates", "need a much smaller delta: that of all runs together would be above one")
+        event = ApproxEvent(total, slack, "random_stopping", relation=relation)
+        return FitPrice(ApproxDP(total, slack, relation=relation), event, lines)
+
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
         choice, relation = self._check()
         prices = [each.price(columns) for each in self.candidates]
+        if self.stopping is not None:
+            return self._stopping_price(prices, relation)
         events = (*(each.event for each in prices), choice.event)
         delta = max((Fraction(getattr(each.guarantee, "delta", 0) or 0) for each in prices), default=Fraction(0))
         if not delta:
@@ -123,7 +191,7 @@ class PrivateSearch(PrivateEstimator):
     def _classifies(self) -> bool:
         return bool(next(iter(self.candidates)).__sklearn_tags__().estimator_type == "classifier")
 
-    def _score(self, model: Any, judged: list[tuple[NDArray[np.float64], Any]]) -> int:
+    def _score(self, model: Any, judged: list[tuple[Any, Any]]) -> int:
         """Points of a model, row by row: one row's points depend on that row and the fitted model alone."""
         if self._classifies():
             places = numbered((label for _, label in judged), model.classes_)
@@ -142,6 +210,14 @@ class PrivateSearch(PrivateEstimator):
         """The score of the chosen model on rows of the caller."""
         check_is_fitted(self, "best_estimator_")
         return float(self.best_estimator_.score(X, y))
+
+
+def _one_by_one(X: Any, labels: Any, places: NDArray[np.intp]) -> list[tuple[Any, Any]]:
+    """Rows that judge, each by itself, with its label."""
+    return [
+        (take_rows(X, slice(place, place + 1)) if is_frame(X) else X[place : place + 1], labels[place])
+        for place in places.tolist()
+    ]
 
 
 def _points(predicted: float, truth: float, width: float) -> int:

@@ -11,6 +11,8 @@ count_rows                  COUNT_ROWS: ROWS                                   :
 count                       COUNT_VALUES: VALUES                               :class:`Counts`
 count_distinct              COUNT_UNITS: UNITS; COUNT_DISTINCT: DISTINCT       :class:`Counts`
 sum                         SUM: SUM                                           :class:`Sums`
+sum_distinct, avg_distinct  SUM_DISTINCT: DISTINCT_SUM; AVG_DISTINCT:          :class:`DistinctSums`,
+                            DISTINCT, DISTINCT_SUM                             :class:`DistinctMeans`
 avg                         AVG: VALUES, CENTRED_SUM                           :class:`Moments`
 var_*, stddev_*             VAR_*, STDDEV_*: VALUES, CENTRED_SUM,              :class:`Moments`
                             CENTRED_SQUARES
@@ -454,6 +456,55 @@ def _spreads(aggregate: Aggregate, measure: Measure, released: CellNumbers, spre
     )
 
 
+def _distinct_value(asked: AggregateCall) -> tuple[Expression, Bounds, Fraction]:
+    """The value whose distinct values are added up, its bounds and its step."""
+    argument, shown = asked.value, asked.function.partition("_")[0].upper()
+    if asked.auto:
+        raise Refusal(
+            "bounds", f"{shown}(DISTINCT x) takes stated bounds: write CLAMP(x, lo, hi), or leave DISTINCT out."
+        )
+    if asked.per_group is not None or asked.per_row is not None:
+        raise Refusal(
+            "contribution_bounds", f"{shown}(DISTINCT x) takes CLAMP(x, lo, hi) instead of contribution bounds."
+        )
+    if argument.type.kind is Kind.DOUBLE:
+        raise Refusal(
+            "key_type",
+            f"{shown}(DISTINCT x) of a DOUBLE is a matter of rounding; CAST it to DECIMAL or INTEGER.",
+        )
+    bounds = argument.range.ends
+    if bounds is None:
+        raise Refusal(
+            "bounds",
+            f"{shown}(DISTINCT x) needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi), or ask the data owner "
+            "to declare bounds.",
+        )
+    return argument, bounds, _grid(asked, argument, bounds)
+
+
+class DistinctSums(_OneNumber):
+    """SUM of distinct values."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """One sum over the union of values."""
+        argument, bounds, step = _distinct_value(asked)
+        kind, rows = MeasureKind.DISTINCT_SUM, final.rows
+        made = sum_measure(kind, argument, asked.where, bounds=bounds, step=step, rows=rows, centred=False)
+        return Aggregate(AggregateKind.SUM_DISTINCT, (final.measure(made),), None, argument.type, None, asked.label)
+
+
+class DistinctMeans(Moments):
+    """AVG of distinct values: their number and their centred sum, released apart."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Two measurements of the same union of values."""
+        argument, bounds, step = _distinct_value(asked)
+        count = count_measure(MeasureKind.DISTINCT, argument, asked.where, rows=final.rows)
+        total = sum_measure(MeasureKind.DISTINCT_SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
+        indices = (final.measure(count), final.measure(total))
+        return Aggregate(AggregateKind.AVG_DISTINCT, indices, None, DOUBLE, bounds, asked.label)
+
+
 class Quantiles(Family):
     """MIN and MAX from one tree of counts; MEDIAN and quantiles drawn among the steps, with counts around them."""
 
@@ -665,6 +716,10 @@ def _association(function: str, kind: AggregateKind, family: Family, **others: s
 _COUNTS, _MOMENTS, _QUANTILES = Counts(), Moments(), Quantiles()
 _COVARIANCES, _CORRELATIONS = Covariances(), Correlations()
 _TELLS: Final = "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
+_APART: Final = (
+    "SUM and AVG of DISTINCT values are released over people; inside one person's rows, over public or over released "
+    "rows, take SELECT DISTINCT in a subquery first."
+)
 _OF_FRACTION: Final = (
     "quantile",
     "quantile_cont",
@@ -687,6 +742,11 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "sum": AggregateEntry(
         _called("sum", "sum", "anon_sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
         linear=True),
+    "sum_distinct": AggregateEntry(
+        {}, None, None, (AggregateKind.SUM_DISTINCT,), DistinctSums(), takes="number", bounded=True, refusal=_APART),
+    "avg_distinct": AggregateEntry(
+        {}, None, None, (AggregateKind.AVG_DISTINCT,), DistinctMeans(), takes="number", bounded=True,
+        refusal=_APART),
     "avg": AggregateEntry(
         _called("avg", "avg", "mean", "anon_avg")
         | {"regr_avgy": SqlName("avg", 2, "first"), "regr_avgx": SqlName("avg", 2, "second")},

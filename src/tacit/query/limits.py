@@ -27,6 +27,7 @@ __all__ = [
     "MAX_PUBLIC_ROWS",
     "MAX_PUBLIC_WORK",
     "MAX_RELATIONS",
+    "MAX_ROWS_BELOW",
     "MAX_SETS",
     "MAX_SET_GROUPS",
     "MAX_TEXT",
@@ -66,6 +67,8 @@ MAX_SET_GROUPS: Final = 50_000
 MAX_KEYS: Final = 20_000
 #: Rows of a public relation that released rows are joined with.
 MAX_PUBLIC_ROWS: Final = 100_000
+#: Released rows that rows of persons are joined with.
+MAX_ROWS_BELOW: Final = 2_000
 #: Rows of such a join.
 MAX_JOINED: Final = 200_000
 #: Pairs of a released and a public row that its condition is tried on (equalities are looked up instead), and of a row

@@ -42,6 +42,7 @@ from tacit.query.planning.contribution_limits import ContributionLimits
 from tacit.query.planning.measures import AggregateKind, Measure
 from tacit.query.relational.algebra import (
     Change,
+    FilterRows,
     JoinKind,
     RelationNode,
     SortKey,
@@ -54,6 +55,7 @@ from tacit.query.relational.algebra import (
     window_text,
 )
 from tacit.query.relational.expressions import Expression, references, text_of
+from tacit.query.relational.narrowing import conjuncts
 from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 __all__ = [
@@ -194,6 +196,12 @@ class FinalAggregation:
             parts = [part for part in (each.argument, each.where) if part is not None]
             measures.append((_SLOT.sub("$", each.text), tuple(name for part in parts for name in shape(part)[1])))
         return keys, tuple(measures)
+
+    @cached_property
+    def conditions(self) -> frozenset[Shape]:
+        """Conditions of the source without the places of their columns."""
+        source = self.source
+        return frozenset(map(shape, conjuncts(source.condition))) if isinstance(source, FilterRows) else frozenset()
 
     @cached_property
     def text(self) -> str:

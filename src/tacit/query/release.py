@@ -54,7 +54,7 @@ class Measured(Protocol):
     def raw(self) -> Sequence[Any]:
         """Integers per measure: an array or nested tuples, groups × width; also one per group where the width is 1.
 
-        Of PLACES, for each group a tuple of pairs: a place that occurs, and its count.
+        Of PLACES, for each group an array, or a tuple of pairs: a place that occurs, and its count.
         """
 
 

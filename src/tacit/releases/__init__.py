@@ -6,4 +6,6 @@ Modules:
 * :mod:`.published_table` — Comparison of a published table with the receipt of its release
 * :mod:`.release_file` — File of a planned release: named statistics and one total
 * :mod:`.report_page` — Report of a planned release as one HTML page
+* :mod:`.workload_release_file` — Planned release of a workload: a file with one total and many counting queries, and
+  the tables of answers
 """

@@ -37,7 +37,7 @@ from tacit.releases.budget_split import Split, split_total
 from tacit.releases.release_file import BatchPlan, Statistic, load_batch
 from tacit.releases.report_page import report_page
 
-__all__ = ["BatchRelease", "Progress", "quote_batch", "release_batch"]
+__all__ = ["BatchRelease", "Progress", "quote_batch", "release_batch", "replace_file", "table_bytes"]
 
 #: Called with how many statistics are done, how many there are, and the name of the last one done.
 Progress = Callable[[int, int, str], None]
@@ -230,14 +230,14 @@ def _write(
     try:
         batch.output.mkdir(parents=True, exist_ok=True)
         files += [
-            _replace(batch.output / f"{name}.{ending}", _table(answer, ending))
+            replace_file(batch.output / f"{name}.{ending}", table_bytes(answer.intervals(), ending))
             for name, answer in answers.items()
             for ending in batch.formats
         ]
-        files.append(_replace(batch.output / "receipt.json", f"{receipt.to_json()}\n".encode()))
-        files.append(_replace(batch.output / "public-key.txt", f"{public_key}\n".encode()))
+        files.append(replace_file(batch.output / "receipt.json", f"{receipt.to_json()}\n".encode()))
+        files.append(replace_file(batch.output / "public-key.txt", f"{public_key}\n".encode()))
         page = report_page(batch, split, answers, receipt, public_key)
-        files.append(_replace(batch.output / "report.html", page.encode()))
+        files.append(replace_file(batch.output / "report.html", page.encode()))
     except OSError as problem:
         raise InputError(
             "release.output",
@@ -246,21 +246,21 @@ def _write(
     return tuple(files)
 
 
-def _table(answer: Answer, ending: str) -> bytes:
-    """The values with their intervals."""
+def table_bytes(rows: Any, ending: str) -> bytes:
+    """An Arrow table as the content of a file."""
     import pyarrow as pa
     import pyarrow.csv as pa_csv
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
     if ending == "csv":
-        pa_csv.write_csv(answer.intervals(), sink)
+        pa_csv.write_csv(rows, sink)
     else:
-        pq.write_table(answer.intervals(), sink)
+        pq.write_table(rows, sink)
     return bytes(sink.getvalue())
 
 
-def _replace(path: Path, content: bytes) -> Path:
+def replace_file(path: Path, content: bytes) -> Path:
     """Write a file whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(content)

@@ -40,6 +40,15 @@ from tacit.curator.table_synthesis_release import (
     synthesize,
 )
 from tacit.curator.views.answer_object import Answer
+from tacit.curator.workload_release import (
+    WorkloadAnswer,
+    WorkloadQuote,
+    WorkloadRelease,
+    answer_workload,
+    published_workloads,
+    quote_workload,
+    read_workload,
+)
 from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
@@ -54,7 +63,7 @@ if TYPE_CHECKING:
     from tacit.curator.planner import PricedPlan
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
-    from tacit.wire.requests import SynthesisSchema
+    from tacit.wire.requests import SynthesisSchema, WorkloadSchema
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
@@ -123,6 +132,7 @@ class CuratorService:
                 return _repeat(context, access, ask)
             if departure is not None:
                 _check_late(context, ask, departure)
+            conversation = _counted(access, conversation)
             caller = Caller(access.person.name, key, "" if conversation is None else conversation.name)
             if conversation is not None:
                 planned = quote(context, ask.sql, ask)
@@ -173,6 +183,30 @@ class CuratorService:
                 self._drawn.put(position, found)
             return found
 
+    def quote_workload(self, access: Access, said: WorkloadSchema) -> WorkloadQuote:
+        """Errors and price of a workload; for owners. Free; reads no data."""
+        self._need(access, ADMIN)
+        return quote_workload(self._for(access).context, *said.arguments)
+
+    def answer_workload(self, access: Access, said: WorkloadSchema, *, key: str = "") -> WorkloadAnswer:
+        """Answer a workload, charged to its population; for owners."""
+        self._need(access, ADMIN)
+        return answer_workload(self._for(access).context, *said.arguments, Caller(access.person.name, key))
+
+    def workloads(self, access: Access) -> tuple[WorkloadRelease, ...]:
+        """Workloads of the populations that the person sees; they were paid for, and are free to read."""
+        return published_workloads(self._for(access).context)
+
+    def workload(self, access: Access, position: int) -> WorkloadAnswer:
+        """Answers to a workload, from what the ledger holds; free, reads no data.
+
+        Raises:
+            Unknown: there is none for the person.
+        """
+        if all(each.position != position for each in self.workloads(access)):
+            raise Unknown("workload")
+        return read_workload(self._for(access).context, position)
+
     def budget(
         self,
         access: Access,
@@ -189,9 +223,14 @@ class CuratorService:
             conversation: whose share is shown as well.
         """
         curator = self._for(access)
+        conversation = _counted(access, conversation)
         if conversation is not None:
             self._need(access, ASK)
             names = [each.name for each in curator.context.catalog.populations]
+            if population is not None:
+                if population not in names:
+                    raise Unknown("population")
+                names = [population]
             charge = None
             if quote is not None and quote.plan is not None:
                 names, charge = [quote.plan.final.population], quote.plan.guarantee
@@ -215,6 +254,8 @@ class CuratorService:
             return None
         context = self.curator.context
         who = access.person.name
+        if access.share is not None:
+            return self.budget(access, quote=quote)[0].questions
         with hide_internal_errors():
             population = quote.plan.final.population
             return how_many_fit(context.ledger, population, quote.guarantee, analyst=who, project=context.project)
@@ -413,6 +454,21 @@ def _told(context: CuratorContext, planned: PricedPlan, sql: str, outcome: Outco
     with hide_internal_errors():
         public = public_rows(context, planned.plan)
         return to_answer(context, planned, sql, outcome, public, analyst=analyst, paid=False)
+
+
+def _counted(access: Access, stated: Conversation | None) -> Conversation | None:
+    """The conversation whose share is charged: that of the token where it has one, else the stated one.
+
+    Raises:
+        InputError: there would be two.
+    """
+    if access.share is None:
+        return stated
+    if stated is not None:
+        raise InputError(
+            "Tacit-Share", f"this token has a share of its own, epsilon {access.share}; state none beside it"
+        )
+    return Conversation.of_token(access.id, access.share)
 
 
 def _audits(access: Access) -> bool:

@@ -11,10 +11,16 @@ Modules:
 * :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance
+* :mod:`.table_distance` — Distances of a synthetic table from the real one, released with noise: what a second report
+  says and is paid for
 * :mod:`.table_synthesis` — Measurements for a synthetic table: which marginals are measured, within one zCDP budget
+* :mod:`.value_pools` — Pools of rare values: values of a column that a marginal counts together, because noise would
+  hide each by itself
 * :mod:`.workload` — Workloads: many counting queries over the cross product of some columns, as one value
 * :mod:`.workload_answer` — Answers to a workload: every query with its variance, consistent with one another, from the
   noisy integers alone
+* :mod:`.workload_form` — Workloads as plain lists and texts, for JSON and TOML: one entry for each part, which are
+  added up
 * :mod:`.workload_plan` — Plans of workloads: which integers get how much noise, and the variance of every answer,
   before data is read
 """

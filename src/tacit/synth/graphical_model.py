@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -20,11 +20,14 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.noise import entropy
 from tacit.synth.junction_tree import Columns, Floats, JunctionTree, project, spread
+from tacit.synth.value_pools import Pools, pool, pooled_alone, unpool
 
-__all__ = ["GraphicalModel", "Impossible", "NoisyMarginal", "estimated_total", "fit_model", "uniform"]
+__all__ = ["GraphicalModel", "Impossible", "NoisyMarginal", "Shares", "estimated_total", "fit_model", "uniform"]
 
 #: Combinations of values that cannot be, by columns: true where a cell is impossible.
 Impossible = Mapping[Columns, NDArray[np.bool_]]
+#: So many numbers of [0, 1).
+Shares = Callable[[int], Floats]
 #: Iterations over which a fit has to improve, or it ends.
 _PATIENCE: Final = 20
 #: Rows of a sample that stands for marginals which no clique has.
@@ -35,11 +38,25 @@ _EXACT: Final = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class NoisyMarginal:
-    """Noisy counts of the combinations of values of some columns, with the standard deviation of each."""
+    """Noisy counts of the combinations of values of some columns, with the standard deviation of each.
+
+    Args:
+        columns: in the order of the axes.
+        counts: one for each combination of groups of values.
+        stddev: of the noise on each.
+        pools: for each axis the group of each value; None, or nothing at all, where each value is a group.
+    """
 
     columns: Columns
     counts: Floats
     stddev: float
+    pools: Pools = ()
+
+    @property
+    def unpooled(self) -> Floats:
+        """The count of every combination of values, NaN where it was counted together with others."""
+        counts = unpool(self.counts, self.pools)
+        return np.where(pooled_alone(self.pools, counts.shape), counts, np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +82,14 @@ class GraphicalModel:
         tables = tree.probabilities(self.potentials, self.fixed)
         return [(node, tree.shared[node], tables[node]) for node, _ in tree.order]
 
-    def sample(self, rows: int) -> dict[str, NDArray[np.int64]]:
-        """Rows as places of values, drawn so that every clique's table is met as closely as integers allow."""
+    def sample(self, rows: int, shares: Shares | None = None) -> dict[str, NDArray[np.int64]]:
+        """Rows as places of values, drawn so that every clique's table is met as closely as integers allow.
+
+        Args:
+            rows: how many.
+            shares: numbers of [0, 1) to draw with; fresh ones where there are none.
+        """
+        shares = shares or uniform
         drawn: dict[str, NDArray[np.int64]] = {}
         for names, shared, table in self._tree:
             rest = [name for name in names if name not in shared]
@@ -78,7 +101,7 @@ class GraphicalModel:
             groups = np.zeros(rows, dtype=np.int64)
             for name in shared:
                 groups = groups * self.sizes[name] + drawn[name]
-            cells = _draw(flat, groups)
+            cells = _draw(flat, groups, shares)
             for name in reversed(rest):
                 drawn[name] = cells % self.sizes[name]
                 cells = cells // self.sizes[name]
@@ -176,7 +199,7 @@ class _Fit:
         self.measured = _merged(measured)
         self.fixed = {names: np.where(cells, -np.inf, 0.0) for names, cells in impossible.items()}
         names = [noisy.columns for noisy in self.measured]
-        self.cliques = [each for each in names if not any(set(each) < set(other) for other in names)]
+        self.cliques = [e for e in dict.fromkeys(names) if not any(set(e) < set(other) for other in names)]
         self.tree = JunctionTree(sizes, [*self.cliques, *self.fixed])
         self.homes = [next(each for each in self.cliques if set(one) <= set(each)) for one in names]
 
@@ -195,9 +218,10 @@ class _Fit:
         slopes = {clique: np.zeros_like(values) for clique, values in counts.items()}
         loss = 0.0
         for noisy, home in zip(self.measured, self.homes, strict=True):
-            apart = (project(counts[home], home, noisy.columns) - noisy.counts) / noisy.stddev
+            apart = (pool(project(counts[home], home, noisy.columns), noisy.pools) - noisy.counts) / noisy.stddev
             loss += float(np.vdot(apart, apart)) / 2
-            slopes[home] += spread(apart / noisy.stddev, noisy.columns, home, self.sizes)
+            slope = unpool(apart / noisy.stddev, noisy.pools)
+            slopes[home] += spread(slope, noisy.columns, home, self.sizes)
         return _Point(at, loss, slopes, counts)
 
     def run(self, at: dict[Columns, Floats], iterations: int, close: float) -> dict[Columns, Floats]:
@@ -236,15 +260,15 @@ class _Fit:
 
 
 def _merged(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
-    """One noisy marginal for each set of columns: the mean of equal ones, weighted by their precision."""
-    found: dict[Columns, NoisyMarginal] = {}
+    """One noisy marginal for each set of columns and pools: the mean of equal ones, weighted by their precision."""
+    found: dict[tuple[Columns, Pools], NoisyMarginal] = {}
     for noisy in measured:
-        known = found.get(noisy.columns)
+        known = found.get((noisy.columns, noisy.pools))
         if known is not None:
             mine, other = 1 / noisy.stddev**2, 1 / known.stddev**2
             counts = (mine * noisy.counts + other * known.counts) / (mine + other)
-            noisy = NoisyMarginal(noisy.columns, counts, 1 / math.sqrt(mine + other))
-        found[noisy.columns] = noisy
+            noisy = NoisyMarginal(noisy.columns, counts, 1 / math.sqrt(mine + other), noisy.pools)
+        found[noisy.columns, noisy.pools] = noisy
     return list(found.values())
 
 
@@ -260,13 +284,13 @@ def uniform(count: int) -> Floats:
     return (entropy.current().words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _draw(table: Floats, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+def _draw(table: Floats, groups: NDArray[np.int64], shares: Shares) -> NDArray[np.int64]:
     """A cell for each row, from the row of ``table`` of its group: evenly spaced on the cumulative sums, then mixed."""
     cells = np.zeros(len(groups), dtype=np.int64)
-    order = np.lexsort((uniform(len(groups)), groups))
+    order = np.lexsort((shares(len(groups)), groups))
     ends = np.flatnonzero(np.diff(groups[order])) + 1
     starts = [0, *ends.tolist(), len(groups)]
-    shifts = uniform(max(len(starts), 1))
+    shifts = shares(max(len(starts), 1))
     for place, (start, end) in enumerate(itertools.pairwise(starts)):
         if start == end:
             continue

@@ -42,7 +42,8 @@ from tacit.synth.graphical_model import (
     fit_model,
 )
 from tacit.synth.junction_tree import model_cells
-from tacit.synth.strategy import IdentityStrategy
+from tacit.synth.strategy import IdentityStrategy, IntegerStrategy
+from tacit.synth.value_pools import PooledStrategy, Pools, pool, rare_pool
 
 __all__ = [
     "METHODS",
@@ -72,6 +73,14 @@ _PLANNED_ROUNDS: Final = 4
 #: Rounds for each column that a whole budget is planned for; rounds grow where little is left to learn.
 _ROUNDS: Final = 16
 _SELECTION: Final = Fraction(1, 10)
+#: Part of a price that roundings may leave.
+_ROUNDING: Final = Fraction(1, 10**6)
+#: Share of the price after which what was released is kept, in case that the run dies.
+_PART: Final = Fraction(1, 10)
+#: Values that are expected fewer times than this many standard deviations of the noise are counted together.
+_RARE: Final = 2
+#: Least share of the price that columns by themselves have.
+_FIRST: Final = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
@@ -145,9 +154,14 @@ class MeasuredMarginal:
     @property
     def marginal(self) -> NoisyMarginal:
         """The noisy counts."""
-        return NoisyMarginal(
-            self.measurement.columns, self.measurement.solve(self.noisy), math.sqrt(self.measurement.sigma2)
-        )
+        made = self.measurement
+        return NoisyMarginal(made.columns, self.noisy / made.scale, math.sqrt(made.sigma2), self.pools)
+
+    @property
+    def pools(self) -> Pools:
+        """For each axis the groups of values that were counted together; empty where there are none."""
+        found = tuple(s.groups if isinstance(s, PooledStrategy) else None for s in self.measurement.strategies)
+        return found if any(found) else ()
 
 
 @dataclass(frozen=True)
@@ -179,25 +193,70 @@ class Transcript:
 
 
 def measure_table(
-    plan: SynthesisPlan, source: CountSource, progress: Callable[[str], None] | None = None
+    plan: SynthesisPlan,
+    source: CountSource,
+    progress: Callable[[str], None] | None = None,
+    *,
+    known: Sequence[Transcript] = (),
+    keep: Callable[[Transcript], None] | None = None,
 ) -> Transcript:
-    """Select and measure within the budget of a plan; the only function here that sees exact counts."""
-    run = _Run(plan, source, progress or (lambda _: None))
+    """Select and measure within the budget of a plan; the only function here that sees exact counts.
+
+    Args:
+        plan: what is measured, at which price.
+        source: the exact counts.
+        progress: told in words about what was released and kept.
+        known: parts that an earlier run under the same charge has released and kept: they are not released again.
+        keep: keeps a part for good. What was released after the last part is known to no person if the run dies.
+    """
+    run = _Run(plan, source, progress or (lambda _: None), keep or (lambda _: None))
+    run.replay(known)
     {"independent": run.independent, "marginals": run.listed, "mst": run.spanning_tree, "aim": run.adaptive}[
         plan.method
     ]()
+    run.keep()
     return run.transcript
 
 
 class _Run:
     """One run under a budget of ρ, which no sequence of releases can exceed."""
 
-    def __init__(self, plan: SynthesisPlan, source: CountSource, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        plan: SynthesisPlan,
+        source: CountSource,
+        progress: Callable[[str], None],
+        keep: Callable[[Transcript], None],
+    ) -> None:
         self._plan = plan
         self._source = source
         self._progress = progress
-        self._left = plan.rho
+        self._keep = keep
+        self._left = self._kept = plan.rho
+        self._open = Transcript()
         self.transcript = Transcript()
+
+    # -- parts that are kept
+
+    def replay(self, parts: Sequence[Transcript]) -> None:
+        """Begin where an earlier run has kept its last part."""
+        for part in parts:
+            for chosen in part.chosen:
+                self._spend(chosen.epsilon**2 / 8)
+            for measured in part.measured:
+                self._spend(measured.measurement.rho)
+            self.transcript.chosen += part.chosen
+            self.transcript.measured += part.measured
+        self._kept = self._left
+
+    def keep(self) -> None:
+        """Keep what was released since the last part, and tell about it."""
+        if self._open.measured:
+            self._keep(self._open)
+            spent = float(1 - self._left / self._plan.rho)
+            for each in self._open.measured:
+                self._progress(f"measured {', '.join(each.measurement.columns)}: {spent:.0%} of the price is spent")
+            self._open, self._kept = Transcript(), self._left
 
     # -- releases
 
@@ -206,14 +265,14 @@ class _Run:
             raise InternalError("a measurement would exceed the budget of a synthetic table")
         self._left -= rho
 
-    def _measure(self, names: Columns, rho: Fraction) -> MeasuredMarginal:
+    def _measure(self, names: Columns, rho: Fraction, pools: Pools = ()) -> MeasuredMarginal:
         self._spend(rho)
-        strategies = tuple(IdentityStrategy(self._plan.sizes[name]) for name in names)
-        measurement = CountMeasurement(names, strategies, rho, self._plan.rows, self._plan.relation)
+        measurement = counted(self._plan, names, rho, pools)
         made = MeasuredMarginal(measurement, measurement.release(self._source))
         self.transcript.measured.append(made)
-        spent = float(1 - self._left / self._plan.rho)
-        self._progress(f"measured {', '.join(names)}: {spent:.0%} of the price is spent")
+        self._open.measured.append(made)
+        if self._kept - self._left >= _PART * self._plan.rho:
+            self.keep()
         return made
 
     def _choose(self, scores: Mapping[Columns, int], moved: int, rho: Fraction) -> Columns:
@@ -223,13 +282,23 @@ class _Run:
         mechanism = Exponential(epsilon=epsilon, sensitivity=moved, relation=self._plan.relation)
         listed = list(scores)
         found = listed[choose(mechanism, [scores[names] for names in listed])]
-        self.transcript.chosen.append(ChosenMarginal(len(listed), epsilon, found))
+        made = ChosenMarginal(len(listed), epsilon, found)
+        self.transcript.chosen.append(made)
+        self._open.chosen.append(made)
         return found
 
-    def _distance(self, names: Columns, expected: NDArray[np.float64]) -> int:
+    def _distance(self, names: Columns, expected: NDArray[np.float64], pools: Pools = ()) -> int:
         """The l1 distance of exact counts from public ones, in steps; an integer that one row moves by _STEPS."""
-        public = np.rint(_STEPS * np.clip(expected, -1e12, 1e12)).astype(np.int64)
-        return int(np.abs(_STEPS * self._source(names) - public).sum())
+        public = np.rint(_STEPS * np.clip(pool(expected, pools), -1e12, 1e12)).astype(np.int64)
+        counts = self._source(names)
+        for axis, strategy in enumerate(_strategies(self._plan, names, pools)):
+            counts = strategy.apply(counts, axis)
+        return int(np.abs(_STEPS * counts - public).sum())
+
+    def _pools(self, singles: Mapping[str, NDArray[np.float64]], rho: Fraction) -> dict[str, tuple[int, ...] | None]:
+        """Values of each column that are expected to be too rare for the noise of a measurement at a price."""
+        least = _RARE * math.sqrt(self._plan.rows**2 / (2 * float(rho)))
+        return {name: rare_pool(expected, least) for name, expected in singles.items()}
 
     @property
     def _moved(self) -> int:
@@ -275,39 +344,50 @@ class _Run:
             joined, kept = groups[found[0]], groups[found[1]]
             groups = {name: kept if group == joined else group for name, group in groups.items()}
             pairs.append(found)
+        pools = self._pools(model, self._left / edges)
         for pair, rho in zip(pairs, divide(self._left, np.ones(edges)), strict=True):
-            self._measure(pair, rho)
+            self._measure(pair, rho, _of(pools, pair))
 
     def adaptive(self) -> None:
         """Round by round the marginal that is explained worst, until the budget is spent."""
-        plan, whole = self._plan, self._left
+        plan, whole = self._plan, self._plan.rho
         rounds = _ROUNDS * len(plan.sizes)
         measure, select = (1 - _SELECTION) * whole / rounds, _SELECTION * whole / rounds
+        done = {each.measurement.columns for each in self.transcript.measured}
         for name in plan.sizes:
-            self._measure((name,), measure)
+            if (name,) not in done:
+                self._measure((name,), max(measure, _FIRST * whole / len(plan.sizes)))
+        if self.transcript.chosen:
+            measure = self.transcript.measured[-1].measurement.rho
+            select = self.transcript.chosen[-1].epsilon ** 2 / 8
         open_sets = {names: self._weight(names) for names in plan.candidates if len(names) > 1}
         heaviest = max(open_sets.values(), default=0)
         if not open_sets:
             return
         model = self._rough()
-        last = False
+        # A last round leaves nothing but what rounding left.
+        last = self._left <= whole * _ROUNDING
         while not last:
             last = self._left < 2 * (measure + select)
             if last:
                 measure, select = (1 - _SELECTION) * self._left, _SELECTION * self._left
             allowed = self._small_enough(open_sets)
             noise = math.sqrt(2 / math.pi) * math.sqrt(plan.rows**2 / (2 * float(measure)))
-            expected = model.marginals(list(allowed))
+            expected = model.marginals([*allowed, *((name,) for name in plan.sizes)])
+            rare = self._pools({name: expected[name,] for name in plan.sizes}, measure)
+            pools = {names: _of(rare, names) for names in allowed}
+            cells = {names: _outputs(_strategies(plan, names, pools[names])) for names in allowed}
             scores = {
-                names: weight * (self._distance(names, expected[names]) - round(_STEPS * noise * plan.cells(names)))
+                names: weight
+                * (self._distance(names, expected[names], pools[names]) - round(_STEPS * noise * cells[names]))
                 for names, weight in allowed.items()
             }
             found = self._choose(scores, self._moved * heaviest, select)
-            self._measure(found, min(measure, self._left))
-            before = expected[found]
+            self._measure(found, min(measure, self._left), pools[found])
+            before = pool(expected[found], pools[found])
             model = self._rough(model)
-            change = float(np.abs(model.marginal(found) - before).sum())
-            if change <= noise * plan.cells(found):
+            change = float(np.abs(pool(model.marginal(found), pools[found]) - before).sum())
+            if change <= noise * cells[found]:
                 measure, select = 4 * measure, 4 * select
 
     def _rough(self, start: GraphicalModel | None = None) -> GraphicalModel:
@@ -333,6 +413,28 @@ class _Run:
             return allowed
         smallest = min(open_sets, key=lambda names: (self._plan.cells(names), names))
         return {smallest: open_sets[smallest]}
+
+
+def counted(plan: SynthesisPlan, names: Columns, rho: Fraction, pools: Pools = ()) -> CountMeasurement:
+    """The measurement of a marginal at a price."""
+    return CountMeasurement(names, _strategies(plan, names, pools), rho, plan.rows, plan.relation)
+
+
+def _strategies(plan: SynthesisPlan, names: Columns, pools: Pools) -> tuple[IntegerStrategy, ...]:
+    return tuple(
+        IdentityStrategy(plan.sizes[name]) if groups is None else PooledStrategy(groups)
+        for name, groups in zip(names, pools or (None,) * len(names), strict=True)
+    )
+
+
+def _outputs(strategies: Sequence[IntegerStrategy]) -> int:
+    return math.prod(strategy.outputs for strategy in strategies)
+
+
+def _of(pools: Mapping[str, tuple[int, ...] | None], names: Columns) -> Pools:
+    """The pools of a marginal; a column by itself has none, so that every value is measured somewhere."""
+    found = tuple(pools[name] for name in names)
+    return found if len(names) > 1 and any(found) else ()
 
 
 def choose(mechanism: Exponential, raw_scores: Sequence[int]) -> int:

@@ -1,9 +1,10 @@
-"""Bodies about work that is polled for: the state of a job, and synthetic tables."""
+"""Bodies about work that is polled for: the state of a job, synthetic tables and workloads."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Self
 
+import numpy as np
 from pydantic import Field
 
 from tacit.curator.synthetic_table import BANNER
@@ -11,8 +12,12 @@ from tacit.wire.responses import AnswerBody, ErrorTold, ReceiptBody, ResponseBod
 
 if TYPE_CHECKING:
     from tacit.curator.synthetic_table import SyntheticTable
+    from tacit.curator.workload_release import WorkloadAnswer
 
-__all__ = ["JobBody", "JobPut", "MarginalTold", "SyntheticTableBody", "SyntheticTableTold", "SyntheticTablesBody"]
+__all__ = [
+    "JobBody", "JobPut", "MarginalTold", "QueryTableTold", "SyntheticTableBody", "SyntheticTableTold",
+    "SyntheticTablesBody", "WorkloadBody", "WorkloadTold", "WorkloadsBody",
+]  # fmt: skip
 
 
 class MarginalTold(ResponseBody):
@@ -74,6 +79,57 @@ class SyntheticTableBody(ResponseBody):
         )
 
 
+class QueryTableTold(ResponseBody):
+    """One marginal or product of a workload; ``GET …?table=`` with its place hands out the answers."""
+
+    columns: list[str]
+    queries: int
+    stddev: float = Field(description="the largest of an answer")
+
+
+class WorkloadTold(ResponseBody):
+    """A workload that was paid for."""
+
+    position: int
+    source: str
+    workload: str
+    time: str
+    population: str
+
+
+class WorkloadsBody(ResponseBody):
+    """Workloads, the oldest first."""
+
+    workloads: list[WorkloadTold]
+
+
+class WorkloadBody(ResponseBody):
+    """A workload with the errors of its answers."""
+
+    position: int
+    workload: str = Field(description="in words")
+    queries: int
+    root_mean_square_error: float
+    tables: list[QueryTableTold]
+    receipt: ReceiptBody
+
+    @classmethod
+    def of(cls, answer: WorkloadAnswer) -> Self:
+        """The body about answers."""
+        tables = [
+            QueryTableTold(columns=list(t.columns), queries=len(t), stddev=float(np.sqrt(t.variances.max())))
+            for t in answer.tables()
+        ]
+        return cls(
+            position=answer.receipt.position,
+            workload=str(answer.plan.workload),
+            queries=answer.plan.count,
+            root_mean_square_error=answer.plan.root_mean_square_error,
+            tables=tables,
+            receipt=ReceiptBody(receipt=dict(answer.receipt.statement), signature=answer.receipt.signature),
+        )
+
+
 class JobPut(ResponseBody):
     """A question that will be answered later."""
 
@@ -89,4 +145,5 @@ class JobBody(ResponseBody):
     seconds: float = Field(description="since it was put down, in whole slots")
     answer: AnswerBody = maybe()
     synthesis: SyntheticTableBody = maybe(description="of a synthetic table")
+    workload: WorkloadBody = maybe(description="of a workload")
     error: ErrorTold = maybe()

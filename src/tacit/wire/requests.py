@@ -27,11 +27,13 @@ from tacit.core.numbers import check_count
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.request import OPTIONS, OptionKind, Request
 from tacit.synth.table_synthesis import Method
+from tacit.synth.workload import Workload
+from tacit.synth.workload_form import workload_from_plain
 from tacit.wire.values import decimal_text
 
 __all__ = [
     "NewPerson", "NewToken", "NumberText", "QuestionSchema", "Quota", "Reports", "RequestBody", "Role", "Scopes",
-    "SynthesisSchema",
+    "SynthesisSchema", "WorkloadSchema",
     "read_question", "request_text", "synthesis_text",
 ]  # fmt: skip
 
@@ -148,6 +150,23 @@ def _label(name: str, value: Any) -> str:
     return found
 
 
+def _workload(name: str, value: Any) -> Any:
+    """Plain lists that describe a workload, with whole numbers as such; refused here where they describe none."""
+    plain = _plain(name, value)
+    workload_from_plain(plain)
+    return plain
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, NumberText):
+        return _count(name, value)
+    if isinstance(value, list):
+        return [_plain(name, each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(name, each) for key, each in value.items()}
+    return value
+
+
 def _kind(value: Any) -> str:
     if isinstance(value, NumberText):
         return "the number " + value
@@ -247,6 +266,9 @@ class NewToken(RequestBody):
     scopes: Annotated[list[str] | None, _by(_scopes), WithJsonSchema(_SCOPES)] = _maybe(
         description="by default those of the person"
     )
+    share: _Amount = _maybe(
+        description="epsilon that all its charges may amount to, of each population; it may then only ask"
+    )
 
 
 class SynthesisSchema(RequestBody):
@@ -281,6 +303,29 @@ class SynthesisSchema(RequestBody):
         }
         options = {name: said[name] for name in priced if name in said}
         return {"source": self.source, "columns": said.get("columns"), "options": options, **named}
+
+
+class WorkloadSchema(RequestBody):
+    """Counting queries to answer at once, and one of epsilon and rho."""
+
+    source: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
+        description="a table, or a SELECT of rows"
+    )
+    workload: Annotated[Any, _by(_workload), WithJsonSchema({"type": "array", "items": {"type": "object"}})] = Field(
+        description='parts that are added up, such as {"marginals": ["sex", "ward"], "ways": 2} or {"prefixes": "age"}'
+    )
+    epsilon: _Amount = _maybe()
+    delta: _Amount = _maybe()
+    rho: _Amount = _maybe()
+    confidence: _Amount = _maybe()
+    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = _maybe()  # type: ignore[valid-type]
+
+    @property
+    def arguments(self) -> tuple[str, Workload, dict[str, Any]]:
+        """Source, workload and options of :func:`tacit.curator.workload_release.answer_workload`."""
+        said = self.stated
+        options = {name: said[name] for name in said if name not in ("source", "workload")}
+        return self.source, workload_from_plain(self.workload), options
 
 
 class Reports(RequestBody):
@@ -335,8 +380,10 @@ def request_text(request: Request) -> str:
     return "{" + ",".join(parts) + "}"
 
 
-def synthesis_text(words: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    """The body of a synthetic table to make, as a client sends it."""
+def synthesis_text(
+    words: Mapping[str, Any], options: Mapping[str, Any], schema: type[RequestBody] = SynthesisSchema
+) -> str:
+    """The body of a synthetic table to make, or of a workload to answer, as a client sends it."""
     parts = []
     for name, value in words.items():
         if value is not None:
@@ -345,8 +392,8 @@ def synthesis_text(words: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     for name, value in options.items():
         if value is None:
             continue
-        if name not in SynthesisSchema.model_fields:
-            raise InputError(name, "means nothing for a synthetic table; state epsilon, delta, rho or max_rows")
+        if name not in schema.model_fields:
+            raise InputError(name, "means nothing here; state epsilon, delta, rho or max_rows")
         parts.append(f"{json.dumps(name)}:{_written(value, name)}")
     return "{" + ",".join(parts) + "}"
 

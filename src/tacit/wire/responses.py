@@ -427,6 +427,7 @@ class QuoteBody(ResponseBody):
     advice: list[str] = maybe(description="what to write for less noise, a sentence each")
     sets: str = maybe(description="grouping sets, and how their totals are made")
     public: bool = maybe(description="true where public tables alone are asked about: exact, and free")
+    steps: str = maybe(description="which parts of the question wait for what others release")
     questions_left: int | None = Field(description="how many more such questions fit")
     leaves_after: float = Field(
         description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
@@ -453,6 +454,7 @@ class QuoteBody(ResponseBody):
             **({"advice": list(it.advice)} if it.advice else {}),
             **({} if it.sets is None else {"sets": it.sets}),
             **({"public": True} if it.public else {}),
+            **({} if it.steps is None else {"steps": it.steps}),
         )
 
     def to_domain(self) -> tuple[Explanation, Guarantee]:
@@ -782,6 +784,7 @@ class TokenShown(ResponseBody):
     label: str
     scopes: _Scopes
     expires: _Moment | None
+    share: str | None
 
 
 class TokenTold(ResponseBody):
@@ -795,6 +798,7 @@ class TokenTold(ResponseBody):
     expires: _Moment | None
     used: str | None
     alive: bool
+    share: str | None
 
 
 class TokensSchema(ResponseBody):

@@ -364,3 +364,8 @@ SELECT d.doctor, COUNT(*) FROM patients p LEFT JOIN (SELECT patient_id, doctor F
 SELECT first, COUNT(*) FROM (SELECT id, MIN(v.nights) AS first FROM patients LEFT JOIN visits v ON id = v.patient_id GROUP BY id) GROUP BY first
 SELECT p.sex, v.ward, COUNT(*) FROM patients p FULL JOIN visits v ON p.id = v.patient_id AND v.urgent GROUP BY 1, 2
 SELECT ward, COUNT(*) FROM visits WHERE ward = 'surgery' OR ward IS NULL GROUP BY ward
+SELECT SUM(DISTINCT nights) AS s FROM visits
+SELECT AVG(DISTINCT nights) AS a, COUNT(DISTINCT nights) AS n FROM visits
+SELECT ward, SUM(DISTINCT cost) AS s, AVG(DISTINCT cost) AS a FROM visits GROUP BY ward
+SELECT SUM(DISTINCT nights - 30) FILTER (WHERE urgent) AS s FROM visits
+SELECT AVG(DISTINCT ms) AS a, SUM(DISTINCT CLAMP(code, 0, 9)) AS c FROM log

@@ -472,11 +472,6 @@ _HAND: list[tuple[str, str]] = [
         "subquery",
         "SELECT COUNT(*) FROM visits a WHERE (SELECT COUNT(*) FROM visits b WHERE b.ward = a.ward) > 3",
     ),
-    (
-        "subquery",
-        "SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) = 1)",
-    ),
-    ("subquery", "SELECT COUNT(*) FROM visits WHERE nights IN (SELECT COUNT(*) FROM visits)"),
     ("subquery", "SELECT COUNT(*) FROM visits LIMIT (SELECT MAX(nights) FROM visits)"),
     ("subquery", "SELECT COUNT(*) FROM visits WHERE ward IN (SELECT ward, beds FROM wards)"),
     ("subquery", "SELECT COUNT(*) FROM visits JOIN wards ON EXISTS (SELECT 1 FROM visits v WHERE v.patient_id = 17)"),
@@ -496,18 +491,18 @@ _HAND: list[tuple[str, str]] = [
     ("population", "SELECT COUNT(*) FROM visits WHERE patient_id IN (SELECT staff_id FROM staff)"),
     # joins above the aggregation that would look back
     (
-        "several_aggregations",
+        "not_aggregated",
         "SELECT s.n, v.cost FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN visits v ON v.ward = s.ward",
     ),
     (
-        "several_aggregations",
+        "not_aggregated",
         "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN (SELECT patient_id, ward FROM visits) v USING (ward)",
     ),
     (
-        "several_aggregations",
+        "not_aggregated",
         "WITH wards AS (SELECT ward, nights AS beds FROM visits) SELECT s.n, w.beds FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards w USING (ward)",
     ),
-    ("several_aggregations", "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s, patients"),
+    ("not_aggregated", "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s, patients"),
     (
         "subquery",
         "SELECT s.n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN (SELECT * FROM wards WHERE ward IN (SELECT ward FROM visits WHERE patient_id = 17)) w USING (ward)",
@@ -592,8 +587,33 @@ _HAND: list[tuple[str, str]] = [
     ("recursion", "WITH RECURSIVE a AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM a) SELECT COUNT(*) FROM visits"),
     (
         "several_aggregations",
-        "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, AVG(cost) m FROM visits GROUP BY ward) a ON a.ward = v.ward",
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT note, AVG(cost) m FROM visits GROUP BY note) a ON a.note = v.note",
     ),
+    (
+        "join",
+        "SELECT COUNT(*) FROM (SELECT ward, AVG(cost) m FROM visits GROUP BY ward) a LEFT JOIN visits v ON a.ward = v.ward",
+    ),
+    (
+        "join",
+        "SELECT COUNT(*) FROM visits v RIGHT JOIN (SELECT ward, AVG(cost) m FROM visits GROUP BY ward) a ON a.ward = v.ward",
+    ),
+    (
+        "join",
+        "SELECT COUNT(*) FROM visits v FULL JOIN (SELECT ward, AVG(cost) m FROM visits GROUP BY ward) a ON a.ward = v.ward",
+    ),
+    (
+        "population",
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, COUNT(*) n FROM staff GROUP BY ward) a ON a.ward = v.ward",
+    ),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT s.ward, n / beds AS load FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s JOIN wards USING (ward)) a ON a.ward = v.ward",
+    ),
+    (
+        "subquery",
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low FROM visits GROUP BY ward) a ON a.ward = v.ward",
+    ),
+    ("subquery", "SELECT ward FROM wards WHERE ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 9)"),
     # order and sampling below the aggregation
     ("limit_below", "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 10)"),
     ("limit_below", "SELECT AVG(cost) FROM (SELECT cost FROM visits ORDER BY cost DESC LIMIT 1)"),
@@ -672,7 +692,15 @@ _HAND: list[tuple[str, str]] = [
     ("quantile", "SELECT QUANTILE(cost, nights) FROM visits"),
     ("quantile", "SELECT QUANTILE(cost, []) FROM visits"),
     ("quantile", "SELECT PERCENTILE_CONT('a') WITHIN GROUP (ORDER BY cost) FROM visits"),
-    ("distinct", "SELECT SUM(DISTINCT cost) FROM visits"),
+    ("distinct", "SELECT VARIANCE(DISTINCT cost) FROM visits"),
+    ("distinct", "SELECT MEDIAN(DISTINCT cost) FROM visits"),
+    ("key_type", "SELECT SUM(DISTINCT CLAMP(score, 0, 1)) FROM visits"),
+    ("bounds", "SELECT SUM(DISTINCT CLAMP(points, AUTO)) FROM visits"),
+    ("bounds", "SELECT AVG(DISTINCT points) FROM visits"),
+    (
+        "raw_aggregate",
+        "SELECT AVG(CLAMP(s, 0, 9)) FROM (SELECT patient_id, SUM(DISTINCT nights) AS s FROM visits GROUP BY patient_id)",
+    ),
     ("distinct", "SELECT DISTINCT ON (ward) ward, cost FROM visits ORDER BY ward, cost"),
     ("distinct", "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward ORDER BY SUM(cost)"),
     # options
@@ -735,6 +763,9 @@ _HAND: list[tuple[str, str]] = [
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE note[1] = 'a'"),
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'Europe/Berlin' IS NULL"),
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE note IS NULL"),
+    ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC' IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE 'Mars/Olympus' IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE '../../etc/passwd' IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE note AT TIME ZONE 'UTC' IS NULL"),
     ("volatile", "SELECT AVG(EXTRACT(YEAR FROM AGE(birth))) FROM patients"),
     ("pattern", "SELECT COUNT(*) FROM visits WHERE note ~ 'a'"),
@@ -845,7 +876,7 @@ _HAND: list[tuple[str, str]] = [
     ("raw_aggregate", "SELECT SKEWNESS(nights) FROM visits"),
     ("aggregate", "SELECT APPROX_QUANTILES(nights, 4) + 1 FROM visits"),
     ("arguments", "SELECT APPROX_QUANTILES(nights, 0) FROM visits"),
-    ("distinct", "SELECT SUM(DISTINCT nights) FROM visits"),
+    ("distinct", "SELECT SUM(DISTINCT nights, cost) FROM visits"),
     ("distinct", "SELECT COUNT(DISTINCT *) FROM visits"),
     ("type", "SELECT AVG(AGE(seen, admitted)) FROM visits"),
     ("arguments", "SELECT AVG(EXTRACT(DAY FROM AGE(seen, admitted))) FROM visits"),

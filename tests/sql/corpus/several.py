@@ -36,6 +36,25 @@ VALUED: tuple[str, ...] = (
     "FROM visits GROUP BY 1",
     "SELECT (SELECT COUNT(*) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)) * 1.0 / "
     "(SELECT COUNT(*) FROM visits) AS share",
+    # Rows that are released first, and rows of persons joined with them.
+    "WITH m AS (SELECT ward, AVG(nights) AS mean FROM visits GROUP BY ward) "
+    "SELECT COUNT(*) AS n FROM visits v JOIN m ON m.ward = v.ward WHERE v.nights > m.mean",
+    "WITH m AS (SELECT ward, AVG(nights) AS mean FROM visits GROUP BY ward) "
+    "SELECT ward, COUNT(*) AS n FROM visits v JOIN m USING (ward) WHERE v.nights > m.mean GROUP BY ward",
+    "SELECT SUM(CLAMP(v.nights - m.mean, -60, 60)) AS d FROM visits v LEFT JOIN (SELECT urgent, AVG(nights) AS mean "
+    "FROM visits GROUP BY urgent) m ON m.urgent = v.urgent",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 3)",
+    "SELECT COUNT(*) AS n FROM visits WHERE ward NOT IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 3)",
+    "SELECT COUNT(*) AS n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) s, visits v "
+    "WHERE s.ward = v.ward AND v.nights > s.n",
+    "SELECT s.ward, AVG(nights) AS a FROM visits v JOIN (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward "
+    "ORDER BY n DESC, ward LIMIT 2) s ON s.ward = v.ward GROUP BY s.ward",
+    "SELECT COUNT(*) AS n FROM visits v SEMI JOIN (SELECT ward FROM visits GROUP BY ward HAVING AVG(nights) > 1) s "
+    "ON s.ward = v.ward",
+    "SELECT COUNT(*) AS n FROM visits v JOIN (SELECT ward, COUNT(*) AS n FROM visits WHERE ward IS NOT NULL GROUP BY ward) s "
+    "ON v.nights > s.n",
+    "SELECT COUNT(*) AS n FROM patients p JOIN visits v ON v.patient_id = p.id JOIN (SELECT sex, AVG(nights) AS mean "
+    "FROM visits JOIN patients ON patient_id = id GROUP BY sex) m ON m.sex = p.sex WHERE v.nights > m.mean",
 )
 
 _WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"

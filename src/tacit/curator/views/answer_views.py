@@ -213,6 +213,8 @@ class AnswerViews:
     @property
     def meaning(self) -> str:
         """Meaning of the intervals, and what they do not cover, in a sentence each."""
+        if self.charge.note:
+            return self.charge.note
         if self.is_public:
             return "The values are exact: they hold no noise and tell nothing about people."
         lost = "clipping to bounds and dropped groups are not in them."

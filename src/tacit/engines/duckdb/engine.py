@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tacit.engines.duckdb import fast
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, ROW_BYTES
 from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.sources import DuckDBTable
@@ -89,8 +90,9 @@ class DuckDBEngine(SqlEngine):
         rows = statement.rows
         if rows is None:
             return statement.sql
-        kept = f"keeps its first {rows.most} groups" if rows.groups > rows.most else "is bounded"
-        shown = f"{rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then its shares are added up."
+        kept = f"keeps its first {rows.kept_groups} groups" if rows.kept_groups is not None else "is bounded"
+        then = "its values are counted" if isinstance(rows, SpreadPlan) else "its shares are added up"
+        shown = f"{rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then {then}."
         lost = "\n-- The same rows tell what was left out of each unit, and so its cell in the table of that."
         return shown + lost if statement.tells_left_out else shown
 
@@ -99,7 +101,7 @@ class DuckDBEngine(SqlEngine):
         if statement.rows is not None:
             found = fast.measure(session, statement.rows, self._most_rows, self._threads)
             if found is not None:
-                return Answered(statement, list(found.totals), found.cells)
+                return Answered(statement, found.totals, found.cells)
         return super()._answer(session, statement)
 
     def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:

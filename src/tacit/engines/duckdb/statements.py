@@ -4,7 +4,7 @@ Where a unit may have more public groups than it may keep, a bit set per unit sa
 taken; the place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is
 added up. That groups by far fewer keys than (unit, group) pairs and sorts nothing.
 
-Sums over public groups have a second, faster form: DuckDB reads the rows, and :mod:`.fast` bounds them in memory.
+Statements have a second, faster form: DuckDB reads the rows, and :mod:`.fast` bounds them in memory.
 Both keep the same rows and give the same integers; SQL is for what does not fit.
 """
 
@@ -15,15 +15,18 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from tacit.engines.duckdb.fast.array_losses import loss_plan
+from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.array_totals import read_shares
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
 from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, RowPlan
+from tacit.engines.duckdb.fast.grouped_rows import GroupPlan
+from tacit.engines.duckdb.fast.private_totals import PrivatePlan
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.relations import has_union, scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer
 from tacit.engines.sql.unit_totals import Partials
-from tacit.query.planning.measures import Measure
+from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
 
@@ -37,17 +40,17 @@ _LARGE = 20 * 2**20
 class DuckDBStatement(Statement):
     """A statement; ``rows`` is the faster form of the same, if there is one."""
 
-    rows: RowPlan | None = None
+    rows: RowPlan | PrivatePlan | SpreadPlan | None = None
 
     @property
     def tells_left_out(self) -> bool:
         """Whether the rows of the faster form tell the table of what bounding leaves out as well."""
-        return self.rows is not None and self.rows.losses is not None
+        return isinstance(self.rows, RowPlan | PrivatePlan) and self.rows.losses is not None
 
 
 @dataclass(frozen=True)
 class DuckDBWriter(Writer):
-    """Writes statements, and the faster form of the first of them."""
+    """Writes statements, and their faster forms."""
 
     def statements(self) -> tuple[DuckDBStatement, ...]:
         """All statements of a question."""
@@ -55,7 +58,15 @@ class DuckDBWriter(Writer):
         rows = self.row_plan([self.final.measures[i] for i in self.summed])
         return (
             DuckDBStatement(first.write, first.measures, first.is_spread, rows),
-            *(DuckDBStatement(other.write, other.measures, other.is_spread) for other in self.others()),
+            *(
+                DuckDBStatement(
+                    other.write,
+                    other.measures,
+                    other.is_spread,
+                    self.spread_plan(self.final.measures[other.measures[0]]),
+                )
+                for other in self.others()
+            ),
         )
 
     def sums(self, measures: list[Measure]) -> str:
@@ -75,9 +86,28 @@ class DuckDBWriter(Writer):
             pairs = self.chosen(pairs)
         return f"{rows.text} SELECT {names}, {listed} FROM ({partials.levels(names, pairs)}) GROUP BY {names}"
 
-    def row_plan(self, measures: list[Measure]) -> RowPlan | None:
-        """The rows of :meth:`sums` one by one, where memory can take over; None for private groups and wide sums."""
-        found = None if self.alone or not self.groups.is_public else read_shares(measures, MOST_ROWS)
+    @property
+    def _group_plan(self) -> GroupPlan:
+        kinds = None if self.groups.is_public else self.groups.types
+        return GroupPlan(self.chooser, kinds, self.groups.count if kinds is None else 0, self.final.max_groups)
+
+    def spread_plan(self, measure: Measure) -> SpreadPlan | None:
+        """The rows of :meth:`spread` one by one; None where every row is a unit, and for sums of distinct values."""
+        if self.alone or measure.kind is MeasureKind.DISTINCT_SUM:
+            return None
+        value, kind = self._value(measure)
+        read = slots_of([measure.argument, measure.where])
+        loose = self._reading_places(read) if self.groups.is_public else self
+        rows = loose.all_rows({"x": value}, read)
+        if not self.must_choose:
+            # Where no group is chosen, rows without a value tell nothing.
+            rows = f"SELECT * FROM ({rows}) WHERE x IS NOT NULL"
+        counted = None if measure.kind is not MeasureKind.DISTINCT else kind
+        return SpreadPlan(rows, self._group_plan, counted, measure.width, measure.rows)
+
+    def row_plan(self, measures: list[Measure]) -> RowPlan | PrivatePlan | None:
+        """The rows of :meth:`sums` one by one, where memory can take over; None for wide sums and units of one row."""
+        found = None if self.alone else read_shares(measures, MOST_ROWS)
         if found is None:
             return None
         columns, shares = found
@@ -88,9 +118,12 @@ class DuckDBWriter(Writer):
             measures = [*self.final.measures]
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
-        loose = self.reading_loosely(measures)._reading_places(read)
+        loose = self.reading_loosely(measures)
+        loose = loose._reading_places(read) if self.groups.is_public else loose
         more = {} if losses is None else losses.columns
         rows = loose.all_rows({name: made.sql for name, made in (*columns.items(), *more.items())}, read)
+        if not self.groups.is_public:
+            return PrivatePlan(rows, self._group_plan, columns, shares, losses)
         bounds = (self.groups.count, self.final.max_groups)
         # DuckDB waits for ever where a LIMIT stands over a cross join of unions; large sources are read without one.
         large = self._is_large() or has_union(self.final.source)

@@ -27,7 +27,10 @@ def _letters(name: str, fixed: str) -> Lowering:
     """
     stand_ins = "".join(chr(0xFDD0 + i) for i in range(len(fixed)))
     hidden = f"translate({{0}}, '{fixed}', '{stand_ins}')"
-    return plain(f"translate({name}({hidden}), '{stand_ins}', '{fixed}')")
+    kept = f"translate({name}({hidden}), '{stand_ins}', '{fixed}')"
+    # Looking at every letter is slow, and few texts have such letters: a text of one byte a letter has none.
+    template = f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {name}({{0}}) ELSE {kept} END"
+    return lambda d, node, args: d.let(args[0], template.format)  # noqa: ARG005 - one shape for all lowerings
 
 
 def _pattern(d: Dialect, node: Call) -> str:

@@ -80,8 +80,8 @@ class SparkWriter(Writer):
             f"CASE WHEN total > {most} THEN {then} ELSE {other} END" for then, other in (("1", "n"), ("n", "1"))
         )
         single = self.d.numbered_copies(f"u, {names}, x, total, {one} AS m", copies, f"({totals})")
-        digest = self.chooser.digest(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
-        order = f"CASE WHEN total > {most} THEN {digest} END, x, j"
+        rank = self.chooser.rank(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
+        order = f"CASE WHEN total > {most} THEN {rank} END, x, j"
         seated = f"SELECT *, row_number() OVER (PARTITION BY u, {names} ORDER BY {order}) AS seat2 FROM ({single})"
         counted = f"SELECT {names}, x AS place, CAST(sum(m) AS BIGINT) AS n FROM ({seated})"
         return f"{counted} WHERE total <= {most} OR seat2 <= {most} GROUP BY {names}, x"

@@ -27,7 +27,7 @@ from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
-from tacit.engines.sql.statements import SPREAD, Statement, Writer
+from tacit.engines.sql.statements import SPREAD, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable, loss_question
@@ -67,7 +67,7 @@ class Answered(NamedTuple):
     """Rows of a statement, and where it tells them the cells of the table of what bounding leaves out."""
 
     statement: Statement
-    rows: list[Any]
+    rows: list[Any] | SpreadRows
     left_out: Sequence[int] | None = None
 
 
@@ -314,21 +314,28 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     """The results of the statements, in the form all engines return."""
     groups = Groups(final)
     width = len(groups.columns)
-    keys, places = _keys(groups, [tuple(row[:width]) for row in answered[0].rows])
+    first = answered[0].rows
+    if isinstance(first, SpreadRows):
+        raise InternalError("the first statement is that of sums")
+    keys, places = _keys(groups, [tuple(row[:width]) for row in first])
     units = np.zeros(len(keys), dtype=np.int64)
     arrays: dict[int, NDArray[Any]] = {}
     for statement, rows, _ in answered:
-        first = final.measures[statement.measures[0]] if statement.measures else None
-        if first is not None and first.kind is MeasureKind.PLACES:
-            arrays[statement.measures[0]] = _places(rows, width, places, len(keys))
-            continue
         for index in statement.measures:
             arrays[index] = _empty(final.measures[index], len(keys))
+        wide = statement.is_spread and final.measures[statement.measures[0]].kind is MeasureKind.DISTINCT_SUM
+        if wide and not isinstance(rows, SpreadRows):
+            # One number of each group, which may be wide.
+            for row in rows:
+                arrays[statement.measures[0]][places[tuple(row[:width])], 0] += int(row[width + 1])
+            continue
+        if statement.is_spread or isinstance(rows, SpreadRows):
+            own, found = rows if isinstance(rows, SpreadRows) else SpreadRows.of(rows, width)
+            numbers = np.array([places[key] for key in own], dtype=np.int64)[found[:, 0]]
+            _spread(final.measures[statement.measures[0]], arrays[statement.measures[0]], numbers, found[:, 1:])
+            continue
         for row in rows:
             group, cells = places[tuple(row[:width])], row[width:]
-            if statement.is_spread:
-                arrays[statement.measures[0]][group, int(cells[0])] += int(cells[1])
-                continue
             # Added, not set: keys that a database tells apart and Python does not are one group.
             units[group] += int(cells[0])
             for index, cell in zip(statement.measures, cells[1:], strict=True):
@@ -337,34 +344,39 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     return Measurements(keys, units, tuple(raw))
 
 
-def _places(rows: list[Any], width: int, groups: dict[tuple[Any, ...], int], count: int) -> NDArray[Any]:
-    """For each group the pairs of a place that occurs and its count, ascending."""
-    found = np.array(
-        [(groups[tuple(row[:width])], int(row[width]), int(row[width + 1])) for row in rows], dtype=np.int64
-    ).reshape(-1, 3)
-    found = found[np.lexsort((found[:, 1], found[:, 0]))]
-    # Added up: keys that a database tells apart and Python does not are one group.
-    new = np.ones(len(found), dtype=np.bool_)
-    new[1:] = (np.diff(found[:, :2], axis=0) != 0).any(axis=1)
+def _spread(measure: Measure, array: NDArray[Any], groups: NDArray[np.int64], counted: NDArray[np.int64]) -> None:
+    """Put places and counts of groups into an array; what comes twice is added up.
+
+    Keys that a database tells apart and Python does not are one group.
+    """
+    places, counts = counted[:, 0], counted[:, 1]
+    if measure.kind is not MeasureKind.PLACES:
+        np.add.at(array, (groups, places), counts)
+        return
+    order = np.lexsort((places, groups))
+    groups, places, counts = groups[order], places[order], counts[order]
+    new = np.ones(len(groups), dtype=np.bool_)
+    new[1:] = (groups[1:] != groups[:-1]) | (places[1:] != places[:-1])
     starts = np.flatnonzero(new)
-    totals = np.add.reduceat(found[:, 2], starts) if len(starts) else found[:0, 2]
-    listed = list(zip(found[starts, 1].tolist(), totals.tolist(), strict=True))
-    ends = np.searchsorted(found[starts, 0], np.arange(count + 1))
-    arrays = np.empty(count, dtype=object)
-    for group in range(count):
-        arrays[group] = tuple(listed[ends[group] : ends[group + 1]])
-    return arrays
+    totals = np.add.reduceat(counts, starts) if len(starts) else counts
+    listed = np.column_stack((places[starts], totals))
+    ends = np.searchsorted(groups[starts], np.arange(len(array) + 1))
+    for group in range(len(array)):
+        array[group] = listed[ends[group] : ends[group + 1]]
 
 
 def _empty(measure: Measure, groups: int) -> NDArray[Any]:
-    """Zeros: of 64 bits where no sum can leave them, else Python's integers."""
+    """Zeros: of 64 bits where no sum can leave them, else Python's integers; of PLACES, places for arrays."""
+    if measure.kind is MeasureKind.PLACES:
+        return np.empty(groups, dtype=object)
+    narrow = measure.kind is not MeasureKind.DISTINCT_SUM or fits_64_bits(max(map(abs, measure.clamp)))
     if measure.kind in SPREAD:
-        return np.zeros((groups, measure.width), dtype=np.int64)
+        return np.zeros((groups, measure.width), dtype=np.int64 if narrow else object)
     return np.zeros(groups, dtype=np.int64 if fits_64_bits(max(map(abs, measure.clamp))) else object)
 
 
 def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
-    return array.reshape(len(array)) if measure.kind is MeasureKind.DISTINCT else array
+    return array.reshape(len(array)) if measure.kind.traits.unites else array
 
 
 def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:
@@ -372,11 +384,9 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
     if groups.is_public:
         keys = groups.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
-    decoded = [tuple(value_of(cell, kind) for cell, kind in zip(row, groups.types, strict=True)) for row in found]
-    order = sorted(
-        set(decoded),
-        key=lambda row: tuple(sort_key(value, kind) for value, kind in zip(row, groups.types, strict=True)),
-    )
+    kinds = groups.types
+    decoded = [tuple(map(value_of, row, kinds)) for row in found]
+    order = sorted(set(decoded), key=lambda row: tuple(map(sort_key, row, kinds)))
     places = {key: place for place, key in enumerate(order)}
     return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
 

@@ -1,4 +1,4 @@
-"""Groups of a question, and the choice of the groups and values of a unit that count, by keyed hash.
+"""Groups of a question, and the choice of the groups and values of a unit that count, by keyed hashes.
 
 Public groups are one number, private ones are their keys as they are.
 
@@ -8,8 +8,14 @@ Public groups are one number, private ones are their keys as they are.
   text) and s an odd number made of the key secret. The first ``max_groups`` groups in that order stay. It needs
   shifts, products below 2^63 and AND only, so it is the same on every engine, and a bit set of 2^k places per unit
   tells where the last kept group lies.
-* **Private groups** and **values** are ordered by md5 of (secret, unit, group or value) as canonical text, and those
-  with the same text by themselves.
+* **Private groups** and **values** are ordered by a rank of 31 bits, and those of one rank by themselves. A rank starts
+  as bits of x·s, moved by a number made of the secret for groups and another for values, and takes a turn for each
+  part of the group or value: z ↦ f(f(z + n, s), t), f(v, m) = (v·m div 2^20) mod 2^31, where n has 31 bits and stands
+  for the part: whole numbers, decimals and times are folded, texts are the first 28 bits of md5. Products stay below
+  2^63, so ranks are the same on every engine too, and a text is hashed once however many units have it.
+
+Any fixed rule is private that reads a unit's own rows and the secret alone; these are made so that every group and
+value is kept about as often.
 
 Where units are numbers of rows, x = 0 and the unit's text is empty: such a number depends on how many rows stand
 before it, and a choice that read it would make one row's removal change the choices of all others.
@@ -30,7 +36,7 @@ from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.scalars import cast_sql, scalar_sql
 from tacit.query.question import FinalAggregation
-from tacit.query.types import INTEGER, TEXT, Kind, SqlType, Value
+from tacit.query.types import DATE, INTEGER, TEXT, Kind, SqlType, Value
 
 __all__ = ["Chooser", "Groups", "canonical_text", "keyed", "position_sql"]
 
@@ -42,6 +48,11 @@ _LONG_RUN = 64
 #: part of a statement can hold.
 _MARKS = {purpose: f"\0{purpose}".ljust(32, "\0") for purpose in ("groups", "units", "values", "rows")}
 _MULTIPLIER = "\0multiply\0"
+_STARTS = {purpose: f"\0{purpose}+".ljust(10, "\0") for purpose in ("groups", "values")}
+#: Ranks and the numbers of values have 31 bits, all of which are set in ``_RANK``; t is the second factor of a turn.
+_RANK_BITS = 31
+_RANK = 2_147_483_647
+_TURN, _TURN_SHIFT = 1_327_217_885, 20
 #: Below 2^22 doubles are told apart to 2^-40, then whole numbers to 2^62, and those beyond not at all.
 _FINE, _FINE_BITS, _COARSE = 2.0**22, 2.0**40, 2.0**62
 
@@ -50,6 +61,8 @@ def keyed(sql: str, secret: bytes) -> str:
     """SQL that was written without a secret, with the secret in the places of its marks."""
     for purpose, mark in _MARKS.items():
         sql = sql.replace(mark, _key_of(secret, purpose).hex())
+    for purpose, mark in _STARTS.items():
+        sql = sql.replace(mark, str(_start(secret, purpose)))
     return sql.replace(_MULTIPLIER, str(_multiplier(secret)))
 
 
@@ -59,6 +72,10 @@ def _key_of(secret: bytes, purpose: str) -> bytes:
 
 def _multiplier(secret: bytes) -> int:
     return int.from_bytes(_key_of(secret, "groups")[:4], "big") >> 1 | 2**30 | 1
+
+
+def _start(secret: bytes, purpose: str) -> int:
+    return int.from_bytes(_key_of(secret, purpose)[4:8], "big") >> 1 | 2**30
 
 
 def canonical_text(d: Dialect, value: str, kind: SqlType) -> str:
@@ -166,6 +183,58 @@ class Chooser:
         bits = units.view(np.uint64)
         return ((bits ^ (bits >> np.uint64(30))) & np.uint64(_FOLD)).astype(np.uint32)
 
+    def rank(self, d: Dialect, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
+        """The rank of a group or value among those of a unit; ``parts`` are names of columns."""
+        start = _STARTS[purpose] if self.secret is None else _start(self.secret, purpose)
+        rank = f"((({self.parameters(d, unit)} >> 15) + {start}) & {_RANK})"
+        factor = _MULTIPLIER if self.secret is None else self.multiplier
+        for value, kind in parts:
+            once = f"(((({rank} + {self.number(d, purpose, value, kind)}) * {factor}) >> {_TURN_SHIFT}) & {_RANK})"
+            rank = f"((({once} * {_TURN}) >> {_TURN_SHIFT}) & {_RANK})"
+        return rank
+
+    def ranks(
+        self, purpose: str, folded: NDArray[np.uint32], parts: Sequence[NDArray[np.uint64]]
+    ) -> NDArray[np.uint64]:
+        """The same for arrays of folded units (x) and of the numbers of parts."""
+        if self.secret is None:
+            raise InternalError("a choice needs a secret")
+        factor, bits = np.uint64(self.multiplier), np.uint64(_RANK)
+        rank = folded.astype(np.uint64)
+        rank *= factor
+        rank >>= np.uint64(15)
+        rank += np.uint64(_start(self.secret, purpose))
+        rank &= bits
+        for part in parts:
+            rank += part
+            for multiplier in (factor, np.uint64(_TURN)):
+                rank *= multiplier
+                rank >>= np.uint64(_TURN_SHIFT)
+                rank &= bits
+        return rank
+
+    def number(self, d: Dialect, purpose: str, value: str, kind: SqlType) -> str:
+        """Number of 31 bits that stands for a value in a rank; the highest for NULL."""
+        if kind.kind is Kind.TEXT:
+            found = d.hexadecimal(f"left(md5({self._key(d, purpose)} || {value}), 7)")
+        elif kind.kind is Kind.NULL:
+            return str(_RANK)
+        else:
+            whole = f"CAST({_whole_number(d, value, kind)} AS BIGINT)"
+            found = d.let(whole, lambda v: f"((({v} & {_RANK}) + (({v} >> {_RANK_BITS}) & {_RANK})) & {_RANK})")
+        return f"coalesce({found}, {_RANK})"
+
+    @property
+    def nothing(self) -> int:
+        """The number of NULL."""
+        return _RANK
+
+    @staticmethod
+    def numbers(values: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The same for arrays of whole numbers."""
+        bits = values.view(np.uint64)
+        return ((bits & np.uint64(_RANK)) + ((bits >> np.uint64(_RANK_BITS)) & np.uint64(_RANK))) & np.uint64(_RANK)
+
     def digest(self, d: Dialect, purpose: str, unit: str, parts: Sequence[tuple[str, SqlType]]) -> str:
         """md5 over the secret, the unit and some values."""
         pieces = [self._key(d, purpose)]
@@ -173,6 +242,17 @@ class Chooser:
             pieces.append(canonical_text(d, unit, self.unit))
         pieces += [canonical_text(d, value, kind) for value, kind in parts]
         return f"md5({' || '.join(pieces)})"
+
+
+def _whole_number(d: Dialect, value: str, kind: SqlType) -> str:
+    """A value that is no text as a whole number; few values share one."""
+    if kind.kind is Kind.DOUBLE:
+        return _whole(d, value)
+    if kind.kind is Kind.BOOLEAN:
+        return d.flag(value, "BIGINT")
+    if kind.is_temporal:
+        return d.days(value) if kind == DATE else d.microseconds(value)
+    return value
 
 
 def position_sql(d: Dialect, value: str, values: Sequence[Value | None], kind: SqlType) -> str:

@@ -12,17 +12,20 @@ better on rows overrides :meth:`Writer.kept` and :meth:`Writer.sums`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Self
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.group_choice import Chooser, Groups, keyed, position_sql
 from tacit.engines.sql.relations import StoredTable, has_row_units, relation_sql, slots_of
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql
+from tacit.engines.sql.unit_totals import TOTALS, Partials, category_sql, leaf_sql, quantised_sql
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
@@ -30,7 +33,7 @@ from tacit.query.relational.algebra import FilterRows, Scan
 from tacit.query.relational.expressions import Reference
 from tacit.query.types import INTEGER, SqlType
 
-__all__ = ["SPREAD", "Named", "Statement", "Writer"]
+__all__ = ["SPREAD", "Named", "SpreadRows", "Statement", "Writer"]
 
 #: Measures with a statement of their own.
 SPREAD = tuple(kind for kind in MeasureKind if kind.traits.own_statement)
@@ -70,6 +73,27 @@ class Statement:
     def keyed(self, secret: bytes) -> Statement:
         """The same with a secret, of a statement that was written without one."""
         return Statement(partial(keyed, self.sql, secret), self.measures, self.is_spread)
+
+
+class SpreadRows(NamedTuple):
+    """Rows of the statement of a spread measure as arrays.
+
+    Args:
+        keys: group columns of each group that occurs.
+        found: three columns: number of the group in ``keys``, place, and count.
+    """
+
+    keys: Sequence[tuple[Any, ...]]
+    found: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]], width: int) -> SpreadRows:
+        """The same of rows whose first ``width`` columns tell groups apart."""
+        known: dict[tuple[Any, ...], int] = {}
+        found = [
+            (known.setdefault(tuple(row[:width]), len(known)), int(row[width]), int(row[width + 1])) for row in rows
+        ]
+        return cls(list(known), np.array(found, dtype=np.int64).reshape(-1, 3))
 
 
 @dataclass(frozen=True)
@@ -198,7 +222,9 @@ class Writer:
         return replace(self, tables={**self.tables, below.table.lower(): replace(stored, columns=columns)})
 
     def spread(self, measure: Measure) -> str:
-        """Group columns, ``place`` (0 for DISTINCT, else the leaf or category), and ``n``."""
+        """Group columns, ``place`` (0 for distinct values, else the leaf or category), and ``n``."""
+        if measure.kind is MeasureKind.DISTINCT_SUM:
+            return self._distinct_sum(measure)
         value, kind = self._value(measure)
         read = slots_of([measure.argument, measure.where])
         names = ", ".join(self.groups.columns)
@@ -273,8 +299,8 @@ class Writer:
         if self.groups.is_public:
             return self.chooser.place(self.chooser.parameters(self.d, "u"), "g", self.groups.count)
         names = self.groups.columns
-        digest = self.chooser.digest(self.d, "groups", "u", list(zip(names, self.groups.types, strict=True)))
-        return ", ".join([digest, *(f"{name} NULLS LAST" for name in names)])
+        rank = self.chooser.rank(self.d, "groups", "u", list(zip(names, self.groups.types, strict=True)))
+        return ", ".join([rank, *(f"{name} NULLS LAST" for name in names)])
 
     def chosen(self, pairs: str) -> str:
         """At most ``max_groups`` of each unit's pairs (unit, group)."""
@@ -289,18 +315,38 @@ class Writer:
     def _distinct(self, source: str, kind: SqlType, most: int) -> str:
         names = ", ".join(self.groups.columns)
         values = self.d.derived(f"SELECT DISTINCT u, {names}, x FROM {source}")
-        digest = self.chooser.digest(self.d, "values", "u", [("x", kind)])
-        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x)"
+        rank = self.chooser.rank(self.d, "values", "u", [("x", kind)])
+        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {rank}, x)"
         kept = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {values}")
         return f"SELECT {names}, 0 AS place, count(DISTINCT x) AS n FROM {kept} WHERE seat2 <= {most} GROUP BY {names}"
+
+    def _distinct_sum(self, measure: Measure) -> str:
+        """The sum of the steps of distinct values, of which the same are kept as for their number."""
+        value, kind = self._value(measure)
+        read, names = slots_of([measure.argument, measure.where]), ", ".join(self.groups.columns)
+        columns = {"x": value, "y": quantised_sql(self.d, measure)}
+        if self.alone:
+            source, rows = self.d.derived(self.rows(columns, read)), None
+            values = f"SELECT DISTINCT {names}, x, y FROM {source} WHERE x IS NOT NULL"
+        else:
+            rows = self.kept(columns, read)
+            source = self.d.derived(f"SELECT DISTINCT u, {names}, x, y FROM {rows.name} WHERE x IS NOT NULL")
+            rank = self.chooser.rank(self.d, "values", "u", [("x", kind)])
+            seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {rank}, x)"
+            kept = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {source}")
+            values = f"SELECT DISTINCT {names}, x, y FROM {kept} WHERE seat2 <= {measure.rows}"
+        largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre))
+        total = self.d.total(f"(y - ({measure.centre}))", largest)
+        summed = f"SELECT {names}, 0 AS place, {total} AS n FROM {self.d.derived(values)} GROUP BY {names}"
+        return summed if rows is None else f"{rows.text} {summed}"
 
     def _counted(self, source: str, most: int) -> str:
         """Counts per place, of at most ``most`` values of a unit in a group; units with no more need no choice."""
         names = ", ".join(self.groups.columns)
         per_place = f"SELECT u, {names}, x, count(*) AS n FROM {source} GROUP BY u, {names}, x"
         totals = f"SELECT *, sum(n) OVER (PARTITION BY u, {names}) AS total FROM {self.d.derived(per_place)}"
-        digest = self.chooser.digest(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
-        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {digest}, x, j)"
+        rank = self.chooser.rank(self.d, "values", "u", [("x", INTEGER), ("j", INTEGER)])
+        seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {rank}, x, j)"
         single = self.d.numbered_copies(f"u, {names}, x", "n", self.d.derived(f"SELECT * FROM t WHERE total > {most}"))
         seated = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {self.d.derived(single)}")
         many = f"SELECT {names}, x, 1 AS n FROM {seated} WHERE seat2 <= {most}"

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.numbers import float_nearest
 from tacit.mechanisms.base import per_output_beta
-from tacit.query.planning.measures import Measure, MeasureKind, categories_measure
+from tacit.query.planning.measures import Measure, categories_measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
@@ -193,7 +193,7 @@ def _counted(final: FinalAggregation) -> UnitCall:
 
 def _form(measure: Measure) -> UnitCall:
     function = "count_rows" if measure.argument is None else "count"
-    if measure.kind is MeasureKind.DISTINCT:
+    if measure.kind.traits.unites:
         function = "count_distinct"
     return UnitCall(function, measure.argument, measure.where, None, INTEGER)
 

@@ -87,7 +87,10 @@ def is_summable(plan: Plan) -> bool:
 def _comparable(wanted: Plan, stored: Plan) -> bool:
     """Whether both ask about the same data on the same terms, with aggregates that add up."""
     final, finer = wanted.final, stored.final
-    if len(final.keys) > len(finer.keys) or not (is_summable(wanted) and is_summable(stored)):
+    # A release of fewer rows holds no answer about more; of many releases most are about others.
+    if len(final.keys) > len(finer.keys) or not finer.conditions <= final.conditions:
+        return False
+    if not (is_summable(wanted) and is_summable(stored)):
         return False
     if any(each.kind not in ADDITIVE for each in final.aggregates) or not final.aggregates:
         return False
@@ -111,7 +114,6 @@ def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Exp
 
     None where one of them reads something else than plain keys of the release.
     """
-    known = {shape(part) for part in _conjuncts(finer.source)}
     columns = {key.expression.name: i for i, key in enumerate(finer.keys) if isinstance(key.expression, Reference)}
     found: list[tuple[Expression, Expression]] = []
 
@@ -122,7 +124,7 @@ def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Exp
         return replace(node, slot=columns[node.name]) if isinstance(node, Reference) else None
 
     for part in _conjuncts(source):
-        if shape(part) in known:
+        if shape(part) in finer.conditions:
             continue
         if not all(each.name in columns for each in references(part)):
             return None
@@ -141,8 +143,7 @@ def _all_of(parts: Sequence[Expression]) -> Expression:
 
 def _equal(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int], measures: Sequence[int]) -> bool:
     """Whether the wanted keys and measurements of a release, pruned, are those of the wanted aggregation."""
-    from tacit.query.rules.merge_filters import merge_filters
-    from tacit.query.rules.prune_columns import prune_columns
+    from tacit.query.rules import merge_filters, prune_columns
 
     part = replace(
         finer,

@@ -29,7 +29,7 @@ from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.set_totals import sets_in_words
 from tacit.query.planning.wide_ranges import range_advice
 from tacit.query.question import PublicQuestion
-from tacit.query.relational.algebra import scanned_tables
+from tacit.query.relational.algebra import released_values, scanned_tables
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "explain_public", "outline"]
 
@@ -109,6 +109,7 @@ class Explanation:
         sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and how totals are made, in words; None without any.
         advice: what to write for less noise, a sentence each; see :mod:`tacit.query.planning.wide_ranges`.
         public: whether the question reads public tables alone, so that the answer is exact and nothing is charged.
+        steps: which parts wait for what others release, in words; None where all are released by themselves.
     """
 
     population: str
@@ -131,6 +132,7 @@ class Explanation:
     left_out: str | None = None
     sets: str | None = None
     public: bool = False
+    steps: str | None = None
 
     def with_engine_sql(self, sql: str) -> Explanation:
         """Return a copy with the statements that an engine will run."""
@@ -170,7 +172,20 @@ def explain(plan: Plan) -> Explanation:
         advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in range_advice(part))),
         left_out=_of_parts(plan, _left_out),
         sets=sets_in_words(plan.question),
+        steps=_steps(plan),
     )
+
+
+def _steps(plan: Plan) -> str | None:
+    """The order of parts that read what other parts release."""
+    questions, words = dict(plan.question.values), []
+    for number, part in enumerate(plan.parts, 1):
+        read = {1 + other for key in released_values(part.final.source) for other in questions[key].parts_read}
+        if read:
+            named = " and ".join(f"part {other}" for other in sorted(read))
+            verb = "is" if len(read) == 1 else "are"
+            words.append(f"{named} {verb} released first; part {number} then reads what was released as constants")
+    return "; ".join(words) or None
 
 
 def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanation:
@@ -437,6 +452,8 @@ def _lines(it: Explanation) -> Iterator[str]:
     yield f"Groups      {it.keys}"
     if it.sets is not None:
         yield f"Sets        {it.sets}"
+    if it.steps is not None:
+        yield f"Steps       {it.steps}"
     if it.bounds is not None:
         yield f"Bounds      {it.bounds}"
     if it.left_out is not None:

@@ -106,7 +106,8 @@ _LOCK: Final = threading.Lock()
 _NODES: Final = 10
 #: Measurements that add values up, or search among them, and so depend on bounds.
 _RANKED: Final = (MeasureKind.LEAVES, MeasureKind.PLACES)
-_BOUNDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, *_RANKED)
+_ADDED: Final = (MeasureKind.SUM, MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES, MeasureKind.DISTINCT_SUM)
+_BOUNDED: Final = (*_ADDED, *_RANKED)
 
 
 #: Two values of a type with all that is between them; None for no end.
@@ -364,7 +365,7 @@ def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
 def _function(measure: Measure) -> str:
     if measure.argument is None:
         return "count_rows"
-    return "count_distinct" if measure.kind is MeasureKind.DISTINCT else "count"
+    return "count_distinct" if measure.kind.traits.unites else "count"
 
 
 def _called(function: str, argument: Expression | None, where: Expression | None) -> tuple[UnitCall, Domain]:

@@ -13,6 +13,8 @@ ROWS            rows that count                                            [0, r
 VALUES          n                                                          [0, rows]
 DISTINCT        the unit's distinct values, at most ``rows`` kept by       a set; the group's measurement is the size
                 keyed hash                                                 of the union over units
+DISTINCT_SUM    the same set                                               the group's measurement is Σ (q(x) - centre)
+                                                                           over the union
 SUM             Σ q(x)                                                     ``clamp``
 CENTRED_SUM     Σ (q(x) - centre), times rows/n (rounded) if n > rows      ``clamp``
 CENTRED_SQUARES Σ (q(x) - centre)², likewise                               ``clamp``
@@ -102,6 +104,7 @@ class _Traits(NamedTuple):
         spread: whether a group has several integers: one per leaf or category.
         own_statement: whether an engine runs a statement of its own for it.
         power: with which power of the bounds of a value it grows.
+        unites: whether it is about the union of the units' values, each of them once.
     """
 
     sentence: str
@@ -109,6 +112,7 @@ class _Traits(NamedTuple):
     spread: bool = False
     own_statement: bool = False
     power: int = 0
+    unites: bool = False
 
 
 class MeasureKind(Enum):
@@ -118,6 +122,7 @@ class MeasureKind(Enum):
     ROWS = "rows"
     VALUES = "values"
     DISTINCT = "distinct"
+    DISTINCT_SUM = "distinct_sum"
     SUM = "sum"
     CENTRED_SUM = "centred_sum"
     CENTRED_SQUARES = "centred_squares"
@@ -135,7 +140,12 @@ _TRAITS: Final = {
     MeasureKind.UNITS: _Traits("counts once per group"),
     MeasureKind.ROWS: _Traits("counts in a group with at most {high} rows"),
     MeasureKind.VALUES: _Traits("counts in a group with at most {high} values"),
-    MeasureKind.DISTINCT: _Traits("adds at most {high} distinct values to a group", own_statement=True),
+    MeasureKind.DISTINCT: _Traits("adds at most {high} distinct values to a group", own_statement=True, unites=True),
+    MeasureKind.DISTINCT_SUM: _Traits(
+        "adds distinct values of between {low} and {high} steps together, counted from the centre, to a group",
+        own_statement=True,
+        unites=True,
+    ),
     MeasureKind.SUM: _Traits("adds between {low} and {high} steps to a group", adds_values=True, power=1),
     MeasureKind.CENTRED_SUM: _Traits(
         "adds between {low} and {high} steps, counted from the centre, to a group", adds_values=True, power=1
@@ -156,6 +166,8 @@ class AggregateKind(Enum):
     COUNT_VALUES = "count_values"  # VALUES
     COUNT_UNITS = "count_units"  # UNITS
     COUNT_DISTINCT = "count_distinct"  # DISTINCT
+    SUM_DISTINCT = "sum_distinct"  # DISTINCT_SUM
+    AVG_DISTINCT = "avg_distinct"  # DISTINCT, DISTINCT_SUM
     SUM = "sum"  # SUM
     AVG = "avg"  # VALUES, CENTRED_SUM
     VAR_SAMP = "var_samp"  # VALUES, CENTRED_SUM, CENTRED_SQUARES
@@ -275,10 +287,14 @@ def sum_measure(
     step: Fraction,
     rows: int,
     total: tuple[Fraction, Fraction] | None = None,
+    centred: bool = True,
 ) -> Measure:
-    """SUM, CENTRED_SUM or CENTRED_SQUARES of a value in ``bounds``; ``total`` states a SUM's bounds per group."""
+    """A sum of a value in ``bounds``: plain, centred, of squares or of distinct values.
+
+    ``total`` states a SUM's bounds per group. A sum of distinct values is centred where a mean is made of it.
+    """
     low, high = (-UNBOUNDED, UNBOUNDED) if bounds is None else (quantise(bounds[0], step), quantise(bounds[1], step))
-    centre = 0 if kind is MeasureKind.SUM else (low + high) // 2
+    centre = 0 if kind is MeasureKind.SUM or not centred else (low + high) // 2
     if kind is MeasureKind.CENTRED_SQUARES:
         limits = (0, rows * max((low - centre) ** 2, (high - centre) ** 2))
     elif total is not None:

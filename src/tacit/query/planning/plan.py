@@ -45,7 +45,14 @@ from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, ReleasedValue, Scan, bottom_up, released_values
+from tacit.query.relational.algebra import (
+    RelationNode,
+    ReleasedTable,
+    ReleasedValue,
+    Scan,
+    bottom_up,
+    released_values,
+)
 from tacit.query.relational.expressions import Reference, literal
 from tacit.query.request import BOUNDS, EVERY, KEYS, LIMITS, Request, Terms, settle
 from tacit.query.types import Value
@@ -304,18 +311,23 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
     return Plan(question, terms, relation, bought[0], guarantee, event, catalog, others=others)
 
 
-def with_values(plan: Plan, values: Mapping[str, Value | None]) -> Plan:
-    """The plan of a part, once the values that its rows are compared with are released; noise and price stay.
+def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | None]]]) -> Plan:
+    """The plan of a part, once what its rows are compared or joined with is released; noise and price stay.
 
     Args:
         plan: of the part.
-        values: by key, as they were released.
+        released: by key the rows that were released; a value is that of the first row, NULL where there is none.
     """
 
     def known(node: RelationNode) -> RelationNode:
         if not isinstance(node, ReleasedValue):
             return node
-        return ownership.constants([[literal(values[node.key], node.fields[0].type)]], node.fields)
+        rows, kinds = released[node.key], [column.type for column in node.fields]
+        if not isinstance(node, ReleasedTable):
+            rows = rows[:1] or [[None]]
+        elif len(rows) > len(node.rows):
+            raise InternalError("more rows were released than were planned")
+        return ownership.constants([[*map(literal, row, kinds)] for row in rows], node.fields)
 
     source = bottom_up(plan.final.source, known)
     return replace(plan, question=replace(plan.question, final=replace(plan.final, source=source)))
@@ -629,7 +641,7 @@ def _bounding(plan: Plan) -> str:
         )
         parts.append(f"in {kept}, chosen by a keyed hash")
     if released_values(final.source):
-        parts.append("compared with a value that another part releases first")
+        parts.append("beside values that another part releases first")
     entering = [f"{most} of {name}" for name, most in cuts(final.source)]
     if entering:
         shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")

@@ -55,6 +55,7 @@ from tacit.query.relational.algebra import (
     JoinKind,
     ProjectColumns,
     RelationNode,
+    ReleasedTable,
     ReleasedValue,
     Scan,
     UnionAll,
@@ -368,6 +369,8 @@ def _slots(expressions: Iterable[Expression]) -> Slots:
 
 def _most_alike(node: Constants, slots: Slots) -> int:
     """Number of rows of a list that agree in some columns, none of them NULL."""
+    if isinstance(node, ReleasedTable):
+        return 1 if node.unique is not None and node.unique <= slots else len(node.rows)
     if isinstance(node, ReleasedValue):
         return 1
     listed = [tuple(_value(row[slot]) for slot in sorted(slots)) for row in node.rows]

@@ -306,6 +306,7 @@ class BoundingLoss:
 _COUNTS: Final = (MeasureKind.UNITS, MeasureKind.ROWS, MeasureKind.VALUES, MeasureKind.DISTINCT)
 _OTHERS: Final = (
     (MeasureKind.SUM, "sums"),
+    (MeasureKind.DISTINCT_SUM, "sums of distinct values"),
     (MeasureKind.CENTRED_SUM, "averages"),
     (MeasureKind.CENTRED_SQUARES, "variances"),
     (MeasureKind.PLACES, "quantiles"),

@@ -1,13 +1,14 @@
-"""Parts of a question in turn: a value that rows are compared with is released before the part that reads it.
+"""Parts of a question in turn: what rows are compared or joined with is released before they are read.
 
-A value is a function of released cells alone, so that it is public once its parts are released. It is put into the
-relation of the part that reads it as a constant. That part's keys, bounds, noise and price were fixed before; only the
-rows it reads depend on the value, as they would on a number that the analyst types after having seen the first answer.
+A value, and a row of values, is a function of released cells alone, so that it is public once its parts are released.
+It is put into the relation of the part that reads it as constants. That part's keys, bounds, noise and price were fixed
+before; only the rows it reads depend on the values, as they would on numbers that the analyst types after having seen
+the first answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Final
@@ -41,21 +42,20 @@ def in_turn(plan: Plan, make: Callable[[int, Plan], NoisyRelease]) -> NoisyRelea
         if not ready:
             raise InternalError("parts of a question wait for each other")
         number = ready[0]
-        values = {key: _value(questions[key], made) for key in waiting.pop(number)}
+        values = {key: _rows(questions[key], made) for key in waiting.pop(number)}
         made[number] = make(number, with_values(parts[number], values) if values else parts[number])
     return together(plan, [made[number] for number in range(len(parts))])
 
 
-def _value(question: Question, made: Mapping[int, NoisyRelease]) -> Value | None:
-    """The value of a question whose parts are released; NULL where it has no row."""
+def _rows(question: Question, made: Mapping[int, NoisyRelease]) -> Sequence[Sequence[Value | None]]:
+    """The rows of a question whose parts are released."""
     read = sorted(question.parts_read)
     first, *others = (made[number] for number in read)
     released = first
     if others:
         whole = replace(first.plan, others=tuple(other.plan for other in others))
         released = replace(first, plan=whole, others=tuple(others))
-    rows = finish(_renumbered(question, read), released, confidence=_ANY).values
-    return rows[0][0] if rows else None
+    return finish(_renumbered(question, read), released, confidence=_ANY).values
 
 
 def _renumbered(question: Question, read: list[int]) -> Question:

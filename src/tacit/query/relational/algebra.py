@@ -12,6 +12,7 @@ Scan            a table; numbers that are not finite are NULL, rows without a un
                 column where no visible column is it
 Constants       the rows of a VALUES list; public
 ReleasedValue   one row with a value that another part of the question releases first; public once it is known
+ReleasedTable   rows that another part of the question releases first, likewise
 Filter          those for which the condition is true
 Project         one column per expression
 Join            pairs for which the condition is true, and for LEFT, RIGHT, FULL the unmatched rows with NULLs. The
@@ -52,6 +53,7 @@ __all__ = [
     "JoinKind",
     "ProjectColumns",
     "RelationNode",
+    "ReleasedTable",
     "ReleasedValue",
     "Scan",
     "SortKey",
@@ -183,6 +185,16 @@ class ReleasedValue(Constants):
     """
 
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTable(ReleasedValue):
+    """Rows that another part of the question releases first; as many rows of NULL as there may be until they are known.
+
+    Of rows that agree in the columns ``unique`` there is one; None where nothing is known of that.
+    """
+
+    unique: frozenset[int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +414,8 @@ def row_bounds(node: RelationNode) -> tuple[int, int | None]:
     Declarations are not believed here: a column that is called unique bounds nothing.
     """
     match node:
+        case ReleasedTable():
+            return 0, len(node.rows)
         case Constants():
             return len(node.rows), len(node.rows)
         case UnitAggregate() if not node.keys:
@@ -467,6 +481,8 @@ def _own_text(node: RelationNode) -> list[str]:
         case Scan():
             hops = [f"{hop.column}->{hop.table}.{hop.references}" for hop in node.path]
             return [node.table, ",".join(node.columns), str(node.unit_source), *hops]
+        case ReleasedTable():
+            return [node.key, f"{len(node.rows)} rows"]
         case ReleasedValue():
             return [node.key]
         case Constants():

@@ -410,8 +410,12 @@ def _distinct(
 ) -> AggregateCall:
     if name in ("min", "max") and len(node.expressions) == 1:
         return _plain(name, list(node.expressions), where, bounds, scalars)
+    added = f"{SQL_NAMES[name].function}_distinct" if SQL_NAMES[name].arguments == 1 else ""
+    if added in AGGREGATES and name != "count" and len(node.expressions) == 1:
+        argument = _checked(added, name, scalars(node.expressions[0]))
+        return AggregateCall(added, argument, where, None, bounds.get(_PER_GROUP), bounds.get(_PER_ROW))
     if name != "count" or any(isinstance(part, exp.Star) for part in node.expressions):
-        raise Refusal("distinct", "DISTINCT is supported in COUNT(DISTINCT x), MIN and MAX.")
+        raise Refusal("distinct", "DISTINCT is supported in COUNT, SUM, AVG, MIN and MAX.")
     tuples = [part for part in node.expressions if isinstance(part, exp.Tuple)]
     listed = tuples[0].expressions if tuples and len(node.expressions) == 1 else node.expressions
     if len(listed) == 1:

@@ -16,19 +16,28 @@ from tacit.query.question import (
     Append,
     Combine,
     Derive,
+    Extend,
     FinalAggregation,
     Keep,
     Match,
     OutputColumn,
     Question,
     Regroup,
+    Slice,
     Sort,
     Step,
     Unique,
     most_rows,
 )
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Field, JoinKind, RelationNode, ReleasedValue, is_public_throughout
+from tacit.query.relational.algebra import (
+    Field,
+    JoinKind,
+    RelationNode,
+    ReleasedTable,
+    ReleasedValue,
+    is_public_throughout,
+)
 from tacit.query.relational.expressions import TRUE, Expression, Interval, Reference, literal, references, walk
 from tacit.query.relational.functions import cast
 from tacit.query.resolve.scalars import Scope, ScopeSource, renamed
@@ -125,18 +134,60 @@ class ReleasedRelation:
         Raises:
             Refusal: the value is about other persons, or depends on more than released cells.
         """
+        self._check_below(rows)
+        (column,) = self.columns
+        field = Field(column.name, column.type, Domain(nullable=True))
+        nothing = ((literal(None, column.type),),)
+        return ReleasedValue((field,), None, None, 1, 1, 1, nothing, self.question.digest)
+
+    def rows_below(self, rows: RelationNode) -> ReleasedTable:
+        """These rows beside rows below another aggregation; known when their parts are released.
+
+        Raises:
+            Refusal: they are about other persons, depend on more than released cells, or may be too many.
+        """
+        self._check_below(rows)
+        most = most_rows(self.question)
+        if most is None:
+            raise Refusal(
+                "several_aggregations",
+                "How many rows an aggregated result has must follow from the text before rows of persons are joined "
+                "with it: group it by declared categories or bounded numbers, or end it with LIMIT.",
+            )
+        limits.check_size(most, limits.MAX_ROWS_BELOW, "released rows that rows of persons are joined with")
+        fields = tuple(
+            Field(c.name, c.type, Domain(nullable=True) if c.noisy else replace(c.domain, nullable=True))
+            for c in self.columns
+        )
+        nothing = (tuple(literal(None, column.type) for column in self.columns),) * most
+        return ReleasedTable(fields, None, None, 1, 1, 1, nothing, self.question.digest, self._unique())
+
+    def _check_below(self, rows: RelationNode) -> None:
         if rows.population != self.final.population:
             raise population_refusal(str(rows.population), self.final.population)
         if self.question.reads or _has_interval(self.steps):
             raise Refusal(
                 "subquery",
-                "A value that rows of persons are compared with is made of released numbers alone: leave public tables "
-                "and DP_INTERVAL_LOW or DP_INTERVAL_HIGH out of its subquery.",
+                "What rows of persons are compared or joined with is made of released numbers alone: leave public "
+                "tables and DP_INTERVAL_LOW or DP_INTERVAL_HIGH out of its subquery, and join public tables to the "
+                "rows of persons instead.",
             )
-        (column,) = self.columns
-        field = Field(column.name, column.type, Domain(nullable=True))
-        nothing = ((literal(None, column.type),),)
-        return ReleasedValue((field,), None, None, 1, 1, 1, nothing, self.question.digest)
+
+    def _unique(self) -> frozenset[int] | None:
+        """Columns that no two rows share: those of all group keys, as long as steps keep the groups apart."""
+        places: list[int | None] = [*range(len(self.final.keys)), *[None] * len(self.final.aggregates)]
+        for step in self.steps:
+            match step:
+                case Derive():
+                    places = [places[e.slot] if isinstance(e, Reference) else None for e in step.expressions]
+                case Extend():
+                    places += [None] * len(step.calls)
+                case Keep() | Sort() | Slice() | Unique():
+                    pass
+                case _:
+                    return None
+        found = {key: slot for slot, key in enumerate(places) if key is not None}
+        return frozenset(found.values()) if len(found) == len(self.final.keys) else None
 
     @staticmethod
     def stacked(parts: Sequence[ReleasedRelation], *, distinct: bool) -> ReleasedRelation:

@@ -47,6 +47,7 @@ from tacit.query.resolve.time_functions import (
     part_of_age,
     part_of_difference,
 )
+from tacit.query.resolve.time_zones import is_utc, local_time
 from tacit.query.types import (
     BOOLEAN,
     DATE,
@@ -463,17 +464,23 @@ class Scalars:
         return scalar_call(name, [self(arg) for arg in node.expressions])
 
     def _zone(self, node: exp.AtTimeZone) -> Expression:
-        zone = node.args["zone"]
-        if not isinstance(zone, exp.Literal) or zone.name.upper() not in ("UTC", "ETC/UTC", "GMT"):
+        zone, inner = node.args["zone"], node.this
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        known = isinstance(zone, exp.Literal) and zone.is_string
+        told = isinstance(inner, exp.AtTimeZone) and is_utc(inner.args["zone"].name)
+        if not known or not (told or is_utc(zone.name)):
             raise Refusal(
                 "unsupported",
-                "A TIMESTAMP here has no zone, and the rules of zones differ from engine to engine: AT TIME ZONE takes "
-                "'UTC', which changes nothing. Write x + INTERVAL '1' HOUR for a fixed distance.",
+                "A TIMESTAMP here has no zone; say that it is in UTC, and then whose clock is wanted, both written "
+                "out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
             )
-        value = self(node.this)
-        if not value.type.is_temporal:
-            raise Refusal("type", f"AT TIME ZONE needs a TIMESTAMP, not {value.type}.")
-        return cast(value, TIMESTAMP)
+        if isinstance(inner, exp.AtTimeZone) and not told:
+            raise Refusal(
+                "unsupported",
+                "Times of a clock that is set back are not unique, so they are not turned into UTC; store them in UTC.",
+            )
+        return local_time(self(inner.this if told else inner), zone.name)
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES and not (name in PICKS and self.clause == "an aggregate"):

@@ -118,7 +118,7 @@ def _joined(queries: Queries, found: Found, joins: list[exp.Join], ctes: Names, 
                 tried = (_is_connected(found, (right, names), select) for _, right, names in waiting)
                 index = next((place for place, connected in enumerate(tried) if connected), 0)
             node, right, names = waiting.pop(index)
-            found = _join(*found, right, names, node, select)
+            found = _join(queries, *found, right, names, node, select)
         if len(run) > 1:
             found = found[0], in_written_order(found[1], written)
     return found
@@ -190,6 +190,7 @@ def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | Rel
 
 
 def _join(
+    queries: Queries,
     left: RelationNode | ReleasedRelation,
     scope: Scope,
     right: RelationNode | ReleasedRelation,
@@ -197,7 +198,7 @@ def _join(
     node: exp.Join,
     select: exp.Select,
 ) -> tuple[RelationNode | ReleasedRelation, Scope]:
-    _check_sides(left, right)
+    left, right = _beside_persons(queries, left, right, node)
     if str(node.args.get("kind") or "").upper() in _HALF:
         return _half_joined(left, scope, right, names, node)
     kind = _kind(node)
@@ -278,15 +279,26 @@ def _width(found: RelationNode | ReleasedRelation) -> int:
     return len(found.columns) if isinstance(found, ReleasedRelation) else len(found.fields)
 
 
-def _check_sides(left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation) -> None:
-    """An aggregated result may be joined with public relations and other aggregated results."""
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, ReleasedRelation) and isinstance(other, RelationNode) and not is_public_throughout(other):
-            raise Refusal(
-                "several_aggregations",
-                "An aggregated result can be joined with public tables only; join protected tables first and "
-                "aggregate last, or ask two questions.",
-            )
+def _beside_persons(
+    queries: Queries, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation, node: exp.Join
+) -> tuple[RelationNode | ReleasedRelation, RelationNode | ReleasedRelation]:
+    """The sides of a join; an aggregated result beside rows of persons is released first, and is public then."""
+    side = str(node.args.get("side") or "").upper()
+    if isinstance(left, RelationNode) and isinstance(right, ReleasedRelation) and not is_public_throughout(left):
+        found = left, queries.rows_below(right, left)
+        kept = side in ("RIGHT", "FULL")
+    elif isinstance(left, ReleasedRelation) and isinstance(right, RelationNode) and not is_public_throughout(right):
+        found = queries.rows_below(left, right), right
+        kept = side in ("LEFT", "FULL")
+    else:
+        return left, right
+    if kept:
+        raise Refusal(
+            "join",
+            "This join would keep released rows that no row of a person meets, and they belong to no person; write "
+            "JOIN, or LEFT JOIN with the rows of persons on its left.",
+        )
+    return found
 
 
 def _kind(node: exp.Join) -> JoinKind:
@@ -447,7 +459,12 @@ class Body:
     def _independent(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
         other = self.queries.query(query, self.ctes)
         if isinstance(other, ReleasedRelation):
-            raise Refusal("subquery", "A subquery of IN or EXISTS cannot aggregate over persons; group it by the unit.")
+            if self.relation.is_public:
+                raise Refusal(
+                    "subquery",
+                    "Public rows take no IN or EXISTS over an aggregated result; join it with the public table.",
+                )
+            other = self.queries.rows_below(other, self.relation)
         visible = [slot for slot, column in enumerate(other.fields) if column.name is not None]
         column = reference(other, visible[0]) if columns and len(visible) == 1 else None
         return other, TRUE, None if column is None else shift(column, len(self.relation.fields))
@@ -512,6 +529,12 @@ class Queries:
             raise protected_value()
         made = value.value_below(rows)
         self.values[made.key] = value.question
+        return made
+
+    def rows_below(self, found: ReleasedRelation, rows: RelationNode) -> RelationNode:
+        """Released rows beside rows below an aggregation."""
+        made = found.rows_below(rows)
+        self.values[made.key] = found.question
         return made
 
     def question(self, tree: exp.Query) -> ReleasedRelation | RelationNode:

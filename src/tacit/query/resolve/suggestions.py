@@ -2,7 +2,8 @@
 
 A refused text is changed in a few ways, those that fit the reason of its refusal first, and each result is resolved as
 if the analyst had sent it; the first that is accepted is shown. So a suggestion is accepted by construction, and like
-the refusal itself it is a function of text and public metadata. Edits and tries are few, and long texts get none.
+the refusal itself it is a function of text and public metadata. Edits and tries are few. A text that is too long or
+cannot be read gets the plainest question about a table that it names.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[
         catalog: public metadata.
         accepts: whether a text is accepted.
     """
-    if len(sql) > _LONGEST or reason in _NONE:
-        return None
-    seen = {" ".join(sql.split())}
+    if len(sql) > _LONGEST or reason in _UNREAD:
+        return next(filter(accepts, _plainest(sql[:_LONGEST], catalog)), None)
+    # A sign that is taken away may have stood for a space.
+    seen = set[str]() if reason == "encoding" else {" ".join(sql.split())}
     for text in _candidates(sql, reason, catalog):
         plain = " ".join(text.split())
         if plain in seen or len(text) > _SHOWN:
@@ -57,7 +59,7 @@ def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[
 
 
 #: Refusals of texts that are too large to look at, or empty.
-_NONE: Final = ("empty", "too_long", "too_deep", "too_large", "work")
+_UNREAD: Final = ("empty", "too_long", "too_deep", "too_large", "work")
 
 
 def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
@@ -65,6 +67,7 @@ def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
     try:
         tree = read_tree(sql)
     except Refusal:
+        yield from _plainest(sql, catalog)
         return
     for edit in (*_EDITS.get(reason, ()), *_GENERAL):
         yield from _edited(edit, tree.copy(), catalog)
@@ -100,10 +103,15 @@ def _texts(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
         begin = _START.search(sql)
         if begin is not None:
             yield sql[begin.start() :].rstrip(" );")
-        for word in _WORD.findall(sql):
-            table = catalog.table(word)
-            if table is not None and not table.public:
-                yield text_of_tree(exp.select("COUNT(*)").from_(table.name))
+        yield from _plainest(sql, catalog)
+
+
+def _plainest(sql: str, catalog: Catalog) -> Iterator[str]:
+    """The number of rows of the first protected table that a text names, or of the first there is."""
+    found = [table for word in _WORD.findall(sql) if (table := catalog.table(word)) is not None and not table.public]
+    found += [table for table in catalog.tables if not table.public]
+    for table in found[:1]:
+        yield text_of_tree(exp.select("COUNT(*)").from_(table.name))
 
 
 # -- names
@@ -360,6 +368,14 @@ def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa
     yield tree
 
 
+def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """Times that are in UTC, by the clock of the zone that is named."""
+    for node in list(tree.find_all(exp.AtTimeZone)):
+        if not isinstance(node.this, exp.AtTimeZone):
+            node.set("this", exp.AtTimeZone(this=node.this.copy(), zone=exp.Literal.string("UTC")))
+    yield tree
+
+
 def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
     known = [*function_meanings(), *SQL_NAMES]
     for node in tree.find_all(exp.Anonymous):
@@ -420,7 +436,7 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "unknown_column": (_known_column,),
     "ambiguous_column": (_qualified, _other_names),
     "duplicate_name": (_other_names,),
-    "unsupported": (_without_unsupported,),
+    "unsupported": (_from_utc, _without_unsupported),
     "grouping_sets": (_without_unsupported, _grouped),
     "sample": (_without_unsupported,),
     "limit_below": (_unordered_below,),

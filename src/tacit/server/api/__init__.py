@@ -16,4 +16,6 @@ Modules:
   them for nothing
 * :mod:`.thread_pools` — Bounded thread pools of a worker, whose threads analysts take in turns
 * :mod:`.worker_runtime` — Thread pools, response timing and rate limits of one worker
+* :mod:`.workload_routes` — Endpoints of workloads: owners have them answered as jobs, people who see the population
+  read them for nothing
 """

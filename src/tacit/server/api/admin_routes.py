@@ -77,6 +77,7 @@ def issue(call: ApiRequest) -> ApiResponse:
         scopes=None if said.scopes is None else frozenset(map(TokenScope, said.scopes)),
         expires=datetime.now(UTC) + timedelta(days=said.days),
         operator=_operator(call),
+        share=said.share,
     )
     return json_response(wire.TokenShown.from_domain(issued, token=issued.text).plain(), 201)
 

@@ -21,19 +21,26 @@ from tacit.query.request import Request
 from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import ApiRequest, ApiResponse
-from tacit.server.api.request_body import ask_back, ask_text, synthesis_back, synthesis_text
+from tacit.server.api.request_body import (
+    ask_back,
+    ask_text,
+    synthesis_back,
+    synthesis_text,
+    workload_back,
+    workload_text,
+)
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
 from tacit.server.service import ADMIN, ASK
-from tacit.wire.job_responses import SyntheticTableBody
-from tacit.wire.requests import SynthesisSchema
+from tacit.wire.job_responses import SyntheticTableBody, WorkloadBody
+from tacit.wire.requests import SynthesisSchema, WorkloadSchema
 from tacit.wire.responses import AnswerBody
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["JobRunner", "poll", "put_job", "put_off", "put_off_synthesis"]
+__all__ = ["JobRunner", "poll", "put_job", "put_off", "put_off_synthesis", "put_off_workload"]
 
 #: Unfinished jobs of one person.
 _MOST: Final = 20
@@ -45,6 +52,9 @@ _KEPT: Final = timedelta(days=1)
 def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
     """Put a question down as a job; one that would be refused is refused now."""
     call.runtime.service.quote(call.user, ask)
+    if call.user.share is not None:
+        # A job is run for the person, whatever token has submitted it.
+        raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
     return _put_down(call, ask_text(ask, key), key)
 
 
@@ -52,6 +62,12 @@ def put_off_synthesis(call: ApiRequest, said: SynthesisSchema, key: str) -> ApiR
     """Put a synthetic table down as a job; one that would be refused is refused now."""
     call.runtime.service.check_synthesis(call.user, said)
     return _put_down(call, synthesis_text(said, key), key)
+
+
+def put_off_workload(call: ApiRequest, said: WorkloadSchema, key: str) -> ApiResponse:
+    """Put a workload down as a job; one that would be refused is refused now."""
+    call.runtime.service.quote_workload(call.user, said)
+    return _put_down(call, workload_text(said, key), key)
 
 
 def put_job(runtime: WorkerRuntime, access: Access, request: str, key: str) -> Job:
@@ -104,7 +120,8 @@ def poll(call: ApiRequest) -> ApiResponse:
     head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
     if job.state not in ("done", "failed"):
         return ApiResponse(200, head, headers=((b"retry-after", b"1"),))
-    made = b"answer" if synthesis_back(job.request) is None else b"synthesis"
+    synthetic, many = synthesis_back(job.request) is not None, workload_back(job.request) is not None
+    made = b"synthesis" if synthetic else b"workload" if many else b"answer"
     name = made if job.state == "done" else b"error"
     return ApiResponse(200, head[:-1] + b',"' + name + b'":' + job.outcome.encode() + b"}")
 
@@ -219,6 +236,12 @@ class JobRunner:
                 access = self._access(job, ADMIN)
                 made = self._runtime.service.synthesize(access, said, key=key or f"job {job.id}")
                 return json_bytes(SyntheticTableBody.of(made).plain()).decode(), False
+            many = workload_back(job.request)
+            if many is not None:
+                asked, key = many
+                access = self._access(job, ADMIN)
+                answers = self._runtime.service.answer_workload(access, asked, key=key or f"job {job.id}")
+                return json_bytes(WorkloadBody.of(answers).plain()).decode(), False
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
             answer = self._runtime.service.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)

@@ -103,6 +103,18 @@ _ABOUT: Final = {
     "GET /v1/synthetic/{position}": _About(
         "Quality of a synthetic table, or the table as a file; free", {200: jobs.SyntheticTableBody}, fails=(404,)
     ),
+    "POST /v1/workload": _About(
+        "Answer many counting queries at once, as a job; for owners. It is charged once, and free to read for everyone",
+        {202: jobs.JobPut},
+        taken.WorkloadSchema,
+        (403, 409, 422),
+    ),
+    "GET /v1/workloads": _About("Workloads that were paid for", {200: jobs.WorkloadsBody}),
+    "GET /v1/workloads/{position}": _About(
+        "Errors of a workload, or the answers of one of its tables as a file; free",
+        {200: jobs.WorkloadBody},
+        fails=(404,),
+    ),
     "GET /v1/people": _About("All people, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
     "POST /v1/people": _About("Add a person, or change their role", {201: sent.PersonBody}, taken.NewPerson, (403,)),
     "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: sent.Revoked}, fails=(403, 404)),
@@ -118,6 +130,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "everyone": {"type": "string", "enum": ["true", "false"]},
     "position": {"type": "integer", "minimum": 1},
     "form": {"type": "string", "enum": ["json", "csv", "parquet"]},
+    "table": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
     "id": {"type": "string", "minLength": 1, "maxLength": 64},
     "name": {"type": "string", "minLength": 1, "maxLength": 200},
     "survey": {"type": "string", "minLength": 1, "maxLength": 60},
@@ -140,6 +153,7 @@ _SEEN: Final[tuple[str, dict[str, Any], str]] = (
 _HEADERS: Final = {
     "/v1/key": (_SEEN,),
     "/v1/synthesize": (_ASKING[0],),
+    "/v1/workload": (_ASKING[0],),
     "/v1/collect/{survey}": (
         (*_ASKING[0][:2], "a name for these reports, so that they may be sent again and count once"),
     ),

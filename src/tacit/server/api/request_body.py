@@ -13,10 +13,13 @@ from typing import Any, Final, TypeVar
 
 from tacit.query.request import Request
 from tacit.server.errors import RequestError
-from tacit.wire.requests import NumberText, RequestBody, SynthesisSchema, read_question
+from tacit.wire.requests import NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
 from tacit.wire.values import MAX_DIGITS
 
-__all__ = ["ask_back", "ask_of", "ask_text", "read_body", "read_json", "synthesis_back", "synthesis_text"]
+__all__ = [
+    "ask_back", "ask_of", "ask_text", "read_body", "read_json", "synthesis_back", "synthesis_text", "workload_back",
+    "workload_text",
+]  # fmt: skip
 
 #: Largest absolute value of a decimal exponent.
 MAX_EXPONENT: Final = 40
@@ -63,6 +66,17 @@ def synthesis_back(told: str) -> tuple[SynthesisSchema, str] | None:
     """The synthetic table and the key that :func:`synthesis_text` wrote; None where the text is a question."""
     words, key = json.loads(told)
     return (SynthesisSchema.model_construct(**words["synthesis"]), key) if "synthesis" in words else None
+
+
+def workload_text(said: WorkloadSchema, key: str) -> str:
+    """A workload to answer and its key as one text; :func:`workload_back` reads it."""
+    return json.dumps([{"workload": said.stated}, key], sort_keys=True, separators=(",", ":"))
+
+
+def workload_back(told: str) -> tuple[WorkloadSchema, str] | None:
+    """The workload and the key that :func:`workload_text` wrote; None where the text is of another kind."""
+    words, key = json.loads(told)
+    return (WorkloadSchema.model_construct(**words["workload"]), key) if "workload" in words else None
 
 
 def read_json(body: bytes) -> Any:

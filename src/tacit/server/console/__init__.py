@@ -27,6 +27,8 @@ Modules:
 * :mod:`.synthetic_pages` — Pages of synthetic tables: their quality and files for everyone who sees the population,
   a form for owners
 * :mod:`.static_files` — Static files at content-addressed URLs
+* :mod:`.workload_pages` — Pages of workloads: their errors and answers for everyone who sees the population, a form
+  for owners
 """
 
 from __future__ import annotations

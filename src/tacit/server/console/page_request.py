@@ -214,6 +214,7 @@ class PageRequest:
             ("History", "/console/history", True, 0),
             ("Budget", "/console/budget", True, 0),
             ("Synthetic", "/console/synthetic", True, 0),
+            ("Workloads", "/console/workloads", True, 0),
             ("Surveys", "/console/surveys", True, 0),
             ("The promise", "/console/guarantee", True, 0),
             ("People", "/console/people", access.has(TokenScope.ADMIN), 0),

@@ -16,6 +16,7 @@ from tacit.server.console import (
     sign_in,
     survey_pages,
     synthetic_pages,
+    workload_pages,
 )
 from tacit.server.console.ledger_page import LedgerWatch
 from tacit.server.console.page_request import ConsoleContext, Handler, PageRequest, endpoint
@@ -77,6 +78,10 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("POST", "/synthetic", synthetic_pages.make, _OWNS),
         ("GET", "/synthetic/{position:int}", synthetic_pages.show_synthetic, _SIGNED_IN),
         ("GET", "/synthetic/{position:int}/{form}", synthetic_pages.download, _SIGNED_IN),
+        ("GET", "/workloads", workload_pages.show_workloads, _SIGNED_IN),
+        ("POST", "/workloads", workload_pages.answer, _OWNS),
+        ("GET", "/workloads/{position:int}", workload_pages.show_workload, _SIGNED_IN),
+        ("GET", "/workloads/{position:int}/{place:int}/{form}", workload_pages.download, _SIGNED_IN),
         ("GET", "/people", people_pages.show_people, _OWNS),
         ("POST", "/people", people_pages.add, _OWNS),
         ("GET", "/people/one", people_pages.show_person, _OWNS),

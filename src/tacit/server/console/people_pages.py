@@ -74,9 +74,12 @@ async def issue(visit: PageRequest) -> Response:
 
     def work(name: str) -> dict[str, str]:
         expires = None if not days else datetime.now(UTC) + timedelta(days=_days(days))
-        issued = visit.people.issue(name, label=visit.form.get("label", ""), expires=expires, operator=visit.name)
+        label, share = visit.form.get("label", ""), visit.form.get("share", "").strip() or None
+        issued = visit.people.issue(name, label=label, expires=expires, operator=visit.name, share=share)
+        within = "" if share is None else f", for at most epsilon {issued.share} of each population in all"
         words = (
-            f"It lets a program ask as {issued.name}. It is shown this once and kept nowhere; only a hash is stored."
+            f"It lets a program ask as {issued.name}{within}. It is shown this once and kept nowhere; only a hash is "
+            "stored."
         )
         return {"label": "New token", "text": issued.text, "words": words}
 
@@ -323,7 +326,7 @@ def _token(token: TokenInfo) -> dict[str, Any]:
     return {
         "id": token.id,
         "label": token.label,
-        "scopes": ", ".join(sorted(token.scopes)),
+        "scopes": ", ".join(sorted(token.scopes)) + ("" if token.share is None else f", within epsilon {token.share}"),
         "issued": token.issued.date().isoformat(),
         "expires": token.expires.date().isoformat() if token.expires else "never",
         "used": token.used.isoformat() if token.used else "–",

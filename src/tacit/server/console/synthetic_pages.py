@@ -20,7 +20,7 @@ from tacit.server.identity import TokenScope
 from tacit.wire.requests import SynthesisSchema
 from tacit.wire.requests import synthesis_text as body_text
 
-__all__ = ["download", "make", "show_synthetic", "show_tables"]
+__all__ = ["download", "job_of", "make", "show_synthetic", "show_tables"]
 
 _METHODS: Final = (
     ("aim", "round by round, the best table; minutes"),
@@ -90,7 +90,7 @@ async def _tables(visit: PageRequest, problem: PageProblem | None = None) -> Res
     found = await visit.run(visit.service.synthetic_tables, visit.user)
     owns = visit.user.has(TokenScope.ADMIN)
     tables = await visit.run(visit.service.tables, visit.user) if owns else ()
-    job = await visit.run(_job, visit, visit.request.query_params.get("job", ""))
+    job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
     status = 200 if problem is None else problem.status
     return await visit.page(
         "synthetic_tables.html",
@@ -105,7 +105,7 @@ async def _tables(visit: PageRequest, problem: PageProblem | None = None) -> Res
     )
 
 
-def _job(visit: PageRequest, identity: str) -> dict[str, Any] | None:
+def job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
     """The state of a job in words; None where there is none of this person."""
     found = visit.people.job(identity, visit.name) if identity else None
     if found is None:

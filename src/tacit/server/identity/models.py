@@ -75,6 +75,7 @@ class Access:
         kind: how they proved it.
         id: of the token or session, or the place of the password in the ledger's chain; public.
         csrf: what a form must carry to be believed; for sessions only.
+        share: epsilon that all charges of the token may amount to, of each population; None for no share of its own.
     """
 
     person: Person
@@ -82,6 +83,7 @@ class Access:
     kind: Literal["token", "session", "password"]
     id: str
     csrf: str = field(default="", repr=False)
+    share: str | None = None
 
     def has(self, scope: TokenScope) -> bool:
         """Whether this proof allows something."""
@@ -98,6 +100,7 @@ class Issued:
     label: str
     scopes: frozenset[TokenScope]
     expires: datetime | None
+    share: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ class TokenInfo:
         used: the day it was last used, if ever.
         withdrawn: whether it, or its person, was ended.
         alive: whether it opens anything now.
+        share: epsilon that all its charges may amount to, of each population.
     """
 
     id: str
@@ -133,6 +137,7 @@ class TokenInfo:
     used: date | None
     withdrawn: bool
     alive: bool
+    share: str | None = None
 
 
 JobState = Literal["waiting", "running", "done", "failed"]

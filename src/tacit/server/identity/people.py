@@ -9,6 +9,7 @@ from typing import Self
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
+from tacit.core.numbers import Number
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
 from tacit.server.identity.context import NO_NAME, Clock, IdentityContext
@@ -148,6 +149,7 @@ class People(Closing):
         scopes: Iterable[TokenScope] | None = None,
         expires: datetime | None,
         operator: str,
+        share: Number | None = None,
     ) -> Issued:
         """A token for a person's programs; its text is shown here and never again.
 
@@ -157,8 +159,9 @@ class People(Closing):
             scopes: some of the person's rights; defaults to all of them.
             expires: when it ends by itself, with a time zone; ``None`` for never.
             operator: who decided.
+            share: epsilon that all charges of the token may amount to, of each population; its scope is then to ask.
         """
-        return self._tokens.issue(name, label=label, scopes=scopes, expires=expires, operator=operator)
+        return self._tokens.issue(name, label=label, scopes=scopes, expires=expires, operator=operator, share=share)
 
     def tokens(self, name: str | None = None) -> tuple[TokenInfo, ...]:
         """All tokens ever issued, or those of one person."""

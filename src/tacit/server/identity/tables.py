@@ -117,6 +117,8 @@ MIGRATIONS: Final = (
         "ALTER TABLE people_tokens ADD COLUMN verifier {text}",
         "CREATE TABLE people_scram (id {integer} PRIMARY KEY, secret {bytes} NOT NULL) {end}",
     ),
+    # The epsilon that all charges of a token may amount to, of each population; NULL for no share of its own.
+    ("ALTER TABLE people_tokens ADD COLUMN share {text}",),
 )
 
 

@@ -7,12 +7,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import Number, exact_positive
 from tacit.ledger import BusyError
 from tacit.server.identity.context import NO_NAME, IdentityContext, from_stamp, line, stamp
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import ISSUED, WITHDRAWN, spelled, withdraw
 from tacit.server.identity.models import Access, Issued, Person, TokenInfo, TokenScope
 from tacit.server.identity.scram import ClientProof, ScramVerifier
+from tacit.wire.values import exact_text
 
 __all__ = ["Tokens"]
 
@@ -22,7 +24,7 @@ _LABEL: Final = 100
 #: A token and the last end of its person and of all people.
 _ROWS: Final = (
     "SELECT t.id, t.name, t.digest, t.label, t.scopes, t.born, t.issued, t.expires, t.used, t.withdrawn, "
-    "COALESCE(p.ended, 0), a.ended, t.verifier FROM people_tokens AS t "
+    "COALESCE(p.ended, 0), a.ended, t.verifier, t.share FROM people_tokens AS t "
     "LEFT JOIN people_persons AS p ON p.name = t.name CROSS JOIN people_persons AS a WHERE a.name = '' "
 )
 #: Digest that an unknown id is compared with, so that it costs the same.
@@ -36,12 +38,22 @@ class Tokens:
         self._context = context
 
     def issue(
-        self, name: str, *, label: str, scopes: Iterable[TokenScope] | None, expires: datetime | None, operator: str
+        self,
+        name: str,
+        *,
+        label: str,
+        scopes: Iterable[TokenScope] | None,
+        expires: datetime | None,
+        operator: str,
+        share: Number | None = None,
     ) -> Issued:
         """A new token; its entry in the chain is made first, so that none exists that the chain does not know."""
         person = self._context.active(name)
         label = line(label, "label", _LABEL)
-        chosen = _chosen(scopes, person.scopes)
+        chosen, epsilon = _chosen(scopes, person.scopes), None
+        if share is not None:
+            # A token that may do more than ask could give itself a larger share.
+            chosen, epsilon = _asking(scopes, person.scopes), exact_text(exact_positive(share, "share"))
         now = self._context.now()
         until = None if expires is None else stamp(expires, "expires")
         if until is not None and until <= now:
@@ -51,14 +63,15 @@ class Tokens:
         words = _written(chosen)
         when = None if expires is None else expires.isoformat(timespec="seconds")
         born = self._context.born(
-            person, ISSUED, token=code.id, scopes=words, expires=when, label=label, operator=operator
-        )
+            person, ISSUED, token=code.id, scopes=words, expires=when, label=label, operator=operator,
+            **({} if epsilon is None else {"share": epsilon}),
+        )  # fmt: skip
         with self._context.tables.write() as run:
             run(
-                "INSERT INTO people_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?)",
-                (code.id, person.name, code.digest, label, words, born, now, until, verifier),
+                "INSERT INTO people_tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?, ?)",
+                (code.id, person.name, code.digest, label, words, born, now, until, verifier, epsilon),
             )
-        return Issued(code.text, code.id, person.name, label, chosen, expires)
+        return Issued(code.text, code.id, person.name, label, chosen, expires, epsilon)
 
     def all(self, name: str | None) -> tuple[TokenInfo, ...]:
         """All tokens, or those of one person; the newest last."""
@@ -137,7 +150,7 @@ class Tokens:
 
 
 def _access(person: Person, row: tuple[Any, ...]) -> Access:
-    return Access(person, _read(row[4]) & person.scopes, "token", row[0])
+    return Access(person, _read(row[4]) & person.scopes, "token", row[0], share=row[13])
 
 
 def _alive(row: tuple[Any, ...], now: int) -> bool:
@@ -157,6 +170,7 @@ def _info(row: tuple[Any, ...], now: int, active: bool) -> TokenInfo:
         used=None if used is None else from_stamp(used * _DAY).date(),
         withdrawn=bool(row[9]) or born <= max(row[10], row[11]) or not active,
         alive=active and _alive(row, now),
+        share=row[13],
     )
 
 
@@ -170,6 +184,13 @@ def _chosen(scopes: Iterable[TokenScope] | None, allowed: frozenset[TokenScope])
     if not chosen or not chosen <= allowed:
         raise InputError("scopes", f"must be some of what the person may do: {_written(allowed)}")
     return chosen
+
+
+def _asking(scopes: Iterable[TokenScope] | None, allowed: frozenset[TokenScope]) -> frozenset[TokenScope]:
+    """The one scope of a token with a share."""
+    if scopes is not None and _chosen(scopes, allowed) != {TokenScope.ASK}:
+        raise InputError("scopes", "a token with a share may ask and nothing else; leave the scopes out")
+    return _chosen((TokenScope.ASK,), allowed)
 
 
 def _written(scopes: frozenset[TokenScope]) -> str:

@@ -122,7 +122,8 @@ class ServerDoor:
     Args:
         runtime: thread pools, timing and rate limits of the worker.
         access: who asks.
-        conversation: whose share is charged; None where the request states none, and then nothing can be asked.
+        conversation: whose share is charged; None where the request states none, and then nothing can be asked but with
+            a token that has a share of its own.
         about: public facts for the log.
     """
 
@@ -144,11 +145,11 @@ class ServerDoor:
 
     async def ask(self, ask: Request) -> Answer:
         """The answer to a question, charged."""
-        if self._conversation is None:
+        if self._conversation is None and self._access.share is None:
             raise InputError(
                 "Tacit-Share",
                 "the person must state how much this conversation may spend, in the assistant's configuration: "
-                'the header "Tacit-Share": "1"',
+                'the header "Tacit-Share": "1"; or the owner issues a token with a share',
             )
         # A client that leaves ends the wait, not the work: its charge is paid, and it departs when it was to depart.
         work = asyncio.ensure_future(self._runtime.ask(self._access, ask, conversation=self._conversation))

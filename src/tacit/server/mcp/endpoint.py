@@ -124,4 +124,4 @@ def _conversation(headers: dict[bytes, bytes]) -> Conversation | None:
     if share is None:
         return None
     name = headers.get(b"tacit-conversation", DEFAULT_CONVERSATION.encode()).decode("latin-1").strip()
-    return Conversation(name, share.decode("latin-1").strip())
+    return Conversation.stated(name, share.decode("latin-1").strip())

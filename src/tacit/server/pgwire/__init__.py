@@ -2,6 +2,7 @@
 
 Modules:
 * :mod:`.cancel_keys` — Keys that cancel statements, valid at every worker process
+* :mod:`.catalogue_functions` — Functions that a query about the catalogue may call
 * :mod:`.catalogues` — Catalogues of one worker: a database for each part of the catalogue that people see, and answers
   that are kept
 * :mod:`.copying` — Rows as COPY sends them: text, CSV or binary

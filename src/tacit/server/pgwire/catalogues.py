@@ -73,7 +73,9 @@ class Catalogues:
 
     def keep(self, key: tuple[Any, ...], found: CatalogueResult, text: str) -> None:
         """Keep an answer that stays the same."""
-        self.results.put(key, found, len(text) + _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1))
+        cells = _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
+        # Texts are kept as values and in both formats.
+        self.results.put(key, found, len(text) + cells + 3 * found.characters)
 
     def close(self) -> None:
         """Accept nothing new."""

@@ -79,10 +79,13 @@ if TYPE_CHECKING:
 
 __all__ = ["WireSession"]
 
-#: Prepared statements of a connection, the characters of all of them, and portals.
+#: Prepared statements of a connection, the characters and words of all of them, and portals.
 MAX_PREPARED: Final = 1_000
 MAX_PREPARED_TEXT: Final = 2_000_000
+MAX_PREPARED_WORDS: Final = 100_000
 MAX_PORTALS: Final = 64
+#: Cells that open portals hold before nothing more is executed.
+MAX_HELD: Final = 500_000
 #: Seconds between two looks whether another worker was told to cancel.
 _LOOK: Final = 0.1
 #: Seconds for which public metadata are shown again without looking whether the token still counts.
@@ -213,6 +216,8 @@ class WireSession:
                     self._skipping = True
             case _:
                 raise WireFault("a message has no place here")
+        # A series of small messages may have large answers: no more of them are made than the client takes.
+        await self._stream.spill()
         return True
 
     async def _guarded(self, work: Any) -> bool:
@@ -287,7 +292,8 @@ class WireSession:
             raise StatementFault("42P05", "a prepared statement of that name exists")
         statement = found[0]
         text = sum(len(each.statement.text) for each in self._prepared.values()) + len(statement.text)
-        if len(self._prepared) >= MAX_PREPARED or text > MAX_PREPARED_TEXT:
+        words = sum(len(each.statement.words) for each in self._prepared.values()) + len(statement.words)
+        if len(self._prepared) >= MAX_PREPARED or text > MAX_PREPARED_TEXT or words > MAX_PREPARED_WORDS:
             raise StatementFault("54000", "too many prepared statements; close some")
         count = statement.parameters
         types = said.types
@@ -342,6 +348,7 @@ class WireSession:
             self._write(message(b"I"))
             return
         if portal.result is None:
+            self._check_held()
             portal.result = await self._run(statement, portal.values, portal.prepared.types)
             for notice in portal.result.notices:
                 self._write(notice)
@@ -369,6 +376,7 @@ class WireSession:
         whole = start == 0 and end == len(result.rows) and end * len(formats) <= _MOST_CELLS
         if result.found is not None and whole and len(set(formats)) == 1:
             self._write(result.found.as_text if formats[0] == TEXT else result.found.as_binary)
+            await self._stream.spill()
             return
         oids = [column.oid for column in result.columns or ()]
         for row in result.rows[start:end]:
@@ -387,6 +395,12 @@ class WireSession:
             await self._stream.spill()
         self._write(message(b"c"))
         self._write(command_complete(result.tag))
+
+    def _check_held(self) -> None:
+        """Refuse to execute anything, before it is charged, while open portals hold many rows."""
+        results = [each.result for each in self._portals.values() if each.result is not None]
+        if sum(len(each.rows) * (len(each.columns or ()) + 1) for each in results) > MAX_HELD:
+            raise StatementFault("54000", "open portals and cursors hold too many rows; close some")
 
     def _statement(self, name: str) -> Prepared:
         found = self._prepared.get(name)
@@ -458,7 +472,7 @@ class WireSession:
             case StatementKind.FETCH:
                 return self._fetch(statement)
             case StatementKind.COPY:
-                return await self._copied(statement)
+                return await self._copied(statement, values, types)
             case StatementKind.CLOSE:
                 if statement.upper(1) == "ALL":
                     self._portals.clear()
@@ -723,6 +737,7 @@ class WireSession:
             raise StatementFault("42P03", "a cursor of that name exists")
         if len(self._portals) >= MAX_PORTALS:
             raise StatementFault("54000", "too many cursors are open; close some")
+        self._check_held()
         inner = await self._inner(statement.after(place + 1))
         result = await self._run(inner, values, types)
         portal = Portal(Prepared(inner, tuple(types)), tuple(values), (BINARY,) if "BINARY" in words else ())
@@ -746,10 +761,10 @@ class WireSession:
         portal.sent = end
         return WireResult(f"FETCH {len(rows)}", portal.result.columns, rows)
 
-    async def _copied(self, statement: WireStatement) -> WireResult:
+    async def _copied(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
         first, last, form = read_copy(statement.words)
         inner = await self._inner(statement.text[statement.words[first].start : statement.words[last].end + 1])
-        result = await self._run(inner, (), ())
+        result = await self._run(inner, values, types)
         return WireResult(f"COPY {len(result.rows)}", result.columns, result.rows, result.notices, form)
 
     def _deallocate(self, statement: WireStatement) -> WireResult:
@@ -775,7 +790,8 @@ class WireSession:
                 return WireResult("BEGIN", notices=(_warning("a transaction is under way already", "25001"),))
             case StatementKind.SAVEPOINT:
                 self._need_transaction()
-                self._variables.begin("s:" + _name(statement, 1))
+                if not self._variables.begin("s:" + _name(statement, 1)):
+                    raise StatementFault("54000", "there are too many savepoints; release some")
                 return WireResult("SAVEPOINT")
             case StatementKind.RELEASE:
                 self._need_transaction()

@@ -11,6 +11,7 @@ the same tokens with the literals between them.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -53,6 +54,13 @@ __all__ = [
 #: Statements of one text.
 MAX_STATEMENTS: Final = 64
 _OPAQUE: Final = frozenset({"COMMAND", "EXECUTE", "FETCH", "SHOW", "RENAME"})
+#: A parameter with something right behind it; quoted texts and comments are passed over.
+_PARAMETER: Final = re.compile(
+    r"""'[^']*(?:'|\Z) | "[^"]*(?:"|\Z) | --[^\n]* | /\*.*?(?:\*/|\Z)
+    | \$\$.*?(?:\$\$|\Z) | \$(?P<mark>[^\W\d]\w*)\$.*?(?:\$(?P=mark)\$|\Z)
+    | (?<![\w$])(?P<parameter>\$\d{1,4})(?=[^\s\w])""",
+    re.DOTALL | re.VERBOSE,
+)
 _SYSTEM: Final = frozenset({"pg_catalog", "information_schema"})
 
 
@@ -160,11 +168,16 @@ class WireStatement:
 
         Raises:
             BadValue: a value has no literal in a question, such as a list.
+            Refusal: the text becomes too long.
         """
         places = list(self._places())
         if not places:
             return self.text
         written = [literal_of(value, oid).sql("duckdb") for value, oid in zip(values, types, strict=True)]
+        if len(self.text) + sum(len(written[number - 1]) for _, _, number in places) > limits.MAX_CHARACTERS:
+            raise Refusal(
+                "too_long", f"With its parameters the text has more than {limits.MAX_CHARACTERS} characters; send less."
+            )
         parts, at = [], 0
         for start, end, number in places:
             parts += [self.text[at:start], f" {written[number - 1]} "]
@@ -225,6 +238,28 @@ def _words(text: str) -> list[Word]:
             return found
 
 
+def _spaced_words(sql: str) -> tuple[str, list[Word]]:
+    """The text with a space behind each parameter, and its words: SQLGlot takes ``$1,$`` for the mark of a quoted text.
+
+    Raises:
+        Refusal: a space would not stand behind a parameter.
+    """
+    places: list[int] = []
+
+    def spaced(found: re.Match[str]) -> str:
+        if found["parameter"] is None:
+            return found[0]
+        places.append(found.start() + len(places))
+        return f"{found[0]} "
+
+    text = _PARAMETER.sub(spaced, sql)
+    words = _words(text)
+    starts = {word.start for word in words if word.kind == "PARAMETER"}
+    if not starts.issuperset(places):
+        raise Refusal("syntax", "The text cannot be read as SQL; check quotes and comments.")
+    return text, words
+
+
 def split_statements(sql: str, names: Collection[str] = ()) -> list[WireStatement]:
     """The statements of a text; one that is empty where there is none.
 
@@ -235,8 +270,11 @@ def split_statements(sql: str, names: Collection[str] = ()) -> list[WireStatemen
     Raises:
         Refusal: the text is too long, nested too deeply, or cannot be read.
     """
+    if not sql.strip():
+        # Drivers send it to see whether a connection is alive.
+        return [WireStatement("", (), StatementKind.EMPTY)]
     limits.check_text(sql)
-    words = _words(sql)
+    sql, words = _spaced_words(sql)
     if len(words) > limits.MAX_TOKENS:
         raise Refusal("too_long", f"The text has more than {limits.MAX_TOKENS} words and signs; send a shorter one.")
     found: list[WireStatement] = []

@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tacit.core.errors import InputError
+from tacit.query import limits
 from tacit.query.catalog import Catalog
+from tacit.server.pgwire.catalogue_functions import CLASSES, MACROS, SAME
 from tacit.server.pgwire.messages import BINARY, TEXT, WireColumn, data_row
 from tacit.server.pgwire.sqlstates import StatementFault
 from tacit.server.pgwire.statements import literal_of, postgres_tree
@@ -33,112 +36,15 @@ _SECONDS: Final = 2.0
 _REG_LIST: Final = re.compile(r"::\s*(pg_catalog\.)?reg(type|class|proc|role)\[\]", re.IGNORECASE)
 #: Characters of a text that a query may lengthen, and numbers of a series: DuckDB's limit on memory does not count texts.
 _LONGEST: Final = 10_000
+_LONGEST_WORD: Final = 200
+#: Rows, cells and characters of an answer, and rows that are fetched at a time.
 _MOST_ROWS: Final = 50_000
+_MOST_CELLS: Final = 500_000
+_MOST_CHARACTERS: Final = 10_000_000
+_PIECE: Final = 1_000
+#: Before the names of parts of a query.
+_PART: Final = "tacit part "
 _SCHEMAS: Final = {"pg_catalog": "pgc", "information_schema": "pgi", "tacit": "pgt"}
-#: Functions of PostgreSQL as macros; names of others that DuckDB has are in ``_SAME``.
-_MACROS: Final = {
-    "format_type(t, m)": """
-        CASE WHEN t IS NULL THEN NULL ELSE coalesce((SELECT CASE
-            WHEN x_elem > 0 THEN x_shown || '[]'
-            WHEN x_name = 'numeric' AND m > 0 THEN
-                'numeric(' || (((m - 4) >> 16) & 65535) || ',' || ((m - 4) & 65535) || ')'
-            ELSE x_shown END
-            FROM pgc.x_type WHERE x_oid = t), '???') END""",
-    "regclass_name(o)": "coalesce((SELECT x_name FROM pgc.x_class WHERE x_oid = o), CAST(o AS VARCHAR))",
-    "regtype_name(o)": "tacit_format_type(o, NULL)",
-    "pg_get_userbyid(o)": "coalesce((SELECT x_name FROM pgc.x_role WHERE x_oid = o), 'unknown')",
-    "obj_description(o, c := 'pg_class')": "(SELECT x_words FROM pgc.x_description WHERE x_object = o AND x_part = 0 AND "
-    "c = 'pg_class')",
-    "col_description(o, n)": "(SELECT x_words FROM pgc.x_description WHERE x_object = o AND x_part = n)",
-    "shobj_description(o, c)": "CAST(NULL AS VARCHAR)",
-    "pg_get_constraintdef(o, p := false)": "(SELECT x_words FROM pgc.x_constraint WHERE x_oid = o)",
-    "pg_get_expr(e, r, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_indexdef(i, n := 0, p := false)": "(SELECT CASE WHEN n = 0 THEN x_words ELSE x_column END FROM pgc.x_index WHERE x_oid = i)",
-    "pg_get_viewdef(v, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_serial_sequence(t, c)": "CAST(NULL AS VARCHAR)",
-    "pg_get_partkeydef(t)": "CAST(NULL AS VARCHAR)",
-    "pg_get_triggerdef(t, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_ruledef(t, p := false)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_identity_arguments(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_arguments(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_function_result(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_functiondef(f)": "CAST(NULL AS VARCHAR)",
-    "pg_get_statisticsobjdef_columns(f)": "CAST(NULL AS VARCHAR)",
-    "pg_relation_is_publishable(o)": "false",
-    "pg_table_is_visible(o)": "coalesce((SELECT x_space IN (2200, 11) FROM pgc.x_class WHERE x_oid = o), false)",
-    "pg_type_is_visible(o)": "o IN (SELECT x_oid FROM pgc.x_type)",
-    "pg_function_is_visible(o)": "false",
-    "pg_operator_is_visible(o)": "false",
-    "pg_collation_is_visible(o)": "true",
-    "pg_opclass_is_visible(o)": "false",
-    "pg_opfamily_is_visible(o)": "false",
-    "pg_statistics_obj_is_visible(o)": "false",
-    "pg_conversion_is_visible(o)": "false",
-    "pg_ts_config_is_visible(o)": "false",
-    "pg_ts_dict_is_visible(o)": "false",
-    "pg_is_other_temp_schema(o)": "false",
-    "pg_my_temp_schema()": "CAST(0 AS BIGINT)",
-    "pg_is_in_recovery()": "false",
-    "pg_is_wal_replay_paused()": "false",
-    "pg_encoding_to_char(e)": "CASE WHEN e = 6 THEN 'UTF8' ELSE '' END",
-    "pg_char_to_encoding(e)": "CASE WHEN upper(e) IN ('UTF8', 'UTF-8') THEN 6 ELSE -1 END",
-    "pg_client_encoding()": "'UTF8'",
-    "pg_tablespace_location(o)": "''",
-    "pg_total_relation_size(o)": "CAST(NULL AS BIGINT)",
-    "pg_relation_size(o)": "CAST(NULL AS BIGINT)",
-    "pg_table_size(o)": "CAST(NULL AS BIGINT)",
-    "pg_database_size(o)": "CAST(NULL AS BIGINT)",
-    "pg_size_pretty(n)": "CAST(n AS VARCHAR)",
-    "pg_stat_get_numscans(o)": "CAST(NULL AS BIGINT)",
-    "pg_backend_pid()": "0",
-    "pg_postmaster_start_time()": "CAST(NULL AS TIMESTAMPTZ)",
-    "pg_conf_load_time()": "CAST(NULL AS TIMESTAMPTZ)",
-    "aclexplode(a)": "unnest(CAST([] AS STRUCT(grantor UINTEGER, grantee UINTEGER, privilege_type VARCHAR, is_grantable BOOLEAN)[]))",
-    "pg_advisory_unlock_all()": "CAST(NULL AS VARCHAR)",
-    "pg_relation_filenode(o)": "CAST(NULL AS BIGINT)",
-    "pg_partition_ancestors(o)": "CAST(o AS BIGINT)",
-    "has_schema_privilege(a, b, c := '')": "true",
-    "has_table_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
-    "has_any_column_privilege(a, b, c := '')": "position('SELECT' IN upper(CASE WHEN c = '' THEN CAST(b AS VARCHAR) ELSE c END)) > 0",
-    "has_column_privilege(a, b, c, d := '')": "true",
-    "has_database_privilege(a, b, c := '')": "true",
-    "has_function_privilege(a, b, c := '')": "false",
-    "has_sequence_privilege(a, b, c := '')": "false",
-    "has_tablespace_privilege(a, b, c := '')": "false",
-    "has_server_privilege(a, b, c := '')": "false",
-    "has_type_privilege(a, b, c := '')": "true",
-    "has_language_privilege(a, b, c := '')": "false",
-    "has_foreign_data_wrapper_privilege(a, b, c := '')": "false",
-    "pg_has_role(a, b, c := '')": "CAST(a AS VARCHAR) = CAST(b AS VARCHAR) OR c = ''",
-    "quote_ident(t)": "CASE WHEN regexp_matches(t, '^[a-z_][a-z0-9_]*$') THEN t "
-    "ELSE '\"' || replace(t, '\"', '\"\"') || '\"' END",
-    "quote_literal(t)": "'''' || replace(CAST(t AS VARCHAR), '''', '''''') || ''''",
-    "array_to_string(a, s, n := NULL)": "list_aggregate(a, 'string_agg', s)",
-    "array_length(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
-    "array_upper(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE len(a) END",
-    "array_lower(a, d)": "CASE WHEN len(a) = 0 THEN NULL ELSE 1 END",
-    "array_position(a, e)": "nullif(list_position(a, e), 0)",
-    "cardinality(a)": "len(a)",
-    "_pg_expandarray(a)": "unnest(list_transform(a, lambda v, i: {'x': v, 'n': i}))",
-    "to_regclass(t)": "(SELECT max(x_oid) FROM pgc.x_class WHERE x_name = regexp_replace(t, '^.*[.]', ''))",
-    "regexp_split_to_table(s, p)": "unnest(string_split_regex(s, p))",
-    "regexp_split_to_array(s, p)": "string_split_regex(s, p)",
-    "to_regtype(t)": "(SELECT max(x_oid) FROM pgc.x_type WHERE x_name = t)",
-    "inet_server_addr()": "CAST(NULL AS VARCHAR)",
-    "inet_server_port()": "CAST(NULL AS INTEGER)",
-    "inet_client_addr()": "CAST(NULL AS VARCHAR)",
-    "txid_current()": "CAST(0 AS BIGINT)",
-}  # fmt: skip
-_SAME: Final = frozenset(
-    {"unnest", "generate_series", "generate_subscripts", "row_number", "rank", "string_agg", "array_agg", "bool_or",
-     "bool_and", "starts_with", "left", "right", "md5", "split_part", "strpos", "btrim", "ltrim",
-     "rtrim", "trim", "translate", "char_length", "octet_length", "array_append",
-     "jsonb_build_object", "json_build_object", "json_agg", "jsonb_agg", "now", "chr", "concat", "row_to_json", "ascii", "initcap", "mod", "any_value"}
-)  # fmt: skip
-#: Functions that sqlglot knows by a class of their own.
-_CLASSES: Final = frozenset(
-    ["Abs", "And", "Any", "Array", "ArrayAgg", "ArrayContains", "ArrayContainsAll", "ArrayLength", "ArraySize", "ArrayToString", "Case", "Cast", "Ceil", "Chr", "Coalesce", "Concat", "ConcatWs", "Count", "CurrentCatalog", "CurrentDate", "CurrentRole", "CurrentSchema", "CurrentSchemas", "CurrentTimestamp", "CurrentUser", "Exists", "Explode", "ExplodingGenerateSeries", "Extract", "First", "Floor", "GenerateSeries", "Greatest", "GroupConcat", "If", "Initcap", "JSONArrayAgg", "JSONObject", "JSONBObject", "Least", "Left", "Length", "Localtime", "Localtimestamp", "LogicalAnd", "LogicalOr", "Lower", "LTrim", "MD5", "Max", "Min", "Not", "Nullif", "Or", "Posexplode", "Quarter", "Rank", "RegexpILike", "RegexpLike", "RegexpReplace", "RegexpSplit", "Replace", "Right", "Round", "RowNumber", "SessionUser", "Sign", "Split", "SplitPart", "StartsWith", "StrPosition", "StrToTime", "Substring", "Sum", "ToChar", "Transform", "Trim", "TryCast", "Unnest", "Upper", "CurrentVersion", "CurrentSession", "Collate", "CurrentDatabase", "DenseRank", "Avg", "StringToArray", "Lag", "Lead", "Xor", "Exp", "Sqrt", "ArrayPosition", "AnyValue"]
-)  # fmt: skip
 _REG: Final = frozenset({"regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "regoper"})
 _WORDS: Final = {"oid": "UINTEGER", "name": "VARCHAR", "char": "VARCHAR", "xid": "BIGINT", "cstring": "VARCHAR",
                  "int2vector": "SMALLINT[]", "oidvector": "UINTEGER[]", "information_schema.sql_identifier": "VARCHAR",
@@ -148,6 +54,8 @@ _PLAIN: Final = {"int2": "SMALLINT", "int4": "INTEGER", "int8": "BIGINT", "text"
                  "float4": "FLOAT", "float8": "DOUBLE", "varchar": "VARCHAR", "bpchar": "VARCHAR",
                  "numeric": "DECIMAL(18, 3)", "date": "DATE", "timestamp": "TIMESTAMP", "timestamptz": "TIMESTAMPTZ",
                  "json": "VARCHAR", "jsonb": "VARCHAR"}  # fmt: skip
+#: Columns of lists that PostgreSQL writes without braces.
+_VECTORS: Final = frozenset({"indkey", "indclass", "indcollation", "proargtypes", "tgattr", "partattrs", "partclass"})
 #: Catalogues that comments may be about, and that no one may read.
 _CLASSES_ELSEWHERE: Final = {"pg_authid": 1260}
 #: Types that no column has.
@@ -166,6 +74,8 @@ class CatalogueResult:
 
     columns: tuple[WireColumn, ...]
     rows: tuple[tuple[Any, ...], ...]
+    #: Of all texts.
+    characters: int = 0
 
     @cached_property
     def as_text(self) -> bytes:
@@ -216,6 +126,8 @@ class SystemCatalog:
                                 "autoinstall_known_extensions": "false"},
         )  # fmt: skip
         self._fill(system_tables(catalog, database))
+        #: Names of columns that hold lists.
+        self.lists = {name for table in self._tables.values() for name, kind in table.columns if kind.endswith("[]")}
         self._names = {table.name.lower(): number for number, table in enumerate(catalog.tables, 16384)}
 
     def _fill(self, tables: Sequence[SystemTable]) -> None:
@@ -248,7 +160,7 @@ class SystemCatalog:
             run(f"CREATE TABLE pgc.{name} AS SELECT * FROM ({rows}) held({columns})")
         words = ", ".join(f"('{word}', 'U', 'unreserved')" for word in _keywords())
         run(f"CREATE TABLE pgc.x_keywords AS SELECT * FROM (VALUES {words}) held(word, catcode, catdesc)")
-        for head, body in _MACROS.items():
+        for head, body in MACROS.items():
             run(f"CREATE MACRO tacit_{head} AS ({body})")
         for setting, value in (
             ("temp_directory", "''"), ("python_enable_replacements", "false"), ("allow_community_extensions", "false"),
@@ -301,7 +213,7 @@ class SystemCatalog:
         timer.start()
         try:
             cursor.execute(sql)
-            rows = cursor.fetchmany(_MOST_ROWS + 1)
+            rows, characters = _fetched(cursor)
             columns = tuple(_column(name, str(kind)) for name, kind, *_ in cursor.description or ())
         except duckdb.InterruptException:
             raise StatementFault("57014", "the query about the catalogue took too long") from None
@@ -314,13 +226,11 @@ class SystemCatalog:
         finally:
             timer.cancel()
             cursor.close()
-        if len(rows) > _MOST_ROWS:
-            raise StatementFault("54000", f"a query about the catalogue has at most {_MOST_ROWS} rows")
         shown = [_as_text if column.oid == 25 else None for column in columns]
         plain = [
             tuple(cell if how is None else how(cell) for cell, how in zip(row, shown, strict=True)) for row in rows
         ]
-        return CatalogueResult(columns, tuple(plain))
+        return CatalogueResult(columns, tuple(plain), characters)
 
     def has(self, schema: str, name: str) -> bool:
         """Whether there is such a table of the system."""
@@ -369,7 +279,7 @@ class _Rewriting:
         self._values, self._types = values, types
         self._settings = settings
         self._dynamic = dynamic
-        self._names: frozenset[str] = frozenset()
+        self._characters = 0
         self.lasting = True
         self.changes: list[tuple[str, str, bool]] = []
 
@@ -381,7 +291,7 @@ class _Rewriting:
         if tree.find(exp.Into, exp.Lock):
             raise StatementFault("0A000", "nothing can be written")
         _without_recursion(tree)
-        self._names = frozenset(each.alias.lower() for each in tree.find_all(exp.CTE))
+        self._rename_parts(tree)
         for call in list(tree.find_all(exp.Anonymous, exp.Func)):
             self._check_function(call)
         _name_columns(tree)
@@ -400,16 +310,33 @@ class _Rewriting:
             self._relation(table)
         return tree
 
+    def _rename_parts(self, tree: exp.Expr) -> None:
+        """Give the parts that WITH names names that nothing in DuckDB has.
+
+        A name counts within its own query alone; elsewhere DuckDB would find a table of its own by it.
+        """
+        from sqlglot import exp
+
+        parts = list(tree.find_all(exp.CTE))
+        named = {each.alias.lower() for each in parts}
+        for table in tree.find_all(exp.Table):
+            if table.name.lower() in named and not table.db and not isinstance(table.this, exp.Func):
+                if not table.alias:
+                    table.set("alias", exp.TableAlias(this=table.this.copy()))
+                table.set("this", exp.to_identifier(_PART + table.name.lower(), quoted=True))
+        for each in parts:
+            each.args["alias"].set("this", exp.to_identifier(_PART + each.alias.lower(), quoted=True))
+
     def _check_function(self, node: exp.Expr) -> None:
         from sqlglot import exp
 
         kind = type(node).__name__
         if isinstance(node, exp.Anonymous):
             name = str(node.this).lower()
-            known = name in _NAMES or name in _SAME or name in self._constants
+            known = name in _NAMES or name in SAME or name in self._constants
             if not known and name not in ("current_setting", "set_config", "current_schemas", *_RELATIONS):
                 raise StatementFault("42883", f"the catalogue has no function {name[:63]}")
-        elif kind not in _CLASSES:
+        elif kind not in CLASSES:
             raise StatementFault("42883", f"the catalogue has no function {kind}")
 
     def _node(self, node: exp.Expr) -> exp.Expr:
@@ -420,7 +347,11 @@ class _Rewriting:
                 place = int(node.name) - 1 if node.name.isdigit() else -1
                 if not 0 <= place < len(self._values):
                     raise StatementFault("42P02", "there is no parameter of that number")
-                return literal_of(self._values[place], self._types[place])
+                found = literal_of(self._values[place], self._types[place])
+                self._characters += len(str(self._values[place]))
+                if self._characters > limits.MAX_CHARACTERS:
+                    raise StatementFault("54000", "the query has too many characters with its parameters")
+                return found
             case exp.Dot() if isinstance(node.this, exp.Identifier) and node.this.name in _SCHEMAS:
                 # A function or a type, with the schema in front.
                 inside: exp.Expr = node.expression
@@ -482,17 +413,23 @@ class _Rewriting:
         return node
 
     def _shortened(self, node: exp.Expr) -> exp.Expr:
-        """The same with bounded texts to join or to replace in, so that no chain of them grows without end."""
+        """The same with bounded texts to join or to replace in, so that no chain of them grows without end.
+
+        DuckDB's limit on memory does not count texts.
+        """
         from sqlglot import exp
 
         parts = list(node.iter_expressions())
         if any(isinstance(part, exp.Array) for part in parts):
             # Lists are joined, as psql does with options of tables.
             return node
-        for part in parts:
-            if not isinstance(part, exp.Literal):
-                text = exp.Cast(this=part.copy(), to=exp.DataType.build("VARCHAR"))
-                part.replace(exp.Left(this=text, expression=exp.Literal.number(_LONGEST)))
+        many = isinstance(node, (exp.Replace, exp.RegexpReplace))
+        for place, part in enumerate(parts):
+            # Each place that is found gets the whole of what replaces it.
+            longest = _LONGEST_WORD if many and place else _LONGEST
+            if not isinstance(part, exp.Literal) or len(part.name) > longest:
+                bound = exp.Literal.number(longest)
+                part.replace(exp.Anonymous(this="tacit_bounded", expressions=[part.copy(), bound]))
         return node
 
     def _operator(self, node: exp.Operator) -> exp.Expr:
@@ -519,6 +456,13 @@ class _Rewriting:
         bare = name.removesuffix("[]").removeprefix("pg_catalog.").removeprefix("information_schema.").partition("(")[0]
         if bare in _REG:
             return self._reg(bare, node.this)
+        if isinstance(node.this, exp.Column) and node.to.is_type(*exp.DataType.TEXT_TYPES, "name"):
+            # The text of a list is not DuckDB's.
+            column = node.this.name.lower()
+            if column in _VECTORS:
+                return exp.Anonymous(this="tacit_array_to_string", expressions=[node.this, exp.Literal.string(" ")])
+            if column in self._catalog.lists:
+                return exp.Anonymous(this="tacit_list_text", expressions=[node.this])
         words = _WORDS.get(bare) or ("." in name and _PLAIN.get(bare))
         if words:
             words += "[]" if array else ""
@@ -566,7 +510,9 @@ class _Rewriting:
             if not isinstance(first, exp.Literal):
                 raise StatementFault("0A000", f"{name} is not supported here; write SET or SHOW")
             if name == "current_setting":
-                return exp.Literal.string(self._settings(first.name))
+                return self._setting(
+                    first.name, missing_ok=bool(more and isinstance(more[0], exp.Boolean) and more[0].this)
+                )
             if len(more) != 2 or not isinstance(more[0], exp.Literal) or not isinstance(more[1], exp.Boolean):
                 raise StatementFault("0A000", "set_config is not supported here; write SET or SHOW")
             self.changes.append((first.name, more[0].name, bool(more[1].this)))
@@ -580,6 +526,16 @@ class _Rewriting:
         if name == "now":
             self.lasting = False
         return node
+
+    def _setting(self, name: str, *, missing_ok: bool) -> exp.Expr:
+        from sqlglot import exp
+
+        try:
+            return exp.Literal.string(self._settings(name))
+        except InputError as problem:
+            if missing_ok:
+                return exp.cast(exp.Null(), "VARCHAR", dialect="duckdb")
+            raise StatementFault("42704", str(problem)) from None
 
     def _relation(self, table: exp.Table) -> None:
         from sqlglot import exp
@@ -605,12 +561,12 @@ class _Rewriting:
                 if name.removeprefix("tacit_") in _NAMES:
                     table.replace(_one_row(table))
                     return
-                if name not in _SAME:
+                if name not in SAME:
                     raise StatementFault("42883", f"the catalogue has no function {name[:63]} of rows")
             table.set("db", None)
             return
         name, schema = table.name.lower(), table.db.lower()
-        if not schema and name in self._names:
+        if not schema and name.startswith(_PART):
             return
         schema = schema or ("pg_catalog" if name.startswith("pg_") else "public")
         if not self._catalog.has(schema, name):
@@ -671,6 +627,26 @@ class _Rewriting:
         for each in several[1:]:
             whole = exp.Union(this=whole, expression=each, distinct=False)
         return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+
+def _fetched(cursor: Any) -> tuple[list[tuple[Any, ...]], int]:
+    """The rows of a query, piece by piece, and the characters in them.
+
+    Raises:
+        StatementFault: they are too many.
+    """
+    rows: list[tuple[Any, ...]] = []
+    characters = 0
+    while piece := cursor.fetchmany(_PIECE):
+        rows += piece
+        characters += sum(len(cell) for row in piece for cell in row if isinstance(cell, (str, list)))
+        if len(rows) > _MOST_ROWS or len(rows) * len(rows[0]) > _MOST_CELLS or characters > _MOST_CHARACTERS:
+            raise StatementFault(
+                "54000",
+                f"a query about the catalogue has at most {_MOST_ROWS} rows, {_MOST_CELLS} cells and "
+                f"{_MOST_CHARACTERS} characters",
+            )
+    return rows, characters
 
 
 def _without_recursion(tree: exp.Expr) -> None:
@@ -803,7 +779,7 @@ def _named(node: exp.Expr) -> exp.Expr:
     return exp.alias_(node.copy(), name, quoted=True)
 
 
-_NAMES: Final = frozenset(head.partition("(")[0] for head in _MACROS)
+_NAMES: Final = frozenset(head.partition("(")[0] for head in MACROS)
 #: Functions that return rows.
 _RIGHTS: Final = "grantor int8, grantee int8, privilege_type text, is_grantable bool"
 _RELATIONS: Final = ("pg_show_all_settings", "pg_get_keywords", "pg_available_extensions")

@@ -49,6 +49,9 @@ _TIME_ZERO: Final = dt.datetime(2000, 1, 1)
 _TEXTS: Final = (TEXT_OID, NAME, VARCHAR, BPCHAR, UNKNOWN_OID, CHAR, JSON)
 _INTEGERS: Final = {INT2: ("!h", 2), INT4: ("!i", 4), INT8: ("!q", 8), OID: ("!I", 4), REGCLASS: ("!I", 4)}
 _WHOLE: Final = re.compile(r"\s*[+-]?\d{1,20}\s*\Z", re.ASCII)
+_ELEMENT: Final = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*|([^,{}"\\]+)', re.DOTALL)
+#: Digits of a number before its point, and behind it.
+_MOST_DIGITS: Final = 400
 _TRUE: Final = frozenset(("t", "true", "y", "yes", "on", "1"))
 _FALSE: Final = frozenset(("f", "false", "n", "no", "off", "0"))
 
@@ -259,7 +262,7 @@ def _from_text(text: str, oid: int) -> Any:
     if oid in (FLOAT4, FLOAT8):
         return _finite(float(text))
     if oid == NUMERIC:
-        return _finite(Decimal(text))
+        return _of_some_digits(Decimal(text))
     if oid == DATE_OID:
         return dt.date.fromisoformat(text.strip())
     if oid in (TIMESTAMP_OID, TIMESTAMPTZ):
@@ -323,16 +326,38 @@ def _elements(text: str) -> list[str | None]:
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError("array")
     found: list[str | None] = []
-    for quoted, bare in re.findall(r'"((?:[^"\\]|\\.)*)"|([^,{}"\s][^,{}"]*)', text[1:-1]):
-        if bare:
+    at, end = 1, len(text) - 1
+    if not text[1:-1].strip():
+        return found
+    while True:
+        # From one place to the next, so that the time is in proportion to the text.
+        read = _ELEMENT.match(text, at, end)
+        if read is None or (read[1] is None and not read[2].strip()):
+            raise ValueError("array")
+        if read[1] is None:
+            bare = read[2].strip()
             found.append(None if bare.upper() == "NULL" else bare)
         else:
-            found.append(re.sub(r"\\(.)", r"\1", quoted))
-    return found
+            found.append(re.sub(r"\\(.)", r"\1", read[1], flags=re.DOTALL))
+        at = read.end()
+        if at == end:
+            return found
+        if text[at] != ",":
+            raise ValueError("array")
+        at += 1
 
 
 def _in_range(number: int, oid: int) -> int:
     struct.pack(_INTEGERS[oid][0], number)
+    return number
+
+
+def _of_some_digits(number: Decimal) -> Decimal:
+    """A number that can be written out."""
+    if not number.is_finite() or abs(int(number.as_tuple().exponent)) > _MOST_DIGITS:
+        raise ValueError("numeric")
+    if len(number.as_tuple().digits) > _MOST_DIGITS:
+        raise ValueError("numeric")
     return number
 
 

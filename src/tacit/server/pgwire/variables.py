@@ -6,6 +6,7 @@ PostgreSQL, a change made in a transaction ends with ``ROLLBACK``, and one by ``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -97,6 +98,30 @@ REPORTED: Final = {
     "timezone": "TimeZone",
 }
 _LONGEST: Final = 1_000
+#: Savepoints of a transaction.
+_MOST_SAVED: Final = 1_000
+_SWITCHES: Final = frozenset(
+    {"default_transaction_deferrable", "default_transaction_read_only", "escape_string_warning", "geqo", "jit",
+     "quote_all_identifiers", "row_security", "synchronize_seqscans", "transaction_deferrable", "transaction_read_only"}
+)  # fmt: skip
+#: Settings that are whole numbers; those of times may have a unit.
+_WHOLE: Final = {
+    "extra_float_digits": re.compile(r"[+-]?\d{1,2}\Z"),
+    **dict.fromkeys(
+        ("idle_in_transaction_session_timeout", "lock_timeout", "statement_timeout"),
+        re.compile(r"\d{1,10}(\.\d{1,6})?\s*(us|ms|s|min|h|d)?\Z"),
+    ),
+}
+_LEVELS_OF_ISOLATION: Final = ("read uncommitted", "read committed", "repeatable read", "serializable")
+_CHOICES: Final = {
+    "backslash_quote": ("safe_encoding", *_WORDS),
+    "bytea_output": ("hex", "escape"),
+    "constraint_exclusion": ("partition", *_WORDS),
+    "default_transaction_isolation": _LEVELS_OF_ISOLATION,
+    "intervalstyle": ("postgres", "postgres_verbose", "sql_standard", "iso_8601"),
+    "transaction_isolation": _LEVELS_OF_ISOLATION,
+    "xmloption": ("content", "document"),
+}
 _LEVELS: Final = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error")
 
 
@@ -199,9 +224,12 @@ class SessionVariables:
 
     # Transactions
 
-    def begin(self, savepoint: str = "") -> None:
-        """Remember all values, at the beginning of a transaction or at a savepoint."""
+    def begin(self, savepoint: str = "") -> bool:
+        """Remember all values, at the beginning of a transaction or at a savepoint; False for too many of them."""
+        if len(self._saved) >= _MOST_SAVED:
+            return False
         self._saved.append((savepoint, dict(self._values), dict(self._local)))
+        return True
 
     def commit(self) -> None:
         """End a transaction: local changes end."""
@@ -272,6 +300,21 @@ def _checked(name: str, value: str) -> str:
         if value.lower() not in _LEVELS:
             raise InputError(name, f"must be one of {', '.join(_LEVELS)}")
         return value.lower()
+    return _typed(name, value.strip())
+
+
+def _typed(name: str, value: str) -> str:
+    """A setting that changes nothing here, with a value that PostgreSQL would take."""
+    if name in _SWITCHES:
+        if value.lower() not in _WORDS:
+            raise InputError(name, "must be on or off")
+        return _WORDS[value.lower()]
+    if name in _CHOICES and value.lower() not in _CHOICES[name]:
+        raise InputError(name, f"must be one of {', '.join(_CHOICES[name])}")
+    if name in _WHOLE and _WHOLE[name].match(value) is None:
+        raise InputError(name, "must be a number")
+    if name == "role" and value.lower() != "none":
+        raise InputError(name, "must be none; each person is themselves")
     return value
 
 

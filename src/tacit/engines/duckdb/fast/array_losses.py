@@ -45,7 +45,7 @@ from tacit.query.planning.left_out import (
     total_limits,
     total_type,
 )
-from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.planning.measures import Measure
 from tacit.query.types import Kind, SqlType, Value, ordinal
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def loss_plan(
     excesses: dict[str, Read] = {}
     for each in counted_values(final, table):
         measure = each.measure
-        if measure.kind is MeasureKind.DISTINCT:
+        if measure.kind.traits.unites:
             return None
         count = known[measure] if measure in known else named_column(columns, _counted(measure))
         total = _total(measure) if each.has_total else None

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.sql.statements import SpreadRows
 from tacit.engines.sql.unit_totals import TOTALS, counts_sql, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 
@@ -53,6 +54,7 @@ __all__ = [
     "fold",
     "named_column",
     "read_shares",
+    "run_sums",
 ]
 
 #: Sums of sizes stay below this, with room for one more addition.
@@ -83,10 +85,7 @@ class UnitGroups:
 
     def sums(self, values: NDArray[Any]) -> Integers:
         """Sums per pair: differences of a running sum, which are right modulo 2^64 even where it wraps."""
-        running = np.cumsum(values, dtype=np.int64)[np.cumsum(self.lengths) - 1]
-        # In place: joined to a first zero, as diff would have it, everything is copied twice.
-        running[1:] -= running[:-1].copy()
-        return running
+        return _differences(np.cumsum(values, dtype=np.int64)[np.cumsum(self.lengths) - 1])
 
     def values(self, name: str) -> Integers:
         """Every row's y."""
@@ -107,6 +106,18 @@ class UnitGroups:
         if found is None:
             found = self._known[what, name] = make()
         return found
+
+
+def run_sums(values: NDArray[Any], begins: NDArray[np.intp]) -> Integers:
+    """Sums of runs that begin there, as differences of a running sum; ``reduceat`` takes several times as long."""
+    running = np.cumsum(values, dtype=np.int64)
+    return _differences(np.append(running[begins[1:] - 1], running[-1:]))
+
+
+def _differences(running: Integers) -> Integers:
+    # In place: joined to a first zero, as diff would have it, everything is copied twice.
+    running[1:] -= running[:-1].copy()
+    return running
 
 
 @dataclass(frozen=True)
@@ -294,11 +305,12 @@ class FoldedRows(NamedTuple):
     """Sums of the rows.
 
     Args:
-        totals: per group in which a unit is kept its number, how many units, and one total per share.
+        totals: per group in which a unit is kept its number or keys, how many units, and one total per share;
+            or of a spread measure, counts of its places.
         cells: units in each cell of the table of what bounding leaves out; None where SQL has to count them.
     """
 
-    totals: list[tuple[int, ...]]
+    totals: list[tuple[Any, ...]] | SpreadRows
     cells: list[int] | None
 
 
@@ -419,22 +431,22 @@ def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None], beside: B
         TooWideError: when 64 bits might not do.
     """
     words = keys.sorted()
-    blocks = _blocks(words, keys.below + keys.work.bits)
-    counted = _CellCount(keys.work.losses, beside)
+    cut = blocks(words, keys.below + keys.work.bits)
+    counted = CellCount(keys.work.losses, beside)
 
     def one(block: tuple[int, int]) -> list[NDArray[np.int64]]:
         check()
         return _block(keys, words[slice(*block)], counted)
 
-    if threads == 1 or len(blocks) < 2:
-        totals = _added(map(one, blocks), keys.work, keys.count)
+    if threads == 1 or len(cut) < 2:
+        totals = _added(map(one, cut), keys.work, keys.count)
     else:
         with ThreadPoolExecutor(threads) as pool:
-            totals = _added(pool.map(one, blocks), keys.work, keys.count)
+            totals = _added(pool.map(one, cut), keys.work, keys.count)
     return FoldedRows(listed(totals), counted.cells())
 
 
-class _CellCount:
+class CellCount:
     """Counts of units in the cells of a table, block by block; safe to use from several threads.
 
     A table that 64 bits might not do for is left to SQL, and the totals are not.
@@ -531,7 +543,7 @@ def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
         share.check_sum(len(cells))
         # A unit that is not in a group has 0 there, and every clamp leaves 0 unchanged.
         totals.append(share.of(pairs).reshape(shape).sum(axis=1))
-    counted = _CellCount(work.losses, rows.beside)
+    counted = CellCount(work.losses, rows.beside)
     if counted:
         counted.add(pairs, np.arange(first, last + 1), lambda values: values.reshape(shape).sum(axis=0))
     return FoldedRows(listed(totals), counted.cells())
@@ -551,11 +563,11 @@ class _DenseCells(UnitGroups):
         return total
 
 
-def _blocks(words: Words, below: int) -> list[tuple[int, int]]:
-    """From … to, cut where another unit begins; ``below`` are the bits under the unit."""
+def blocks(words: Words, below: int, size: int = _BLOCK) -> list[tuple[int, int]]:
+    """From … to, about ``size`` long, cut where another unit begins; ``below`` are the bits under the unit."""
     cuts, shift = [0], np.uint64(below)
-    while cuts[-1] + _BLOCK < len(words):
-        unit = words[cuts[-1] + _BLOCK - 1] >> shift
+    while cuts[-1] + size < len(words):
+        unit = words[cuts[-1] + size - 1] >> shift
         # The last of the unit, found by the largest key it can have.
         cuts.append(int(np.searchsorted(words, (unit << shift) | np.uint64(2**below - 1), side="right")))
     if cuts[-1] < len(words):
@@ -563,11 +575,11 @@ def _blocks(words: Words, below: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def _block(keys: UnitGroupKeys, words: Words, counted: _CellCount) -> list[NDArray[np.int64]]:
+def _block(keys: UnitGroupKeys, words: Words, counted: CellCount) -> list[NDArray[np.int64]]:
     """Units per group and one total per share and group, of whole units."""
     work = keys.work
     pairs = words >> np.uint64(keys.below)
-    starts = _changes(pairs)
+    starts = changes(pairs)
     lengths = np.empty_like(starts)
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
     lengths[-1] = len(words) - starts[-1]
@@ -578,9 +590,9 @@ def _block(keys: UnitGroupKeys, words: Words, counted: _CellCount) -> list[NDArr
     firsts = words[starts]
     whole = UnitGroups(_reader(keys, words), keys.full, lengths)
     if counted:
-        begins = _changes(units)
+        begins = changes(units)
         owners = units[begins].astype(np.int64)
-        counted.add(whole, owners, lambda values: np.add.reduceat(values, begins, dtype=np.int64))
+        counted.add(whole, owners, lambda values: run_sums(values, begins))
     if kept.all():
         return _per_group(work, keys.groups(firsts), whole)
     words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
@@ -607,7 +619,7 @@ def listed(totals: list[NDArray[Any]]) -> list[tuple[int, ...]]:
     return [(int(g), *(int(total[g]) for total in totals)) for g in np.flatnonzero(totals[0])]
 
 
-def _changes(values: Words) -> NDArray[np.intp]:
+def changes(values: NDArray[Any]) -> NDArray[np.intp]:
     """Where a run of equal values begins."""
     first = np.empty(len(values), dtype=np.bool_)
     first[0] = True

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
     from tacit.engines.duckdb.fast.array_losses import LossPlan, Outside
 
-__all__ = ["MOST_ROWS", "ROW_BYTES", "RowPlan", "measure"]
+__all__ = ["MOST_ROWS", "ROW_BYTES", "NotedUnits", "RowPlan", "measure"]
 
 #: Up to this many rows come as whole columns: a reader of batches plans its statement twice.
 FEW = 2**18
@@ -88,6 +88,11 @@ class RowPlan:
     most_rows: int | None = None
     losses: LossPlan | None = None
 
+    @property
+    def kept_groups(self) -> int | None:
+        """Number of groups that a unit keeps; None where it may keep all."""
+        return self.most if self.groups > self.most else None
+
 
 def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int) -> FoldedRows | None:
     """Group, units and one total per share, for every group that has any; None where SQL has to do it.
@@ -101,7 +106,7 @@ def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int)
     try:
         few = _few(session, plan, most_rows) if plan.chooser.whole else None
         if few is not None and len(few.units):
-            noted = _Noted()
+            noted = NotedUnits()
             noted.add(few.others, few.outside, few.units)
             rows = FetchedRows(few.units, few.groups, few.columns, noted.beside())
             found = dense_totals(rows, _fold(plan, plan.chooser.folded))
@@ -180,7 +185,7 @@ def _batches(session: DuckDBSession, plan: RowPlan, most_rows: int) -> Iterator[
 
 def _packed(plan: RowPlan, batches: Iterable[Batch]) -> tuple[UnitGroupKeys, Beside] | None:
     """Keys that hold all of a row, and facts about units beside; None where a unit is too large."""
-    keys, noted = UnitGroupKeys(_fold(plan, plan.chooser.folded)), _Noted()
+    keys, noted = UnitGroupKeys(_fold(plan, plan.chooser.folded)), NotedUnits()
     for unit, groups, columns, others, outside in batches:
         units = _array(unit)
         if len(groups) and not keys.add(FetchedRows(units, groups, columns, Beside())):
@@ -189,7 +194,7 @@ def _packed(plan: RowPlan, batches: Iterable[Batch]) -> tuple[UnitGroupKeys, Bes
     return keys, noted.beside()
 
 
-class _Noted:
+class NotedUnits:
     """Facts about units, batch by batch."""
 
     def __init__(self) -> None:
@@ -244,7 +249,7 @@ def _numbered(
     else:
         everyone, folds = _distinct(cursor, plan.chooser, [*units, *more])
         numbers, work = everyone, _fold(plan, lambda unit: folds[unit])
-    noted = _Noted()
+    noted = NotedUnits()
     noted.add(numbers[count:] if more else None, None, numbers)
     for first, each in outside:
         noted.add(None, each, numbers[first:])

@@ -1,20 +1,24 @@
-"""Columns that nothing reads are not computed, and marks and windows that nothing reads disappear.
+"""Rewrite rules, each from a question to a question that asks the same.
 
-A scan keeps the columns that the question needs, so that ``SELECT *`` in a subquery asks no more than a list of
-columns. Of a public relation beside released rows, only the columns that later steps read are fetched; a public value
-that nothing reads is not fetched at all.
+Rules bring questions that mean the same to the same form, so that a repeated one is recognised, and make the engine's
+work smaller. None may change an answer, a sensitivity or a price upwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Final
 
+from tacit.query import limits
+from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import (
+    AggregateKind,
     Append,
     Combine,
     Derive,
     Extend,
+    FinalAggregation,
     Keep,
     Match,
     Question,
@@ -39,16 +43,201 @@ from tacit.query.relational.algebra import (
     UnionAll,
     UnitAggregate,
     UnitWindow,
+    bottom_up,
     moved,
     moved_call,
     moved_window,
     row_bounds,
+    substituted,
 )
-from tacit.query.relational.expressions import TRUE, Expression, Reference, references
+from tacit.query.relational.expressions import (
+    TRUE,
+    Call,
+    Expression,
+    Reference,
+    depth,
+    references,
+    size,
+    text_of,
+)
+from tacit.query.relational.functions import call
+from tacit.query.relational.ownership import conjuncts
+from tacit.query.types import Domain
 
-__all__ = ["prune_columns", "prune_matches"]
+__all__ = ["RULES", "apply_rules", "count_rows", "merge_filters", "order_keys", "prune_columns"]
 
-# -- below the final aggregation
+# -- projections
+#
+# Projections are read through.
+#
+# ``SELECT AVG(x) FROM (SELECT cost * 2 AS x FROM visits)`` asks the same as ``SELECT AVG(cost * 2) FROM visits``. A
+# projection over a projection is one, a filter over a projection moves below it, and the final aggregation reads
+# through the topmost one. Where substitution would make an expression long, the projection stays.
+
+
+def inline_projections(question: Question) -> Question:
+    """Read through projections wherever that keeps expressions short."""
+    final = question.final
+    final = replace(final, source=bottom_up(final.source, _inlined))
+    while isinstance(final.source, ProjectColumns) and _is_short(_expressions(final), final.source):
+        final = final_over(final, final.source.source, substituted(final.source.expressions))
+    return replace(question, final=final)
+
+
+def _inlined(node: RelationNode) -> RelationNode:
+    if (
+        isinstance(node, FilterRows)
+        and isinstance(node.source, ProjectColumns)
+        and _is_short([node.condition], node.source)
+    ):
+        below, above = node.source.source, node.source
+        condition = substituted(above.expressions)(node.condition)
+        shape = (below.fields, below.unit, below.population, below.max_groups, below.max_rows, node.weight)
+        return _inlined(replace(above, source=_inlined(FilterRows(*shape, below, condition))))
+    if (
+        isinstance(node, ProjectColumns)
+        and isinstance(node.source, ProjectColumns)
+        and _is_short(node.expressions, node.source)
+    ):
+        change = substituted(node.source.expressions)
+        return replace(node, source=node.source.source, expressions=tuple(map(change, node.expressions)))
+    return node
+
+
+def _expressions(final: FinalAggregation) -> list[Expression]:
+    read = [part for measure in final.measures for part in (measure.argument, measure.where) if part is not None]
+    return [*read, *(key.expression for key in final.keys)]
+
+
+def _is_short(readers: Iterable[Expression], below: ProjectColumns) -> bool:
+    above = list(readers)
+    longest = max((size(part) for part in below.expressions), default=1)
+    deepest = max((depth(part) for part in below.expressions), default=1)
+    return (
+        longest * sum(size(reader) for reader in above) <= limits.MAX_EXPRESSION
+        and deepest + max((depth(reader) for reader in above), default=0) <= limits.MAX_DEPTH
+    )
+
+
+# -- filters
+#
+# Filters over filters become one, its conditions each once and in a canonical order.
+#
+# ``WHERE a AND b`` and ``WHERE b AND a`` ask the same.
+
+
+def merge_filters(question: Question) -> Question:
+    """One filter where there were several in a row."""
+    final = question.final
+    return replace(question, final=replace(final, source=bottom_up(final.source, _merged)))
+
+
+def _merged(node: RelationNode) -> RelationNode:
+    if not isinstance(node, FilterRows):
+        return node
+    parts = list(conjuncts(node.condition))
+    below = node.source
+    if isinstance(below, FilterRows):
+        parts.extend(conjuncts(below.condition))
+        below = below.source
+    ordered = [part for part in sorted(set(parts), key=text_of) if part != TRUE]
+    if not ordered:
+        return below
+    return replace(node, source=below, condition=_all_of(ordered))
+
+
+def _all_of(parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+# -- counts
+#
+# A count of values that are never NULL is a count of rows, so that both are taken and paid once.
+#
+# ``SELECT COUNT(*), AVG(x)`` with ``x`` declared without NULLs needs two measurements, not three; so does one
+# whose FILTER says ``x IS NOT NULL``. Should a NULL occur after all, it is counted like any row; what one unit can add
+# stays the same.
+
+
+def count_rows(question: Question) -> Question:
+    """Replace VALUES by ROWS where the argument is not nullable, and merge measurements that became equal."""
+    final = question.final
+    wanted = [_simpler(measure) for measure in final.measures]
+    measures = tuple(dict.fromkeys(wanted))
+    place = [measures.index(measure) for measure in wanted]
+    aggregates = tuple(
+        replace(
+            aggregate,
+            measures=tuple(place[index] for index in aggregate.measures),
+            kind=_kind(aggregate.kind, [wanted[index] for index in aggregate.measures]),
+        )
+        for aggregate in final.aggregates
+    )
+    return replace(question, final=replace(final, measures=measures, aggregates=aggregates))
+
+
+def _simpler(measure: Measure) -> Measure:
+    if measure.kind is MeasureKind.VALUES and measure.argument is not None:
+        known = call("not", call("is_null", measure.argument)) if measure.argument.nullable else None
+        if known is None or known in _conditions(measure.where):
+            return replace(measure, kind=MeasureKind.ROWS, argument=None)
+    return measure
+
+
+def _conditions(where: Expression | None) -> tuple[Expression, ...]:
+    """The conditions that all hold where ``where`` does."""
+    if isinstance(where, Call) and where.function == "and":
+        return tuple(part for arg in where.args for part in _conditions(arg))
+    return () if where is None else (where,)
+
+
+def _kind(kind: AggregateKind, measures: list[Measure]) -> AggregateKind:
+    counts_rows = kind is AggregateKind.COUNT_VALUES and measures[0].kind is MeasureKind.ROWS
+    return AggregateKind.COUNT_ROWS if counts_rows else kind
+
+
+# -- keys
+#
+# Group keys in one order, so that ``GROUP BY a, b`` and ``GROUP BY b, a`` are one release, taken and paid once.
+#
+# Both have the same groups, and the same noise on each. The order of columns and rows is restored by steps on released
+# cells, which are free.
+
+
+def order_keys(question: Question) -> Question:
+    """Sort the keys by their text; then restore the order of columns, and of rows by the keys as they were written."""
+    final = question.final
+    order = sorted(range(len(final.keys)), key=lambda index: text_of(final.keys[index].expression))
+    if order == list(range(len(order))):
+        return question
+    ordered = replace(final, keys=tuple(final.keys[index] for index in order))
+    totals = question.totals
+    if totals is not None:
+        # They have columns and rows in the order that is written, whatever that of the cells.
+        moved = replace(totals, keys=tuple(order.index(index) for index in totals.keys))
+        return replace(question, final=ordered, steps=(moved, *question.steps[1:]))
+    rows = Sort(tuple(SortKey(_column(final, slot, slot), False, False) for slot in range(len(order))))
+    return replace(question, final=ordered, steps=(_restored(final, order), rows, *question.steps))
+
+
+def _restored(final: FinalAggregation, order: list[int]) -> Derive:
+    places = {old: new for new, old in enumerate(order)}
+    return Derive(tuple(_column(final, slot, places.get(slot, slot)) for slot in range(len(final.types))))
+
+
+def _column(final: FinalAggregation, slot: int, place: int) -> Reference:
+    """Column ``slot`` of the released cells, found at some place."""
+    known = final.keys[slot].expression.domain if slot < len(final.keys) else Domain()
+    return Reference(final.types[slot], known, place, "")
+
+
+# -- columns
+#
+# Columns that nothing reads are not computed, and marks and windows that nothing reads disappear.
+#
+# A scan keeps the columns that the question needs, so that ``SELECT *`` in a subquery asks no more than a list of
+# columns. Of a public relation beside released rows, only the columns that later steps read are fetched; a public value
+# that nothing reads is not fetched at all.
 
 #: A relation without some columns, and where the columns it kept now stand.
 Pruned = tuple[RelationNode, dict[int, int]]
@@ -193,7 +382,7 @@ def _window(node: UnitWindow, wanted: set[int]) -> Pruned:
     return replace(node, fields=fields, unit=below.unit, source=below, calls=made), slots
 
 
-# -- beside released rows
+# Beside released rows.
 
 
 def prune_matches(question: Question) -> Question:
@@ -284,3 +473,29 @@ def _moved(step: Step, change: Change) -> Step:
             return Extend(tuple(moved_window(call, change) for call in step.calls))
         case _:
             return step
+
+
+# -- all of them
+
+Rule = Callable[[Question], Question]
+#: In the order of application: first layers are removed, then everything that the removal makes superfluous.
+RULES: Final[tuple[Rule, ...]] = (
+    inline_projections,
+    prune_matches,
+    prune_columns,
+    merge_filters,
+    count_rows,
+    order_keys,
+)
+
+
+def apply_rules(question: Question) -> Question:
+    """The question after all rules, and so every question that its steps read."""
+    steps = tuple(
+        replace(step, other=apply_rules(step.other)) if isinstance(step, Combine | Append) else step
+        for step in question.steps
+    )
+    question = replace(question, steps=steps)
+    for rule in RULES:
+        question = rule(question)
+    return question

@@ -1,0 +1,152 @@
+"""Distinct values and counts of places of each group, from rows in memory: the same integers as the statements.
+
+Rows are sorted by unit, group and value (:mod:`.grouped_rows`). Block by block each unit keeps its first groups, and in
+each of them its first values: distinct ones, or copies of places that are told apart by their numbers. What is kept is
+counted by group and value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.engines.duckdb.fast.array_totals import TooWideError, Words, changes
+from tacit.engines.duckdb.fast.grouped_rows import (
+    GroupedRows,
+    GroupPlan,
+    Sorted,
+    UnitBlock,
+    fetch_columns,
+    in_blocks,
+    kept_items,
+    run_lengths,
+)
+from tacit.engines.duckdb.fast.item_numbers import Items, number_items
+from tacit.engines.sql.statements import SpreadRows
+from tacit.query.types import SqlType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tacit.engines.duckdb.database import DuckDBSession
+
+__all__ = ["SpreadPlan", "measure"]
+
+#: Cells of group and value per row up to which all are counted at once; more are sorted.
+_CELLS_PER_ROW = 4
+_VALUE = "x"
+
+
+@dataclass(frozen=True)
+class SpreadPlan:
+    """SQL whose columns are ``u``, the group columns and ``x``, and what to do with its rows.
+
+    Args:
+        sql: of the rows.
+        groups: of the question.
+        kind: type of the values whose distinct ones are counted; None where places are.
+        width: number of places.
+        most: how many values of a unit count in a group.
+    """
+
+    sql: str
+    groups: GroupPlan
+    kind: SqlType | None
+    width: int
+    most: int
+
+    @property
+    def kept_groups(self) -> int | None:
+        """Number of groups that a unit keeps; None where it may keep all."""
+        return self.groups.most if self.groups.must_choose else None
+
+
+def measure(session: DuckDBSession, plan: SpreadPlan, most_bytes: int, threads: int) -> SpreadRows:
+    """Group columns, place (0 for distinct values) and count.
+
+    Raises:
+        TooWideError: where SQL has to do it.
+    """
+    fetched = fetch_columns(session, plan.sql, plan.groups, most_bytes)
+    if not fetched:
+        return SpreadRows([], np.zeros((0, 3), dtype=np.int64))
+    rows = GroupedRows.of(session, plan.groups, fetched)
+    items = _places(plan, fetched[-1]) if plan.kind is None else _values(session, plan, plan.kind, fetched[-1])
+    del fetched
+    source = Sorted.of(rows, {_VALUE: (items.numbers, items.count)})
+    if _VALUE not in source.fields:
+        raise TooWideError
+    session.check()
+    kept = [*in_blocks(source, lambda block: _kept(plan, source, items, block), threads, session.check)]
+    found = _counted(np.concatenate(kept), rows.groups.count << source.below)
+    groups, values, counts = found[0] >> source.below, found[0] & (2**source.below - 1), found[1]
+    if plan.kind is not None:
+        starts = changes(groups) if len(groups) else groups
+        counts, groups = run_lengths(starts, len(groups)), groups[starts]
+        values = np.zeros_like(groups)
+    present, places = np.unique(groups, return_inverse=True)
+    return SpreadRows(rows.groups.shown(present), np.column_stack((places, values, counts)))
+
+
+def _places(plan: SpreadPlan, column: pa.ChunkedArray) -> Items:
+    """Places are numbers already; beyond the last stands NULL."""
+
+    def numbers(i: int) -> NDArray[np.int64]:
+        chunk = column.chunk(i)
+        found: NDArray[np.int64] = (chunk.fill_null(plan.width) if chunk.null_count else chunk).to_numpy()
+        return found.astype(np.int64, copy=False)
+
+    nothing = plan.width if column.null_count else None
+    return Items(numbers, plan.width + 1, plan.groups.chooser.numbers, lambda some: list(some.tolist()), nothing)
+
+
+def _values(session: DuckDBSession, plan: SpreadPlan, kind: SqlType, column: pa.ChunkedArray) -> Items:
+    return number_items(session.cursor, plan.groups.chooser, "values", kind, column)
+
+
+def _kept(plan: SpreadPlan, source: Sorted, items: Items, block: UnitBlock) -> NDArray[np.int64]:
+    """Group and value of all that is kept in a block of whole units, as one number."""
+    words, chooser = block.words, plan.groups.chooser
+    if block.kept is not None:
+        words = words[np.repeat(block.kept, block.lengths)]
+    # Groups are chosen among all that a unit has, also those without a value.
+    if items.nothing is not None:
+        words = words[source.read(_VALUE, words) != items.nothing]
+    if plan.kind is not None and len(words):
+        words = words[changes(words)]
+    if not len(words):
+        return np.zeros(0, dtype=np.int64)
+
+    starts = changes(words >> np.uint64(source.below))
+    lengths = run_lengths(starts, len(words))
+
+    def ranks(many: NDArray[np.bool_], some: NDArray[np.intp]) -> NDArray[np.uint64]:
+        units = (words[starts[many]] >> np.uint64(source.below + source.group_bits)).view(np.int64)
+        parts = [items.parts(source.read(_VALUE, words[some]))]
+        if plan.kind is None:
+            parts.append(chooser.numbers(_copies(words)[some]))
+        return chooser.ranks("values", np.repeat(source.rows.units.folded(units), lengths[many]), parts)
+
+    kept = kept_items(lengths, plan.most, ranks)
+    words = words if kept is None else words[kept]
+    return (words & np.uint64(2 ** (source.below + source.group_bits) - 1)).view(np.int64)
+
+
+def _copies(words: Words) -> NDArray[np.int64]:
+    """The number of each among its equals, from 1."""
+    starts = changes(words)
+    return np.arange(1, len(words) + 1) - np.repeat(starts, run_lengths(starts, len(words)))
+
+
+def _counted(values: NDArray[np.int64], cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct numbers, ascending, and how often each occurs."""
+    if cells <= _CELLS_PER_ROW * len(values):
+        counts = np.bincount(values, minlength=cells)
+        distinct = np.flatnonzero(counts)
+        return distinct, counts[distinct]
+    values.sort()
+    starts = changes(values) if len(values) else values
+    return values[starts], run_lengths(starts, len(values))

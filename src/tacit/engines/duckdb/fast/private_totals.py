@@ -1,0 +1,157 @@
+"""Bounded totals over private keys, from rows in memory: the same integers as the statements of ``engines/sql``.
+
+Rows are sorted by unit and group (:mod:`.grouped_rows`), block by block each unit keeps its first groups, and the
+shares of those (:mod:`.array_totals`) are added up. The same rows tell the table of what bounding leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.engines.duckdb.fast.array_totals import (
+    Beside,
+    CellCount,
+    FoldedRows,
+    Integers,
+    Read,
+    TooWideError,
+    UnitGroups,
+    UnitShare,
+    ValueColumn,
+    Words,
+    run_sums,
+)
+from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
+from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tacit.engines.duckdb.database import DuckDBSession
+    from tacit.engines.duckdb.fast.array_losses import LossPlan
+
+__all__ = ["PrivatePlan", "measure"]
+
+
+@dataclass(frozen=True)
+class PrivatePlan:
+    """SQL whose columns are ``u``, the keys and those that shares read, and what to do with its rows.
+
+    Args:
+        sql: of the rows.
+        groups: of the question.
+        columns: after the keys, by name.
+        shares: one per sum.
+        losses: the table of what bounding leaves out, if it is asked for and the rows can tell it.
+    """
+
+    sql: str
+    groups: GroupPlan
+    columns: Mapping[str, Read]
+    shares: tuple[UnitShare, ...]
+    losses: LossPlan | None = None
+
+    @property
+    def reads(self) -> dict[str, Read]:
+        """All columns after the keys."""
+        return {**self.columns, **({} if self.losses is None else self.losses.columns)}
+
+    @property
+    def kept_groups(self) -> int | None:
+        """Number of groups that a unit keeps; None where it may keep all."""
+        return self.groups.most if self.groups.must_choose else None
+
+
+def measure(session: DuckDBSession, plan: PrivatePlan, most_bytes: int, threads: int) -> FoldedRows:
+    """Keys, units and one total per share, for every group in which a unit is kept.
+
+    Raises:
+        TooWideError: where SQL has to do it.
+    """
+    fetched = fetch_columns(session, plan.sql, plan.groups, most_bytes)
+    if not fetched:
+        return FoldedRows([], None if plan.losses is None else [0] * plan.losses.table.cells)
+    rows = GroupedRows.of(session, plan.groups, fetched)
+    values = [
+        _chunks(column, read.fill)
+        for column, read in zip(fetched[1 + plan.groups.columns :], plan.reads.values(), strict=True)
+    ]
+    columns = dict(zip(plan.reads, values, strict=True))
+    beside = _beside(plan, rows, columns)
+    source = Sorted.of(
+        rows, {name: (partial(_numbers, columns[name]), read.largest) for name, read in plan.columns.items()}
+    )
+    whole = (
+        {} if source.fields.keys() >= plan.columns.keys() else {name: _joined(columns[name]) for name in plan.columns}
+    )
+    session.check()
+    full = {name for name in plan.columns if all(chunk.is_full for chunk in columns[name])}
+    counted = CellCount(plan.losses, beside)
+
+    def reader(words: Words) -> Callable[[str], Integers]:
+        return lambda name: (
+            source.read(name, words) if name in source.fields else whole[name].of(source.read("", words))
+        )
+
+    def one(block: UnitBlock) -> tuple[NDArray[np.int64], list[Integers]]:
+        pairs, groups = UnitGroups(reader(block.words), full, block.lengths), block.groups
+        if counted:
+            owners, begins = block.units[block.begins], block.begins
+            counted.add(pairs, owners, lambda found: run_sums(found, begins))
+        if block.kept is not None:
+            words = block.words[np.repeat(block.kept, block.lengths)]
+            pairs, groups = UnitGroups(reader(words), full, block.lengths[block.kept]), groups[block.kept]
+        return groups, [share.of(pairs) for share in plan.shares]
+
+    for share in plan.shares:
+        share.check_sum(len(source.words))
+    totals = [np.zeros(rows.groups.count, dtype=np.int64) for _ in range(1 + len(plan.shares))]
+    for groups, shares in in_blocks(source, one, threads, session.check):
+        np.add.at(totals[0], groups, 1)
+        for total, own in zip(totals[1:], shares, strict=True):
+            np.add.at(total, groups, own)
+    present = np.flatnonzero(totals[0])
+    numbers = zip(*(total[present].tolist() for total in totals), strict=True)
+    found = [(*keys, *each) for keys, each in zip(rows.groups.shown(present), numbers, strict=True)]
+    return FoldedRows(found, counted.cells())
+
+
+def _beside(plan: PrivatePlan, rows: GroupedRows, columns: Mapping[str, list[ValueColumn]]) -> Beside:
+    """Units of values outside their bounds; there are no keys outside a list."""
+    if plan.losses is None or not plan.losses.columns:
+        return Beside()
+    noted = NotedUnits()
+    for i in range(len(rows.sizes)):
+        chunk = {name: columns[name][i] for name in plan.reads}
+        outside = plan.losses.outside(chunk, {name: chunk[name].values for name in plan.losses.columns})
+        noted.add(None, outside, rows.units.numbers(i))
+    return noted.beside()
+
+
+def _chunks(column: pa.ChunkedArray, fill: int) -> list[ValueColumn]:
+    """Whole numbers with ``fill`` for NULL, chunk by chunk.
+
+    Raises:
+        TooWideError: for numbers of more than 64 bits.
+    """
+    found = []
+    for chunk in column.chunks:
+        values = (chunk.fill_null(fill) if chunk.null_count else chunk).to_numpy()
+        if values.dtype.kind not in "iu":
+            raise TooWideError
+        found.append(ValueColumn(values, fill))
+    return found
+
+
+def _numbers(chunks: list[ValueColumn], i: int) -> Integers:
+    return chunks[i].of(slice(None))
+
+
+def _joined(chunks: list[ValueColumn]) -> ValueColumn:
+    return ValueColumn(np.concatenate([chunk.values for chunk in chunks]), chunks[0].fill)

@@ -1,0 +1,93 @@
+"""Time zones: the clock of a named place, for times in UTC, as an expression of constants.
+
+A TIMESTAMP has no zone; ``x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'`` is the clock of Berlin at the time x in
+UTC. The offsets of a zone are looked up while planning, in the zone database of this machine, and become a CASE over
+the times at which clocks are changed: every engine computes the same from constants, no engine's own zones are read,
+and the plan says which offsets were used. Clock changes from 1970 to 2037 are known; before and after, the offset is
+that of the nearest end.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Expression, literal
+from tacit.query.relational.functions import call, case, cast
+from tacit.query.types import INTEGER, TIMESTAMP
+
+__all__ = ["is_utc", "local_time"]
+
+_UTC: Final = ("UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,2}\Z")
+_FIRST: Final = dt.datetime(1970, 1, 1)
+_LAST: Final = dt.datetime(2038, 1, 1)
+_DAY: Final = dt.timedelta(days=1)
+
+
+def is_utc(zone: str) -> bool:
+    """Whether a name stands for UTC."""
+    return zone.upper() in _UTC
+
+
+def local_time(value: Expression, zone: str) -> Expression:
+    """The clock of a zone at a time in UTC.
+
+    Raises:
+        Refusal: there is no such zone, or the value is no time.
+    """
+    if not value.type.is_temporal:
+        raise Refusal("type", f"AT TIME ZONE needs a TIMESTAMP, not {value.type}.")
+    time = cast(value, TIMESTAMP)
+    if is_utc(zone):
+        return time
+    return call("add_seconds", time, _offset(time, changes_of(zone)))
+
+
+@lru_cache(maxsize=64)
+def changes_of(zone: str) -> tuple[tuple[dt.datetime, int], ...]:
+    """The times in UTC from which an offset in seconds holds, the first for all times before the next.
+
+    Raises:
+        Refusal: there is no such zone.
+    """
+    try:
+        if not _NAME.match(zone):
+            raise ValueError(zone)
+        rules = ZoneInfo(zone)
+    except (ValueError, KeyError, OSError):
+        raise Refusal(
+            "literal", f"There is no time zone {zone[:40]!r}; write a name such as 'Europe/Berlin', or 'UTC'."
+        ) from None
+
+    def offset(moment: dt.datetime) -> int:
+        found = moment.replace(tzinfo=dt.UTC).astimezone(rules).utcoffset()
+        return 0 if found is None else int(found.total_seconds())
+
+    changes = [(_FIRST, offset(_FIRST))]
+    day = _FIRST
+    while day < _LAST:
+        following = day + _DAY
+        after = offset(following)
+        if after != changes[-1][1]:
+            # A zone changes its clocks at most once a day; halve the day down to the second.
+            low, high = day, following
+            while high - low > dt.timedelta(seconds=1):
+                middle = low + dt.timedelta(seconds=int((high - low).total_seconds()) // 2)
+                low, high = (low, middle) if offset(middle) == after else (middle, high)
+            changes.append((high, after))
+        day = following
+    return tuple(changes)
+
+
+def _offset(time: Expression, changes: tuple[tuple[dt.datetime, int], ...]) -> Expression:
+    """The offset at a time, by halving."""
+    if len({seconds for _, seconds in changes}) == 1:
+        return literal(changes[0][1], INTEGER)
+    middle = len(changes) // 2
+    before = call("lt", time, literal(changes[middle][0], TIMESTAMP))
+    return case([(before, _offset(time, changes[:middle]))], _offset(time, changes[middle:]))

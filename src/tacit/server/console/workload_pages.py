@@ -1,0 +1,115 @@
+"""Pages of workloads: their errors and answers for everyone who sees the population, a form for owners."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from tacit.core.errors import InputError, TacitError
+from tacit.server.api.jobs import put_job
+from tacit.server.api.request_body import read_body, workload_text
+from tacit.server.api.synthesis_routes import FORMS
+from tacit.server.api.workload_routes import table_file
+from tacit.server.console.csrf import HEADERS
+from tacit.server.console.error_pages import PageProblem, problem_of
+from tacit.server.console.page_request import PageRequest
+from tacit.server.console.synthetic_pages import job_of
+from tacit.server.errors import Unknown
+from tacit.server.identity import TokenScope
+from tacit.wire.requests import WorkloadSchema, synthesis_text
+
+__all__ = ["answer", "download", "show_workload", "show_workloads"]
+
+_KINDS: Final = (
+    ("1", "counts by each column"),
+    ("2", "counts by each pair of columns"),
+    ("3", "counts by every three columns"),
+    ("prefixes", "cumulative counts of one column"),
+    ("ranges", "counts of every interval of one column"),
+)
+_FIELDS: Final = ("source", "columns", "kind", "epsilon", "delta")
+_MOST_LISTED: Final = 200
+
+
+async def show_workloads(visit: PageRequest) -> Response:
+    """All workloads, the newest first; for owners a form that has one answered, and the state of its job."""
+    return await _workloads(visit)
+
+
+async def answer(visit: PageRequest) -> Response:
+    """Quote a workload, or put it down as a job; one that would be refused is refused now."""
+    form = visit.form
+    priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
+    try:
+        words = {"source": form.get("source", ""), "workload": _workload(form.get("kind", ""), form.get("columns", ""))}
+        said = read_body(WorkloadSchema, synthesis_text(words, priced, WorkloadSchema).encode())
+        quote = await visit.run(visit.service.quote_workload, visit.user, said)
+        if form.get("do") != "answer":
+            return await _workloads(visit, quote=str(quote))
+        job = await visit.run(put_job, visit.runtime, visit.user, workload_text(said, ""), "")
+    except TacitError as raised:
+        return await _workloads(visit, problem=problem_of(raised))
+    return visit.redirect(f"/console/workloads?job={job.id}")
+
+
+async def show_workload(visit: PageRequest) -> Response:
+    """The errors of one workload, and its tables."""
+    position = visit.request.path_params["position"]
+    found = await visit.run(visit.service.workload, visit.user, position)
+    tables = [
+        {"place": place, "columns": " × ".join(each.columns) or "all rows", "queries": f"{len(each):,}",
+         "stddev": f"{each.variances.max() ** 0.5:.4g}"}
+        for place, each in enumerate(found.tables())
+    ]  # fmt: skip
+    return await visit.page(
+        "workload.html",
+        words=str(found.plan.workload),
+        queries=f"{found.plan.count:,}",
+        error=f"{found.plan.root_mean_square_error:.4g}",
+        position=position,
+        tables=tables[:_MOST_LISTED],
+        more=len(tables) - _MOST_LISTED,
+        forms=list(FORMS),
+    )
+
+
+async def download(visit: PageRequest) -> Response:
+    """The answers of one table as a file."""
+    position, place, form = (visit.request.path_params[name] for name in ("position", "place", "form"))
+    if form not in FORMS:
+        raise Unknown("page")
+    found = await visit.run(visit.service.workload, visit.user, position)
+    content = await visit.run(table_file, found, place, form)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="workload-{position}-{place}.{form}"'}
+    return Response(content, media_type=FORMS[form], headers=headers)
+
+
+def _workload(kind: str, columns: str) -> list[dict[str, Any]]:
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    if kind in ("prefixes", "ranges"):
+        if len(names) != 1:
+            raise InputError("columns", f"must be one column for {kind}")
+        return [{kind: names[0]}]
+    if kind not in ("1", "2", "3"):
+        raise InputError("kind", f"must be one of {', '.join(kind for kind, _ in _KINDS)}")
+    return [{"marginals": names, "ways": int(kind)}]
+
+
+async def _workloads(visit: PageRequest, problem: PageProblem | None = None, quote: str = "") -> Response:
+    found = await visit.run(visit.service.workloads, visit.user)
+    owns = visit.user.has(TokenScope.ADMIN)
+    tables = await visit.run(visit.service.tables, visit.user) if owns else ()
+    job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
+    return await visit.page(
+        "workloads.html",
+        200 if problem is None else problem.status,
+        workloads=list(reversed(found)),
+        owns=owns,
+        sources=[each.name for each in tables if not each.table.public],
+        kinds=_KINDS,
+        draft={name: visit.form.get(name, "") for name in _FIELDS},
+        job=job,
+        problem=problem,
+        quote=quote,
+    )

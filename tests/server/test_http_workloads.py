@@ -1,0 +1,167 @@
+"""Workloads over HTTP and in the console: jobs of owners, one charge, answers that are free to read."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from support.remote_client import remote_of
+from support.served import Served, serve
+from support.visiting import PASSWORD, Visitor
+from tacit import Workload
+from tacit.core.errors import InputError
+from tacit.server.api.request_body import workload_back
+
+SOURCE = "SELECT ward, patient % 2 = 0 AS even FROM visits"
+ASKED = {
+    "source": SOURCE,
+    "workload": [{"marginals": ["ward", "even"], "ways": 2}, {"product": [{"each": "ward"}, {"total": "even"}]}],
+    "epsilon": 2,
+    "delta": 1e-7,
+}
+
+
+@pytest.fixture(scope="module")
+def hospital() -> Iterator[Served]:
+    """One hospital for tests that do not mind charges."""
+    served = serve()
+    yield served
+    served.close()
+
+
+def answered(served: Served, name: str = "olga", **words: Any) -> tuple[Any, Any]:
+    """The response to a request for a workload, and the end of its job."""
+
+    async def story() -> tuple[Any, Any]:
+        async with served.client(name) as client:
+            response = await client.post("/v1/workload", json=ASKED | words)
+            if response.status_code != 202:
+                return response, None
+            for _ in range(3_000):
+                body = (await client.get(response.headers["location"])).json()
+                if body["state"] in ("done", "failed"):
+                    return response, body
+                await asyncio.sleep(0.01)
+            raise AssertionError("the job is not finished")
+
+    return asyncio.run(story())
+
+
+def test_a_workload_is_answered_once_and_read_for_nothing(hospital: Served) -> None:
+    before = hospital.spent()
+    _, job = answered(hospital)
+    made = job["workload"]
+    wards = 3
+    assert [(each["columns"], each["queries"]) for each in made["tables"]] == [
+        (["even", "ward"], 2 * wards),
+        (["ward"], wards),
+    ]
+    assert made["queries"] == 3 * wards
+    assert hospital.spent() - before == 2
+    (told,) = hospital.get("/v1/workloads").json()["workloads"]
+    assert (told["position"], told["source"]) == (made["position"], SOURCE)
+    place = f"/v1/workloads/{told['position']}"
+    assert hospital.get(place).json() == made
+    rows = pq.read_table(io.BytesIO(hospital.get(f"{place}?form=parquet").content))
+    assert rows.column_names == ["even", "ward", "count", "stddev", "low", "high"]
+    assert rows.num_rows == 2 * wards
+    text = hospital.get(f"{place}?form=csv&table=1")
+    assert text.headers["content-disposition"].endswith("-1.csv")
+    assert len(text.text.splitlines()) == 1 + wards
+    _, again = answered(hospital)
+    assert again["workload"]["position"] == made["position"]
+    assert hospital.spent() - before == 2
+
+
+def test_it_is_for_owners_and_read_by_those_who_see_the_population(hospital: Served) -> None:
+    refused, _ = answered(hospital, "alice")
+    assert refused.status_code == 403
+    answered(hospital)
+    (told, *_) = hospital.get("/v1/workloads", "alice").json()["workloads"]
+    assert hospital.get("/v1/workloads", "dan").json() == {"workloads": []}
+    assert hospital.get(f"/v1/workloads/{told['position']}", "dan").status_code == 404
+    for wrong in ("0", "999", "x", "1" * 30):
+        assert hospital.get(f"/v1/workloads/{wrong}").status_code == 404
+    for query in ("form=exe", "table=-1&form=csv", "table=99&form=csv"):
+        assert hospital.get(f"/v1/workloads/{told['position']}?{query}").status_code == 400
+
+
+def test_workloads_that_cannot_be_answered_are_refused_at_once(hospital: Served) -> None:
+    before = hospital.spent()
+    for words, status in (
+        ({"source": "nowhere"}, 422),
+        ({"workload": []}, 400),
+        ({"workload": "ward"}, 400),
+        ({"workload": [{"marginals": ["street"], "ways": 1}]}, 422),
+        ({"workload": [{"marginals": ["ward"], "ways": 1.5}]}, 400),
+        ({"workload": [{"prefixes": ["ward"]}]}, 400),
+        ({"workload": [{"best": "ward"}]}, 400),
+        ({"workload": [{"matrix": ["even"], "rows": ["10"]}]}, 400),
+        ({"within": 3}, 400),
+        ({"epsilon": "2"}, 400),
+    ):
+        response, _ = answered(hospital, **words)
+        assert response.status_code == status, (words, response.text)
+    _, job = answered(hospital, epsilon=900)
+    assert job["error"]["code"] == "budget"
+    assert hospital.spent() == before
+
+
+def test_a_remote_curator_reads_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    served, loop = serve(), asyncio.new_event_loop()
+    try:
+        remote = remote_of(served, "olga", monkeypatch, loop)
+        workload = Workload.marginals(["ward", "even"], ways=1) + Workload.matrix("even", [[1, 0], [1, -1]])
+        made = remote.answer_workload(SOURCE, workload, epsilon="1", delta="1e-7", confidence="0.9")
+        assert made.body.queries == workload.count({"ward": len(made.marginal("ward")), "even": 2})
+        assert remote.workload(made.receipt.position).table(0).equals(made.table(0))
+        assert [each.position for each in remote.workloads()] == [made.receipt.position]
+        with pytest.raises(InputError):
+            made.table(9)
+        with pytest.raises(InputError):
+            made.marginal("street")
+        assert served.spent() == 1
+        remote.close()
+    finally:
+        served.close()
+        loop.close()
+
+
+def test_the_console_quotes_answers_and_hands_out_a_workload() -> None:
+    served = serve()
+    for name in ("olga", "alice"):
+        served.people.set_password(name, PASSWORD, operator="test")
+    owner, analyst = Visitor(served), Visitor(served)
+    try:
+        owner.sign_in("olga")
+        assert "There are none yet." in owner.get("/console/workloads").text
+        asked = {"source": SOURCE, "columns": "ward, even", "kind": "2", "epsilon": "2", "delta": "1e-7"}
+        quoted = owner.post("/console/workloads", **asked, do="quote")
+        assert "root-mean-square error" in quoted.text
+        for wrong in ({"epsilon": "-1"}, {"kind": "ranges"}, {"kind": "best"}):
+            assert owner.post("/console/workloads", **(asked | wrong), do="answer").status_code == 400
+        assert served.spent() == 0
+        put = owner.post("/console/workloads", **asked, do="answer")
+        assert put.status_code == 303
+        assert "<strong>waiting</strong>" in owner.get(put.headers["location"]).text
+        (job,) = served.people.unfinished_jobs()
+        said, _ = workload_back(job.request) or pytest.fail("no workload")
+        position = served.service.answer_workload(served.access("olga"), said, key="console").receipt.position
+        analyst.sign_in("alice")
+        assert f"/console/workloads/{position}" in analyst.get("/console/workloads").text
+        assert "Answer one" not in analyst.get("/console/workloads").text
+        assert "even × ward" in analyst.get(f"/console/workloads/{position}").text
+        assert analyst.get(f"/console/workloads/{position}/0/csv").text.startswith('"even","ward","count"')
+        assert analyst.get(f"/console/workloads/{position}/0/exe").status_code == 404
+        assert analyst.post("/console/workloads", **asked, do="answer").status_code == 403
+        assert served.spent() == Fraction(2)
+    finally:
+        for visitor in (owner, analyst):
+            visitor.close()
+        served.close()

@@ -1,0 +1,46 @@
+"""Clocks of zones, compared with Python's own at clock changes and between them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import literal, size
+from tacit.query.relational.functions import evaluate
+from tacit.query.resolve.time_zones import changes_of, local_time
+from tacit.query.types import INTEGER, TIMESTAMP
+
+ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Casablanca", "Etc/GMT+5")
+STEP = dt.timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_the_clock_is_that_of_the_zone_around_every_change(zone: str) -> None:
+    rules = ZoneInfo(zone)
+    changes = changes_of(zone)
+    moments = [at + by for at, _ in changes for by in (-STEP, 0 * STEP, STEP) if at + by >= dt.datetime(1970, 1, 1)]
+    moments += [dt.datetime(1970, 1, 1) + dt.timedelta(days=97 * i, hours=i) for i in range(250)]
+    for moment in moments:
+        shown = moment.replace(tzinfo=dt.UTC).astimezone(rules).replace(tzinfo=None)
+        assert evaluate(local_time(literal(moment, TIMESTAMP), zone), ()) == shown, moment
+
+
+def test_an_expression_stays_small_and_null_stays_null() -> None:
+    assert size(local_time(literal(None, TIMESTAMP), "Europe/Berlin")) < 1000
+    assert evaluate(local_time(literal(None, TIMESTAMP), "Europe/Berlin"), ()) is None
+    assert len(changes_of("Asia/Kolkata")) == 1
+
+
+def test_a_time_at_the_end_of_the_calendar_is_null_rather_than_wrong() -> None:
+    assert evaluate(local_time(literal(dt.datetime(9999, 12, 31, 23), TIMESTAMP), "Asia/Tokyo"), ()) is None
+
+
+@pytest.mark.parametrize("zone", ["", "Mars/Olympus", "../etc", "Europe/../Europe/Berlin", "/etc/localtime", "x" * 300])
+def test_other_names_are_refused(zone: str) -> None:
+    with pytest.raises(Refusal, match="time zone"):
+        local_time(literal(None, TIMESTAMP), zone)
+    with pytest.raises(Refusal, match="needs a TIMESTAMP"):
+        local_time(literal(1, INTEGER), "UTC")
