@@ -16,8 +16,8 @@ does for a quote, for a repeat and for a new question. ``--small`` runs only the
 warm one that was quoted a moment ago.
 
 ``--shapes`` runs only questions of other shapes, user-level, in the engine, each beside the same question to DuckDB
-alone: private keys, quantiles, distinct values, a join of two protected tables, and aggregates of per-person ones; of a
-million rows, or of those that ``--rows`` names.
+alone and, where it can, to OpenDP-Polars: private keys, quantiles, distinct values, a join of two protected tables, and
+aggregates of per-person ones; of a million rows, or of those that ``--rows`` names.
 """
 
 from __future__ import annotations
@@ -278,8 +278,43 @@ def shape(folder: str, name: str, *, private: bool) -> Callable[[], object]:
     return lambda: made.measure(work)
 
 
+def opendp_shape(folder: str, name: str) -> Callable[[], object]:
+    """The same from OpenDP's Polars queries, where they can; a count comes beside, which they ask for."""
+    import opendp.prelude as dp
+    import polars as pl
+
+    warnings.simplefilter("ignore", FutureWarning)
+    dp.enable_features("contrib")
+    steps = [quarter / 4 for quarter in range(401)]
+    key, groups, asked = {
+        "10,000 private keys": ("tag", 10_000, pl.col("amount").cast(int).fill_null(0).dp.sum((0, 100))),
+        "median per group": ("city", 20, pl.col("amount").fill_nan(0.0).fill_null(0.0).dp.median(steps)),
+        "distinct values per group": ("city", 20, pl.col("item").dp.n_unique()),
+    }[name]
+    known = {"invariant": "keys"} if key == "city" else {}
+
+    def run() -> object:
+        context = dp.Context.compositor(
+            data=pl.scan_parquet(f"{folder}/orders.parquet"),
+            privacy_unit=dp.unit_of(contributions=1, identifier=pl.col("user_id")),
+            privacy_loss=dp.loss_of(epsilon=1.0, delta=1e-7),
+            split_evenly_over=1,
+            margins=[dp.polars.Margin(by=[key], max_length=2 * 10**8, max_groups=groups, **known)],
+        )
+        query = context.query().truncate_per_group(ROWS, by=[key], keep="first")
+        query = query.truncate_num_groups(GROUPS, by=[key], keep="first")
+        return query.group_by([key]).agg(dp.len(), asked).release().collect()
+
+    return run
+
+
 SHAPED: dict[str, Callable[[str], Callable[[], object]]] = {
-    f"{who}: {name}": partial(shape, name=name, private=who == "Tacit") for name in SHAPES for who in ("raw", "Tacit")
+    **{
+        f"{who}: {name}": partial(shape, name=name, private=who == "Tacit")
+        for name in SHAPES
+        for who in ("raw", "Tacit")
+    },
+    **{f"OpenDP: {name}": partial(opendp_shape, name=name) for name in list(SHAPES)[:3]},
 }
 
 
@@ -365,17 +400,19 @@ def shapes(folder: Path, rows: int, repeats: int, rounds: int) -> None:
     """Questions of other shapes beside DuckDB alone."""
     print(
         f"\n### Other shapes, {rows:,} rows\n\n| | raw processor s | Tacit processor s | × raw | × raw, seconds "
-        "| raw peak GB | Tacit peak GB |\n|---|---|---|---|---|---|---|"
+        "| raw peak GB | Tacit peak GB | OpenDP-Polars processor s |\n|---|---|---|---|---|---|---|---|"
     )
     generate_shapes(folder, rows)
     for name in SHAPES:
-        plain, private = in_turns([f"raw: {name}", f"Tacit: {name}"], folder, repeats, rounds).values()
+        names = [each for each in (f"raw: {name}", f"Tacit: {name}", f"OpenDP: {name}") if each in SHAPED]
+        plain, private, *rivals = in_turns(names, folder, repeats, rounds).values()
         if isinstance(plain, str) or isinstance(private, str):
-            print(f"| {name} | — ({plain}; {private}) | | | | | |", flush=True)
+            print(f"| {name} | — ({plain}; {private}) | | | | | | |", flush=True)
             continue
+        rival = "—" if not rivals else rivals[0] if isinstance(rivals[0], str) else f"{rivals[0].processor:.3f}"
         print(
             f"| {name} | {plain.processor:.3f} | {private.processor:.3f} | {private.processor / plain.processor:.1f} "
-            f"| {private.seconds / plain.seconds:.1f} | {plain.peak:.2f} | {private.peak:.2f} |",
+            f"| {private.seconds / plain.seconds:.1f} | {plain.peak:.2f} | {private.peak:.2f} | {rival} |",
             flush=True,
         )
 

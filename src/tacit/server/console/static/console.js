@@ -152,14 +152,24 @@
         place(page);
         const again = held?.id ? find(held.id) : null;
         if (again && again !== held) {
-          if (again.tagName === "INPUT") again.value = held.value;
+          if (again.tagName === "INPUT" || again.tagName === "SELECT") again.value = held.value;
           again.focus();
         }
       } catch (problem) {
         if (problem.name !== "AbortError") said.textContent = "The server cannot be reached just now.";
       }
     };
-    builder?.addEventListener("change", rebuild);
+    /* A list in which one types the name of an entry is left alone until one has stopped typing. */
+    let pressed = -1000;
+    let later = 0;
+    const settle = () => {
+      const rest = pressed + 600 - performance.now();
+      clearTimeout(later);
+      if (rest > 0) later = setTimeout(settle, rest);
+      else rebuild();
+    };
+    builder?.addEventListener("keydown", () => (pressed = performance.now()));
+    builder?.addEventListener("change", settle);
     builder?.addEventListener("submit", (event) => {
       event.preventDefault();
       rebuild();
