@@ -56,7 +56,7 @@ def test_a_table_is_compared_with_the_data_under_its_own_charge() -> None:
     assert check.to_arrow().column_names == ["columns", "distance", "low", "high"]
     assert "against the real data" in str(check)
     assert curator.check_receipt(check.receipt).ok
-    assert curator.ledger.verify()
+    assert curator.ledger.verify().ok
     assert len(curator.history()) == 2
     again = curator.check_synthetic("people_synthetic", rho="5")
     assert (again.charge.repeated, again.distances) == (True, check.distances)

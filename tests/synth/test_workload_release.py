@@ -96,7 +96,7 @@ def test_the_receipt_lists_every_measurement_and_holds(terms: dict[str, Any]) ->
     lines = answer.receipt["answers"][0]["mechanisms"]
     assert len(lines) == len(answer.plan.measurements) == 1 + 4 + 6
     assert {line["mechanism"] for line in lines} == {"Gaussian"}
-    assert curator.ledger.verify()
+    assert curator.ledger.verify().ok
 
 
 @pytest.mark.parametrize("rows", [1, 2])
