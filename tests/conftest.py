@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,10 +49,17 @@ PARTS = {
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all state directories: ``mktemp`` reads every name beside the new one, thousands of times here."""
-    return tmp_path_factory.mktemp("states")
+@pytest.fixture(scope="session", autouse=True)
+def states(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of all state directories: ``mktemp`` reads every name beside the new one, thousands of times here.
+
+    Fixtures of modules run before those of tests; their ledgers have anchors in a directory of this run as well, not in
+    the user's, where an anchor of an earlier run would find its ledger gone.
+    """
+    folder = tmp_path_factory.mktemp("states")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TACIT_STATE", str(folder))
+        yield folder
 
 
 @pytest.fixture(autouse=True)

@@ -342,13 +342,15 @@ def test_sql_of_every_length_and_kind_is_refused_or_answered(served: Served) -> 
         "x" * 50_001,
         "SELECT",
         "\u0000",
-        "SELECT '\U0001f600'",
+        "SELECT '\U0001f600",
         "(" * 2_000,
         "SELECT 1; DROP TABLE visits",
     ):
         response = served.ask(sql, epsilon=1)
         assert response.status_code == 422
         assert error(response.content)["code"].startswith("query.")
+    # A text that reads no table is public, and so are its rows.
+    assert served.ask("SELECT '\U0001f600' AS face", epsilon=1).json()["rows"] == [["\U0001f600"]]
     assert served.spent() == 0
 
 

@@ -22,10 +22,11 @@ from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.release import NoisyRelease
 
-__all__ = ["true_places", "without_noise"]
+__all__ = ["exact_draw", "true_places", "without_noise"]
 
 
-def _unchanged(step: Release | KeySelection | RankChoice, keys: Any, raw: NDArray[Any]) -> NDArray[Any]:
+def exact_draw(step: Release | KeySelection | RankChoice, keys: Any, raw: NDArray[Any]) -> NDArray[Any]:
+    """Stand in for :func:`tacit.query.release.draw`: numbers as they are, true quantiles, every key."""
     if isinstance(step, RankChoice):
         return true_places(step, raw)
     return np.ones(len(keys), dtype=np.bool_) if isinstance(step, KeySelection) else raw
@@ -53,7 +54,7 @@ def _only(tree: NoisyTree, there: NDArray[np.bool_], law: NoiseLaw) -> NoisyTree
 def without_noise(plan: Plan, measurements: Measurements, *, every_key: bool = False) -> NoisyRelease:
     """The exact integers as if they had been released; without ``every_key`` as SQL lists groups: those with rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(noising, "draw", _unchanged)
+        patch.setattr(noising, "draw", exact_draw)
         released = noising.release(plan, measurements)
     laws = tuple(replace(law, kind="none", scale=law.scale * 0) for law in released.laws)
     there = np.ones(len(released.keys), dtype=np.bool_)
