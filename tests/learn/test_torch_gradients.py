@@ -285,6 +285,23 @@ def test_one_image_counts_for_one(name: str, value: float, monkeypatch: pytest.M
         assert place == 3 or (one == two).all()
 
 
+@pytest.mark.parametrize("name", ["convolutions", "tied", "block"])
+def test_integers_that_are_too_long_are_dropped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever floats aimed at: numbers that would be half as long again as allowed, in every kind of layer."""
+    monkeypatch.setattr(LayerTap, "materialised", property(lambda _: False))
+    make, features, _ = NETWORKS[name]
+    torch.manual_seed(4)
+    way = gradients_of(make(), 1e-3, 16)
+    way.prepare(Examples((features, CLASSES)), usual=10)
+    assert all(found.any() for found in each_alone(way, features, CLASSES))
+    with monkeypatch.context() as patch:
+        patch.setattr(way, "_aim", lambda _, parts: torch.full((len(parts.flat),), 1.5 * STEPS, dtype=torch.float64))
+        assert not any(found.any() for found in each_alone(way, features, CLASSES))
+    # Sums that would no longer be exact in a float64.
+    monkeypatch.setattr("tacit.learn.torch.gradients._EXACT", 1.0)
+    assert not any(found.any() for found in each_alone(way, features, CLASSES))
+
+
 def test_many_small_returns_do_not_vanish() -> None:
     """A quarter of a step of the grid at each of 64 positions: rounded to the nearest, all of it would be 0."""
     model = nn.Sequential(nn.Linear(65, 64, bias=False), nn.Flatten())
