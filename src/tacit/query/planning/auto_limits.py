@@ -227,7 +227,7 @@ def find_limits(
     """
     counts = [int(count) for count in noisy[0][0]]
     return choose(
-        final, counts, laws[0], noise=_noise_of_one(final, priced, beta), squared=priced.budget.currency == "rho"
+        final, counts, laws[0], noise=_noise_of_one(final, priced, beta), squared=priced.budget.concentrated
     )
 
 
