@@ -92,7 +92,9 @@ def test_tails_are_below_those_of_the_discrete_gaussian_that_stands_in(sigma2: F
 def test_sums_of_noises_are_bounded_closely(seeded: SeededBits) -> None:
     for sigma2, weight in ((Fraction(2), Fraction(1)), (Fraction(10**6), Fraction(2, 3))):
         terms = [NoiseTerm("rounded", sigma2, weight, 8), NoiseTerm("rounded", sigma2, Fraction(1), 4)]
-        drawn = RoundedNormal(sigma2).sample_many(12 * 20_000).reshape(-1, 12) @ np.array([float(weight)] * 8 + [1.0] * 4)
+        drawn = RoundedNormal(sigma2).sample_many(12 * 20_000).reshape(-1, 12) @ np.array(
+            [float(weight)] * 8 + [1.0] * 4
+        )
         bound = float(sum_error(terms, Fraction(1, 10)))
         beyond = np.mean(np.abs(drawn) > bound)
         assert 0.08 < beyond < 0.108

@@ -72,7 +72,8 @@ class RoundedGaussian(AdditiveNoise):
         Δ = √``l2_squared``, rounded up to 18 digits where it is not rational; σ = Δ/μ.
 
     Error:
-        P(|X| > w) = 2·Φ(-(w + 1/2)/σ); :meth:`error` inverts it, for k outputs at once. The variance is about σ² + 1/12.
+        P(|X| > w) = 2·Φ(-(w + 1/2)/σ); :meth:`error` inverts it, for k outputs at once. The variance is about
+        σ² + 1/12.
 
     Assumes:
         that Δ is right; and that the machine's ``exp`` is right to 2⁻⁴⁸.
