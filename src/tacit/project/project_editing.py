@@ -84,8 +84,12 @@ class EditedProject:
         with self._lock:
             self._check(revision)
             text = edit_toml(self.text, changes)
-            for place in (place for place, value in changes.items() if value is not None):
-                text = _without_hints(text, place)
+            for place, value in changes.items():
+                if value is not None:
+                    text = _without_hints(text, place)
+                if place[-1] == "unit" and len(place) == 3:
+                    # Whose name a column is, it has no bounds and no categories.
+                    text = _without_hints(text, (*place[:2], "columns", str(value)))
             self._keep(text)
 
     def rewrite(self, revision: int, text: str) -> None:
@@ -269,8 +273,9 @@ def _closed(content: dict[str, Any]) -> dict[str, Any]:
 
 def _without_hints(text: str, place: Place) -> str:
     """The text without comments of the template that offered words for a place that has them now."""
-    key = place[3] if place[:1] == ("tables",) and len(place) > 3 else place[-1]
-    header = f"[{'.'.join(place[:3] if place[:1] == ('tables',) and len(place) > 3 else place[:-1])}]"
+    # A setting of a column stands in the line of the column.
+    above = place[:3] if place[:1] == ("tables",) and len(place) > 3 else place[:-1]
+    key, header = place[len(above)], f"[{'.'.join(above)}]"
     start = text.find(f"{header}\n")
     if start < 0:
         return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -82,8 +83,10 @@ def run_editor(editing: EditedProject, started: Callable[[str], None]) -> None:
         settings: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, lifespan="off", timeout_graceful_shutdown=2, **settings))
         listener.listen(64)
-        started(f"http://{_HOST}:{port}/open/{gate.secret}")
-        server.run(sockets=[listener])
+        # Ctrl-C is a way to end it, and arrives here again once the server has.
+        with suppress(KeyboardInterrupt):
+            started(f"http://{_HOST}:{port}/open/{gate.secret}")
+            server.run(sockets=[listener])
 
 
 def _door(state: EditorState) -> Callable[[Request], Any]:

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from tacit.core.cautions import guess_probability
-from tacit.core.numbers import exact_positive, float_nearest
+from tacit.core.numbers import exact_positive
 
 __all__ = ["PUBLISHED", "GuessRisk", "PublishedEpsilon", "guess_risks"]
 
@@ -55,5 +56,5 @@ def guess_risks(chosen: Fraction | None, text: str = "") -> list[GuessRisk]:
 
 
 def _percent(share: Fraction) -> str:
-    shown = float_nearest(100 * share)
-    return f"{min(shown, 99.9):.1f} %" if shown < 99.95 else "over 99.9 %"
+    tenths = math.ceil(1000 * share)
+    return f"{tenths / 10:.1f} %" if tenths < 1000 else "over 99.9 %"

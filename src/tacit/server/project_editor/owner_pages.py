@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,10 +137,24 @@ class EditorVisit:
             "project": editing.path.name,
             "revision": editing.revision,
             "text": editing.text,
+            "parts": self._parts(),
             "problems": problems,
             "is_changed": editing.is_changed,
             "steps": self._steps(),
         }
+
+    def _parts(self) -> tuple[str, str, str]:
+        """The text before the lines that the page is about, those lines, and the text after them."""
+        text = self.editing.text
+        table, column, people = map(self.asked, ("table", "column", "population"))
+        header = f"[tables.{table}]" if table else f"[populations.{people}]" if people else ""
+        start = text.find(f"{header}\n") if header else -1
+        if start >= 0 and column:
+            found = re.compile(rf"^{re.escape(column)} *= .*$", re.MULTILINE).search(text, start)
+            start, end = (-1, -1) if found is None else found.span()
+        else:
+            end = start + len(header)
+        return (text[:start], text[start:end], text[end:]) if start >= 0 else (text, "", "")
 
     def _steps(self) -> list[dict[str, Any]]:
         content = self.editing.content

@@ -6,6 +6,13 @@
   const find = (id) => document.getElementById(id);
   let sending = Promise.resolve();
 
+  /* The lines of the file that the page is about are in view. */
+  const look = () => {
+    const here = find("here");
+    if (here) here.parentElement.scrollTop = here.offsetTop - here.parentElement.offsetTop - 60;
+  };
+  look();
+
   /* Parts that say what a choice means; the form itself stays, so that no letter and no focus is lost. */
   const renew = (page) => {
     for (const id of ["file", "view", "facts", "trouble"]) {
@@ -14,6 +21,7 @@
       if (now && next) now.replaceWith(next);
       else if (now && !next && id === "trouble") now.remove();
     }
+    look();
     const notice = page.getElementById("problem");
     find("problem")?.remove();
     if (notice) find("desk").prepend(notice);
