@@ -164,6 +164,8 @@ def test_what_is_typed_wrong_is_told_on_the_page(owner: Owner) -> None:
     assert "there is no column" in owner.get("/column?table=visits&column=x", 400)
     page = owner.post("/column?table=visits&column=cost", type="decimal", step="0.1", low="9", high="1")
     assert "tables.visits.columns.cost" in page
+    page = owner.post("/budget?population=people", epsilon="1", delta="1e-6", accounting="pure", relation="add_remove")
+    assert "needs epsilon, and nothing else" in page
     assert "is not TOML" in owner.post("/text", 400, text="x = [")
     # A text that is TOML and no project is shown with its first problem, and can be corrected.
     page = owner.post("/text", text="tables = 3\n")

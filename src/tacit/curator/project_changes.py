@@ -20,11 +20,12 @@ from tacit.ledger.journal import read_body
 from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.opening import open_reader
 from tacit.ledger.protocol import Reader
+from tacit.project.project_editing import EditedProject
 from tacit.project.project_file import Project
 from tacit.project.source_binding import scanned
 from tacit.query.resolve import resolve
 
-__all__ = ["SpendingEffects", "effects_of", "is_account_term"]
+__all__ = ["SpendingEffects", "effects_of", "is_account_term", "opening_problems"]
 
 #: Questions that are named, and charges that are looked at.
 _MOST_NAMED: Final = 20
@@ -65,6 +66,19 @@ def is_account_term(place: str) -> str:
     if parts[0] == "project" and parts[-1] in ("ledger", "anchor", "key"):
         return "where spending is remembered: another ledger knows of none of it"
     return ""
+
+
+def opening_problems(editing: EditedProject) -> list[str]:
+    """Reasons for which an edited project cannot be opened, whatever its ledger says; none where it can."""
+    found = editing.problems()
+    if found:
+        return found
+    try:
+        for name, model in editing.project().populations.items():
+            filter_of(name, model)
+    except InputError as problem:
+        return [str(problem)]
+    return []
 
 
 def effects_of(before: Project | None, after: Project) -> SpendingEffects:

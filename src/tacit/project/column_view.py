@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoundChoice",
+    "ColumnHistogram",
     "ColumnValues",
-    "Histogram",
     "UnitFacts",
     "column_values",
     "histogram",
@@ -55,7 +55,7 @@ class BoundChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class ColumnHistogram:
     """Values of a column of numbers, dates or timestamps; places of the last two are days, counted as Python does.
 
     Args:
@@ -129,7 +129,7 @@ def unit_facts(source: Source, column: Column) -> UnitFacts:
     return UnitFacts(rows, rows - named, people, most)
 
 
-def histogram(source: Source, column: Column) -> Histogram | None:
+def histogram(source: Source, column: Column) -> ColumnHistogram | None:
     """The histogram of an ordered column; None where no value of it can be read.
 
     Raises:
@@ -164,7 +164,9 @@ def histogram(source: Source, column: Column) -> Histogram | None:
         choices = () if is_time else _choices(connection, read, least, middle, most, values)
     edges = (*(low + n * width for n in range(number)), high)
     counts = tuple(bins.get(n, 0) for n in range(number))
-    return Histogram(rows, values, edges, counts, (bins.get(-1, 0), bins.get(number, 0)), clipped, choices, is_time)
+    return ColumnHistogram(
+        rows, values, edges, counts, (bins.get(-1, 0), bins.get(number, 0)), clipped, choices, is_time
+    )
 
 
 def column_values(source: Source, column: Column) -> ColumnValues:

@@ -177,7 +177,7 @@ class EditedProject:
             if _read_text(self.path) != self.on_disk:
                 raise InputError(
                     "project",
-                    f"{self.path.name} was changed on disk since it was opened here, and is left as it is; "
+                    f"{self.path.name} was changed on disk since it was opened here, and is left unchanged; "
                     "copy your text, and open the editor again",
                 )
             _replace(self.path, self.text)
@@ -187,7 +187,7 @@ class EditedProject:
     def _check(self, revision: int) -> None:
         if revision != self.revision:
             raise InputError(
-                "page", "was out of date: the project was edited in another tab or window; here it is as it is now"
+                "page", "was out of date: the project was edited in another tab or window; this is its present state"
             )
 
     def _keep(self, text: str) -> None:

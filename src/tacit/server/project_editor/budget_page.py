@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -124,7 +125,7 @@ def _people(visit: EditorVisit, name: str) -> int:
             _, known, source = visit.viewed(table)
             column = known.find(str(said.get("unit", "")))
             if column is not None and not source.is_elsewhere:
-                facts = visit.state.once("unit", column, source, lambda s=source, c=column: unit_facts(s, c))
+                facts = visit.state.once("unit", column, source, partial(unit_facts, source, column))
                 most = max(most, facts.people)
         except TacitError:
             continue

@@ -11,10 +11,11 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.project.accuracy_preview import SUPPOSED, sum_and_average_errors
-from tacit.project.column_view import Histogram, column_values, histogram
+from tacit.project.column_view import ColumnHistogram, column_values, histogram
 from tacit.project.project_editing import stated_value
 from tacit.project.project_file import ColumnModel, TableModel
 from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
+from tacit.project.toml_edit import Place
 from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
 from tacit.server.console.charts import draw_histogram
@@ -45,7 +46,9 @@ async def change_column(visit: EditorVisit) -> Response:
         wanted = _wanted(visit.form, said)
         if column in model.columns:
             known = said.model_dump(exclude_unset=True)
-            changes = {(*at, word): value for word, value in wanted.items() if value != _plain(known.get(word))}
+            changes: dict[Place, Any] = {
+                (*at, word): value for word, value in wanted.items() if value != _plain(known.get(word))
+            }
         else:
             changes = {at: {word: value for word, value in wanted.items() if value is not None}}
         visit.editing.edit(visit.revision, changes)
@@ -155,7 +158,7 @@ def _typed(value: Any) -> str:
     return "true" if value is True else "false" if value is False else str(value)
 
 
-def _picture(shape: Histogram, column: Column) -> dict[str, Any]:
+def _picture(shape: ColumnHistogram, column: Column) -> dict[str, Any]:
     from tacit.project.column_view import place_of_value
 
     bounds = None if column.bounds is None else (place_of_value(column.bounds[0]), place_of_value(column.bounds[1]))
@@ -164,7 +167,7 @@ def _picture(shape: Histogram, column: Column) -> dict[str, Any]:
     return draw_histogram(shape.edges, shape.counts, bounds, f"values of {column.name}", words, is_time=shape.is_time)
 
 
-def _choices(shape: Histogram, name: str, model: TableModel, column: Column) -> list[dict[str, Any]]:
+def _choices(shape: ColumnHistogram, name: str, model: TableModel, column: Column) -> list[dict[str, Any]]:
     """Round bounds with the share that they keep and the error of an average under them."""
     limits = {word: getattr(model, word) for word in ("max_groups", "max_rows") if getattr(model, word) is not None}
     drafted = DraftColumn(column.name, str(column.type).partition("(")[0].lower())

@@ -106,7 +106,7 @@ def _files(folder: Path, near: str) -> Iterator[str]:
     """Data files and folders whose names begin as typed; relative to the project where they were typed so."""
     typed = near.rpartition("/")[0]
     place = _path(folder, f"{typed}/" if typed or near.startswith("/") else ".")
-    found = []
+    found: list[str] = []
     try:
         with os.scandir(place) as entries:
             for entry in entries:

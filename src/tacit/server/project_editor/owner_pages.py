@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tacit.core.errors import InputError, TacitError
+from tacit.curator.project_changes import opening_problems
 from tacit.project.project_editing import EditedProject
 from tacit.project.project_file import Project, TableModel, validate
 from tacit.project.source import Source
@@ -127,7 +128,7 @@ class EditorVisit:
     def _common(self) -> dict[str, Any]:
         editing = self.editing
         try:
-            problems = editing.problems()
+            problems = opening_problems(editing)
         except TacitError as problem:
             problems = [str(problem)]
         return {

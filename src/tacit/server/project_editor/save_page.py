@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.project_changes import SpendingEffects, effects_of, is_account_term
+from tacit.curator.project_changes import SpendingEffects, effects_of, is_account_term, opening_problems
 from tacit.project.project_file import Project, load
 from tacit.server.project_editor.owner_pages import EditorVisit
 
@@ -36,13 +36,8 @@ async def save(visit: EditorVisit) -> Response:
     except TacitError as problem:
         return await show_save(visit, str(problem))
     ends = visit.form.get("then") == "finish"
-    context = {
-        "ends": ends,
-        "file": _shown(visit.editing.path),
-        "open": visit.editing.problems(),
-        "sql": _example(visit),
-    }
-    response = await visit.page("editor_saved.html", **context)
+    file, left = _shown(visit.editing.path), opening_problems(visit.editing)
+    response = await visit.page("editor_saved.html", ends=ends, file=file, open=left, sql=_example(visit))
     if ends:
         response.background = BackgroundTask(visit.state.finish)
     return response
@@ -90,7 +85,7 @@ def _context(visit: EditorVisit) -> dict[str, Any]:
 def _effects(visit: EditorVisit) -> SpendingEffects | None:
     """Effects on the ledger; None where the project is not complete yet."""
     editing = visit.editing
-    if editing.problems():
+    if opening_problems(editing):
         return None
     return effects_of(_on_disk(editing.path), editing.project())
 
