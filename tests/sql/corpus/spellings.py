@@ -56,6 +56,17 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
     ("SELECT STD(cost) AS x FROM visits", "SELECT STDDEV(cost) AS x FROM visits"),
     ("SELECT STDEV(cost) AS x FROM visits", "SELECT STDDEV(cost) AS x FROM visits"),
     ("SELECT STDEVP(cost) AS x FROM visits", "SELECT STDDEV_POP(cost) AS x FROM visits"),
+    ("SELECT SKEW(cost) AS x FROM visits", "SELECT SKEWNESS(cost) AS x FROM visits"),
+    ("SELECT HISTOGRAM(ward) FROM visits", "SELECT ward AS bin, COUNT(*) AS count FROM visits GROUP BY ward"),
+    (
+        "SELECT ward AS w, HISTOGRAM(cost, 0, 90, 9) FILTER (WHERE urgent) AS b FROM visits GROUP BY 1 ORDER BY w",
+        "SELECT ward AS w, CLAMP(WIDTH_BUCKET(cost, 0, 90, 9), 1, 9) AS b, COUNT(*) FILTER (WHERE urgent) AS count FROM visits "
+        "GROUP BY 1, 2 ORDER BY w",
+    ),
+    (
+        "SELECT HISTOGRAM(nights, 6) FROM visits",
+        "SELECT CLAMP(WIDTH_BUCKET(nights, 0, 60, 6), 1, 6) AS bin, COUNT(*) AS count FROM visits GROUP BY 1",
+    ),
     # BigQuery
     (
         "SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1) ANON_COUNT(*) AS n FROM visits",

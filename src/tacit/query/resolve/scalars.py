@@ -47,7 +47,7 @@ from tacit.query.resolve.time_functions import (
     part_of_age,
     part_of_difference,
 )
-from tacit.query.resolve.time_zones import is_utc, local_time
+from tacit.query.resolve.time_zones import is_utc, local_time, utc_time
 from tacit.query.types import (
     BOOLEAN,
     DATE,
@@ -464,23 +464,26 @@ class Scalars:
         return scalar_call(name, [self(arg) for arg in node.expressions])
 
     def _zone(self, node: exp.AtTimeZone) -> Expression:
-        zone, inner = node.args["zone"], node.this
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
-        known = isinstance(zone, exp.Literal) and zone.is_string
-        told = isinstance(inner, exp.AtTimeZone) and is_utc(inner.args["zone"].name)
-        if not known or not (told or is_utc(zone.name)):
+        """A pair of zones leads from the clock of the first to that of the second."""
+        zones: list[str] = []
+        here: exp.Expr = node
+        while isinstance(here, (exp.AtTimeZone, exp.Paren)):
+            if isinstance(here, exp.AtTimeZone):
+                zone = here.args["zone"]
+                zones.insert(0, zone.name if isinstance(zone, exp.Literal) and zone.is_string else "")
+            here = here.this
+        # A single zone makes an instant of a time; only UTC shows it as it is.
+        instant = zones.pop() if len(zones) % 2 else "UTC"
+        if not all(zones) or not is_utc(instant):
             raise Refusal(
                 "unsupported",
-                "A TIMESTAMP here has no zone; say that it is in UTC, and then whose clock is wanted, both written "
-                "out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
+                "A TIMESTAMP here has no zone; say in which it is, such as UTC, and then whose clock is wanted, both "
+                "written out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
             )
-        if isinstance(inner, exp.AtTimeZone) and not told:
-            raise Refusal(
-                "unsupported",
-                "Times of a clock that is set back are not unique, so they are not turned into UTC; store them in UTC.",
-            )
-        return local_time(self(inner.this if told else inner), zone.name)
+        value = local_time(self(here), "UTC")
+        for first, second in zip(zones[::2], zones[1::2], strict=True):
+            value = local_time(utc_time(value, first), second)
+        return value
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES and not (name in PICKS and self.clause == "an aggregate"):
