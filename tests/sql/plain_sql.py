@@ -48,6 +48,8 @@ _MACROS = (
         f"total_{name}(x) AS CASE WHEN isfinite({name}(x)) THEN {name}(x) END"
         for name in ("skewness", "kurtosis", "kurtosis_pop")
     ),
+    "to_utc_timestamp(x, zone) AS x AT TIME ZONE zone AT TIME ZONE 'UTC'",
+    "convert_timezone(one, other, x) AS x AT TIME ZONE one AT TIME ZONE other",
     "finite(x) AS CASE WHEN isfinite(x) THEN x + 0 END",
 )
 _VIEWS = {

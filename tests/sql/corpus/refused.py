@@ -287,7 +287,6 @@ _HAND: list[tuple[str, str]] = [
     ("type", "SELECT COUNT(*) FROM visits WHERE CAST(note AS STRUCT(a INTEGER)) IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE cost // 2 = 1"),
     ("type", "SELECT COUNT(*) FROM visits WHERE NOT cost"),
-    ("type", "SELECT COUNT(*) FROM visits WHERE note IN (1, 2)"),
     ("type", "SELECT COUNT(*) FROM visits WHERE INTERVAL 1 DAY = 1"),
     ("type", "SELECT COUNT(*) FROM visits JOIN wards ON floor"),
     # functions

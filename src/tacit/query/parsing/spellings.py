@@ -7,6 +7,7 @@ SELECT TOP 5 …, SELECT TOP (5) …           LIMIT 5
 FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
 SUM(x CLAMPED BETWEEN 0 AND 9)             SUM(x, contribution_bounds_per_group => (0, 9))
 DISTINCT ON (a, b) … ORDER BY c            QUALIFY ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY c) = 1
+APPROX_QUANTILES(x, 4)[OFFSET(1)]          APPROX_QUANTILE(x, 0.25)
 SELECT k, HISTOGRAM(x) … GROUP BY k        SELECT k, x AS bin, COUNT(*) AS count … GROUP BY k, x
 HISTOGRAM(x, 8)                            the same with WIDTH_BUCKET(x, 8) for x
 HISTOGRAM(x, lo, hi, 8)                    the same with CLAMP(WIDTH_BUCKET(x, lo, hi, 8), 1, 8) for x
@@ -112,6 +113,8 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
             _number_rows(node, distinct)
         if isinstance(node, exp.Select):
             _count_bins(node)
+        if isinstance(node, exp.Bracket):
+            _take_quantile(node)
         for value in node.args.values():
             children = value if isinstance(value, list) else (value,)
             stack.extend(child for child in children if isinstance(child, exp.Expr))
@@ -144,6 +147,24 @@ def _number_rows(select: exp.Select, distinct: exp.Distinct) -> None:
     select.set("qualify", exp.Qualify(this=condition))
     select.set("distinct", None)
     select.meta[DISTINCT_ON] = True
+
+
+def _take_quantile(node: exp.Bracket) -> None:
+    """One of the quantiles of APPROX_QUANTILES, counted from 0 by OFFSET and from 1 by ORDINAL or without a word."""
+    called, places = node.this, node.expressions
+    if not isinstance(called, exp.Anonymous) or called.name.lower() != "approx_quantiles" or len(places) != 1:
+        return
+    place, start = places[0], 0
+    if isinstance(place, exp.Anonymous) and len(place.expressions) == 1:
+        start = {"offset": 0, "safe_offset": 0, "ordinal": 1, "safe_ordinal": 1}.get(place.name.lower(), -1)
+        place = place.expressions[0]
+    numbers = [part.name for part in (*called.expressions[1:], place) if isinstance(part, exp.Literal)]
+    if len(called.expressions) != 2 or len(numbers) != 2 or not all(n.isascii() and n.isdigit() for n in numbers):
+        return
+    parts, taken = int(numbers[0][:9]), int(numbers[1][:9]) - start
+    if start >= 0 and parts and 0 <= taken <= parts:
+        fraction = exp.Literal.number(str(round(taken / parts, 12)))
+        node.replace(exp.Anonymous(this="approx_quantile", expressions=[called.expressions[0].copy(), fraction]))
 
 
 def _count_bins(select: exp.Select) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
@@ -86,10 +86,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ScopeSource:
-    """One table of FROM under its alias: names and what they stand for, in order."""
+    """One table of FROM under its alias: names and what they stand for, in order.
+
+    Args:
+        alias: of the table.
+        columns: their names and meanings.
+        stored: names in the source of columns that are called otherwise, in small letters, and what they are called.
+    """
 
     alias: str
     columns: tuple[tuple[str, Expression], ...]
+    stored: tuple[tuple[str, str], ...] = ()
+
+    def matches(self, wanted: str) -> list[Expression]:
+        """Every meaning of a name in small letters; the names of the source come second."""
+        found = [expression for column, expression in self.columns if column.lower() == wanted]
+        called = [] if found else [name.lower() for name in (dict(self.stored).get(wanted),) if name is not None]
+        return found or [expression for column, expression in self.columns if column.lower() in called]
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,7 @@ class Scope:
         if table is None and wanted in self.merged:
             return [self.merged[wanted]]
         sources = [s for s in self.sources if table is None or s.alias.lower() == table.lower()]
-        return [e for source in sources for column, e in source.columns if column.lower() == wanted]
+        return [expression for source in sources for expression in source.matches(wanted)]
 
     def star(self, table: str | None) -> list[tuple[str, Expression]]:
         """Columns of ``*`` or ``table.*``; a column merged by USING once."""
@@ -142,7 +155,7 @@ class Scope:
 
     def shifted(self, by: int) -> Scope:
         """The same names over columns that stand further right."""
-        moved = tuple(ScopeSource(s.alias, tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
+        moved = tuple(replace(s, columns=tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
         return Scope(moved, {name: shift(e, by) for name, e in self.merged.items()})
 
     def over(self, relation: RelationNode) -> Scope:
@@ -155,7 +168,7 @@ class Scope:
         def fresh(node: Expression) -> Expression:
             return rewrite(node, lambda part: read(part.slot) if isinstance(part, Reference) else None)
 
-        renewed = tuple(ScopeSource(s.alias, tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
+        renewed = tuple(replace(s, columns=tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
         return Scope(renewed, {name: fresh(e) for name, e in self.merged.items()})
 
     def beside(self, other: Scope) -> Scope:

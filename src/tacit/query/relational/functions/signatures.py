@@ -42,8 +42,6 @@ __all__ = [
     "texts",
 ]
 
-#: Whole numbers below are doubles, and doubles that are whole are these numbers.
-_EXACT_WHOLE = 2**53
 #: Microseconds of a day: what one day is worth when a DATE becomes a TIMESTAMP.
 DAY = Fraction(86_400_000_000)
 
@@ -112,8 +110,7 @@ def _read_as(text: Expression, target: SqlType) -> Expression:
     value, what = cast_value(text.value, TEXT, target), "true or false" if target == BOOLEAN else "a number"
     if value is None and text.value is not None:
         raise Refusal("literal", f"{str(text.value)[:40]!r} cannot be read as {what}, with which it is compared.")
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_WHOLE
-    return literal(int(value), INTEGER) if whole else literal(value, target)  # type: ignore[arg-type]
+    return literal(value, target)
 
 
 def _common_number(nodes: Sequence[Expression], kinds: set[SqlType]) -> SqlType:
