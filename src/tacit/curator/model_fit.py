@@ -6,6 +6,7 @@ fit → commit → hand out the model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_named
-from tacit.core.errors import InputError, InternalError
+from tacit.core.errors import EngineError, InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
@@ -68,6 +69,11 @@ class _Columns:
     classes: int | None = None
     target: int | None = None
 
+    @property
+    def numbers(self) -> list[int]:
+        """Slots that are read as numbers."""
+        return [*self.features, *([] if self.target is None else [self.target])]
+
     def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[np.float64], Any]:
         """Features and what is learned from them, for one row of each unit."""
         if self.target is None:
@@ -101,7 +107,7 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         context.version(scanned(rows))
 
         def run(_: Reservation) -> list[Any]:
-            _fit(declared, *columns.read(context.engine, rows, context.keys.group_secret(population.name)))
+            _fit(declared, context.engine, rows, columns, context.keys.group_secret(population.name))
             if declared.event_ != price.event:
                 raise InternalError("a fit released other things than it was priced for")
             return _learned(declared)
@@ -117,9 +123,24 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         return Fitted(declared, entry, paid.receipt)
 
 
-def _fit(declared: Any, raw_features: NDArray[np.float64], raw_labels: Any) -> None:
+def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, secret: bytes) -> None:
+    """Fit to rows of another process by sums that are made there, where the model needs no more; else read rows."""
+    from tacit.learn.stored_rows import StoredRows
+
+    if not (engine.elsewhere and declared.sums_only()):
+        raw_features, raw_labels = columns.read(engine, rows, secret)
+        _fit_hidden(lambda: declared.fit(raw_features, raw_labels))
+        return
+    with engine.summing(rows, columns.numbers, columns.classes, secret) as run:
+        stored = StoredRows(len(columns.numbers), run)
+        _fit_hidden(lambda: declared.fit(stored, stored))
+
+
+def _fit_hidden(fit: Callable[[], Any]) -> None:
     try:
-        declared.fit(raw_features, raw_labels)
+        fit()
+    except EngineError:
+        raise
     except Exception as problem:
         # Words of a failure may quote rows, whatever its class.
         raise InternalError("a fit failed on its rows") from problem
