@@ -54,7 +54,7 @@ MODELS: dict[str, tuple[Any, str]] = {
     "margins": (LinearSVC(**PRICE, classes=[1, 2, 3], steps=2), "ward"),
 }
 #: A statement of Spark takes a third of a second; these hold every kind of expression.
-FEW = ("bayes", "clusters", "moments", "logistic", "softmax")
+FEW = ("bayes", "logistic")
 
 
 def catalog() -> Catalog:
