@@ -181,7 +181,7 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         paid = pay(context, order, run, model_to_text, statement)
         check_succeeded(paid.outcome)
         entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
-        return _fitted(paid.outcome, entry, told)
+        return _fitted(paid.outcome, entry, told, paid.made)
 
 
 @dataclass(frozen=True)
@@ -237,13 +237,16 @@ def read_model(context: CuratorContext, position: int) -> Fitted:
         return _fitted(outcome, entry, told)
 
 
-def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any]) -> Fitted:
+def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = None) -> Fitted:
+    """A model with what the ledger holds about it; read from there unless it was made just now."""
     from tacit.learn.model_format import model_from_text
 
     text, names = outcome.result.decode(), tuple(told["columns"])
     features, target = (names[:-1], names[-1]) if told["target"] else (names, "")
     receipt = Receipt.from_json(outcome.receipt)
-    return Fitted(model_from_text(text), entry, receipt, told["sql"], features, target, text)
+    return Fitted(
+        model_from_text(text) if model is None else model, entry, receipt, told["sql"], features, target, text
+    )
 
 
 def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, secret: bytes) -> None:
