@@ -398,9 +398,12 @@ def _keep_scores(table_: Table, found: dict[str, dict[float, list[tuple[float, .
     if SCORES is None:
         return
     kept = json.loads(SCORES.read_text()) if SCORES.exists() else {}
-    cells = {name: {f"{e:g}": scores for e, scores in each.items()} for name, each in found.items()}
+    cells = {
+        name: {f"{e:g}": np.round(scores, 4).tolist() for e, scores in each.items()} for name, each in found.items()
+    }
     kept[table_.label] = {"scores": words.split(" / "), "contenders": cells}
-    SCORES.write_text(json.dumps(kept, indent=1))
+    lines = [f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(each)}" for name, each in kept.items()]
+    SCORES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def _print_table(table_: Table, found: dict[str, dict[float, list[tuple[float, ...]]]], words: str) -> None:

@@ -45,8 +45,9 @@ class StoredRows:
 
     def to_steps(self, middle: NDArray[np.float64], half_width: NDArray[np.float64], fine: int) -> StoredRows:
         """Raw numbers in steps between their bounds."""
-        pairs = zip(*(np.broadcast_to(side, self.width).tolist() for side in (middle, half_width)), strict=True)
-        return self._above([quantised(place, *pair, fine) for place, pair in enumerate(pairs)])
+        middles, halves = (np.broadcast_to(side, self.width).tolist() for side in (middle, half_width))
+        numbers = [quantised(place, middles[place], halves[place], fine) for place in range(self.width)]
+        return self._above(numbers)
 
     def labelled(self, classes: Sequence[Any]) -> StoredRows:
         """Raw rows whose target is the place of their label among classes."""
