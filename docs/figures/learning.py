@@ -105,12 +105,15 @@ def one_model() -> tuple[Any, Any]:
     points = (
         alt.Chart(alt.Data(values=cells))
         .mark_line(point=True)
-        .encode(x=alt.X("predicted:Q", scale=ends), y=alt.Y("true:Q", scale=ends, title="share of the class"))
+        .encode(
+            x=alt.X("predicted:Q", scale=ends, title="predicted"),
+            y=alt.Y("true:Q", scale=ends, title="share of the class"),
+        )
     )
     even = (
         alt.Chart(alt.Data(values=[{"a": 0, "b": 0}, {"a": 1, "b": 1}]))
         .mark_line(strokeDash=[4, 3])
-        .encode(x="a:Q", y="b:Q")
+        .encode(x=alt.X("a:Q", title="predicted"), y="b:Q")
     )
     return alt.hconcat(*panels), (even + points).properties(width=220, height=220)
 
