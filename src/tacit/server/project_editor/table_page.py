@@ -46,6 +46,9 @@ async def change_table(visit: EditorVisit) -> Response:
             changes = _form_changes(at, visit.form, model)
         elif part == "unit":
             changes = _unit_changes(at, visit.form, model)
+            people = changes.get((*at, "population"))
+            if people is not None and people not in visit.editing.content.get("populations", {}):
+                changes[("populations", people, "epsilon")] = MARK
         elif part == "limits":
             changes = _limit_changes(at, visit.form, model)
         elif part == "add":
@@ -55,14 +58,14 @@ async def change_table(visit: EditorVisit) -> Response:
         visit.editing.edit(visit.revision, changes)
     except TacitError as problem:
         return await show_table(visit, str(problem))
-    return visit.redirect(address("/table", table=name))
+    return visit.redirect(address("table", table=name))
 
 
 async def remove_table(visit: EditorVisit) -> Response:
     """Take a table out of the project; its file stays where it is."""
     name = visit.asked("table")
     visit.editing.edit(visit.revision, {("tables", name): None})
-    return visit.redirect("/")
+    return visit.redirect("./")
 
 
 def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]:
