@@ -164,7 +164,7 @@ def test_markup_in_names_and_values_is_text(owner: Owner) -> None:
 
 def test_what_is_typed_wrong_is_told_on_the_page(owner: Owner) -> None:
     assert "there is no file" in owner.post("/", 400, source="gone.csv")
-    for odd in ("\0.csv", "a" * 3000 + ".csv", "~nobody/x.csv", ".", "/dev/null"):
+    for odd in ("\0.csv", "a" * 3000 + ".csv", "~unknown/x.csv", ".", "/dev/null"):
         assert 'role="alert"' in owner.client.post(f"{owner.gate.room}/", data={**owner.hidden, "source": odd}).text
     assert "postgresql://reader@host" in owner.post("/database", 400, engine="mysql://x", table="t")
     assert "there is no table" in owner.get("/table?table=nothing", 400)
@@ -181,6 +181,14 @@ def test_what_is_typed_wrong_is_told_on_the_page(owner: Owner) -> None:
     for path in ("/", "/save"):
         owner.get(path)
     owner.get("/nowhere", 404)
+
+
+def test_lines_that_are_no_rows_and_values_that_cannot_be_read_are_told(owner: Owner) -> None:
+    (owner.editing.folder / "torn.csv").write_text("a,b,c\n" + "1,x,2\n" * 5 + '2,"y,3\n3,z,n/a\n')
+    page = owner.post("/", source="torn.csv")
+    assert "line 7 of torn.csv is no row" in unescape(page)
+    owner.post("/column?table=torn&column=b", type="integer")
+    assert "no value of b can be read as INTEGER" in unescape(owner.get("/table?table=torn"))
 
 
 def test_names_of_files_are_completed(owner: Owner) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -159,8 +159,24 @@ def rows_kept(project: Project, name: str) -> RowsKept | None:
     elsewhere = any(source.is_elsewhere for source in project.sources.values())
     if table is None or table.public or elsewhere or project.engine != "duckdb":
         return None
-    with reading_rows(project.catalog, project.sources) as connection:
-        return _view(connection, project.catalog, table, project.sources, losses=False)
+    catalog = _narrowed(project.catalog, table)
+    with reading_rows(catalog, project.sources) as connection:
+        return _view(connection, catalog, catalog.table(name) or table, project.sources, losses=False)
+
+
+def _narrowed(catalog: Catalog, table: Table) -> Catalog:
+    """A catalog with the columns that units and groups of a table need; reading a line takes time for each column."""
+    wanted = {(other.name.lower(), (other.unit or "").lower()) for other in catalog.tables}
+    for other in catalog.tables:
+        for key in other.foreign_keys:
+            wanted |= {(other.name.lower(), key.column.lower()), (key.table.lower(), key.references.lower())}
+    keys = [column.name for column in table.columns if column.categories is not None][: _MOST_KEYS + 1]
+    wanted |= {(table.name.lower(), name.lower()) for name in keys}
+    tables = []
+    for other in catalog.tables:
+        columns = tuple(c for c in other.columns if (other.name.lower(), c.name.lower()) in wanted)
+        tables.append(replace(other, columns=columns or other.columns[:1]))
+    return replace(catalog, tables=tuple(tables))
 
 
 @contextmanager
