@@ -428,7 +428,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     half = max(measure.high - measure.centre, measure.centre - measure.low)
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
-    joint = block.is_mean(count, total) and law.kind != "gaussian" and law.copies == 1
+    joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1
 
     one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
 
