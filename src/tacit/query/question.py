@@ -31,11 +31,13 @@ Append       the rows there were, then those of another question (UNION ALL)
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.contribution_limits import ContributionLimits
@@ -177,6 +179,10 @@ class FinalAggregation:
         """Whether ``max_rows`` is found privately, or was."""
         return any(measure.auto_rows for measure in self.measures)
 
+    def parts_by(self, kept: Sequence[int]) -> int:
+        """Of how many groups a group by some of the public keys is the sum."""
+        return math.prod(len(key.values or ()) for index, key in enumerate(self.keys) if index not in kept)
+
     def growth(self, measures: Iterable[int]) -> int:
         """With which power of bounds that are yet to be found some measurements grow."""
         sought = [self.measures[index] for index in measures if self.measures[index].auto]
@@ -225,6 +231,18 @@ def final_over(final: FinalAggregation, source: RelationNode, change: Change) ->
     )
     keys = tuple(replace(key, expression=change(key.expression)) for key in final.keys)
     return replace(final, source=source, keys=keys, measures=measures)
+
+
+class TotalOf(NamedTuple):
+    """A cell that is the sum of groups: the group by some of the keys.
+
+    Args:
+        kept: places of these keys.
+        copies: of how many groups it is the sum.
+    """
+
+    kept: tuple[int, ...]
+    copies: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ def coarser(wanted: Plan, stored: Plan) -> Plan | None:
     if not _equal(final, replace(finer, source=source), keys, found):
         return None
     where = _all_of([on_keys for _, on_keys in extra]) if extra else None
+    if not _covered(wanted, stored, keys, where):
+        return None
     if where is not None and not _same_groups(final, finer, keys, where):
         return None
     aggregates = tuple(replace(each, measures=tuple(found[i] for i in each.measures)) for each in final.aggregates)
@@ -69,11 +71,11 @@ def errs_no_more(wanted: Plan, free: Plan) -> bool:
     fresh, sums = wanted.question.totals, free.question.totals
     if sums is None:
         raise AssertionError("a coarser question is made of totals")
-    bought = [1] if fresh is None else [merged for _, _, merged in set_sizes(final, fresh)]
-    for copies, (_, _, parts) in zip(bought, set_sizes(free.final, sums), strict=True):
+    bought = [None] if fresh is None else [each.total for each in set_sizes(final, fresh)]
+    for total, each in zip(bought, set_sizes(free.final, sums), strict=True):
         for own, other in zip(final.aggregates, free.final.aggregates, strict=True):
-            limit = expected_error(final, own, wanted.priced, beta, _SUPPOSED, copies).bound
-            error = expected_error(free.final, other, free.priced, beta, _SUPPOSED, parts).bound
+            limit = expected_error(final, own, wanted.priced, beta, _SUPPOSED, total).bound
+            error = expected_error(free.final, other, free.priced, beta, _SUPPOSED, each.total).bound
             if limit is None or error is None or error > limit:
                 return False
     return True
@@ -157,6 +159,14 @@ def _equal(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int]
     if [text_of(key.expression) for key in made.keys] != [text_of(key.expression) for key in final.keys]:
         return False
     return [each.text for each in made.measures] == [each.text for each in final.measures]
+
+
+def _covered(wanted: Plan, stored: Plan, keys: Sequence[int], where: Expression | None) -> bool:
+    """Whether a release holds the wanted groups; of one by levels, those by keys that some level has."""
+    levels = [release for release in stored.releases if release.levels]
+    totals = wanted.question.totals
+    sets = [keys] if totals is None else [[keys[totals.keys[place]] for place in places] for places in totals.sets]
+    return all(where is None and release.basis.covers(kept) for release in levels for kept in sets)
 
 
 def _same_groups(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int], where: Expression) -> bool:
