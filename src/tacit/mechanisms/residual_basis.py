@@ -42,7 +42,7 @@ _LEAST_PARTS: Final = 4
 #: Axes with more than one value; of more the finest cells are measured alone.
 _MOST_AXES: Final = 6
 #: Several levels are measured where the sum of variances is below this part of that of the finest cells alone.
-_WORTH: Final = 0.97
+_WORTH: Final = 0.9
 _ITERATIONS: Final = 400
 #: An iteration ends where no share changes by more than this.
 _STILL: Final = 1e-7

@@ -328,7 +328,8 @@ class Priced:
     asked: Asked | None = None
     left_out: LossPricing | None = field(default=None, repr=False)
     limits: Priced | None = field(default=None, repr=False)
-    sets: Sets = field(default=(), repr=False)
+    # It follows from the question, and decides nothing that the releases do not say.
+    sets: Sets = field(default=(), repr=False, compare=False)
 
     @cached_property
     def text(self) -> str:

@@ -130,7 +130,7 @@ def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
 
 
 def sets_of_part(question: Question, part: int) -> tuple[tuple[int, ...], ...]:
-    """Places of the keys by which groups of a part are read, all of them if a step reads those; empty without totals."""
+    """Places of the keys by which groups of a part are read, all of them if a step reads those; () without totals."""
     found: dict[tuple[int, ...], None] = {}
     read = [each for one in (question, *(value for _, value in question.values)) for each in _with_branches(one)]
     readers = [each for each in read if each.part == part]
