@@ -186,7 +186,7 @@ class Release:
 
     @cached_property
     def basis(self) -> LevelBasis:
-        """How groups are estimated from levels; a level weighs by the precision of its noise."""
+        """Estimates of groups from levels; a level weighs by the precision of its noise."""
         precisions = []
         for release in self.vectors:
             moved = release.block.sensitivity

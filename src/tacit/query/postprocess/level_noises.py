@@ -27,7 +27,7 @@ Weighed = tuple[str, Fraction, tuple[Fraction, ...]]
 
 
 def independent_noises(sums: Sequence[Mapping[Draw, Fraction]], laws: Sequence[NoiseLaw]) -> Counter[Weighed]:
-    """How many independent noises have the same law and the same weights in all sums.
+    """Count the independent noises that have the same law and the same weights in all sums.
 
     Args:
         sums: of draws, each with its weight; the vectors that they are read off are known.
