@@ -20,8 +20,8 @@ from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind
 from tacit.query.question import FinalAggregation, Question, TotalOf, Totals, branches
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions import evaluate
+from tacit.query.types import Value
 
 __all__ = [
     "ADDITIVE",
@@ -31,6 +31,7 @@ __all__ = [
     "set_sizes",
     "sets_in_words",
     "sets_of_part",
+    "total_key",
     "totals_of_part",
 ]
 
@@ -125,7 +126,7 @@ def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
     names = [final.keys[index].name for index in totals.keys]
     for places in totals.sets:
         kept = tuple(totals.keys[place] for place in places)
-        groups, merged = parts_of_totals(final, kept, totals.where)
+        groups, merged = parts_of_totals(final, totals, places)
         yield SetSize(tuple(names[place] for place in places), groups, TotalOf(kept, merged))
 
 
@@ -152,18 +153,23 @@ def _with_branches(question: Question) -> Iterator[Question]:
         yield from _with_branches(other)
 
 
-def parts_of_totals(final: FinalAggregation, kept: Sequence[int], where: Expression | None) -> tuple[int, int]:
-    """Number of groups by some of the public keys, and of how many finest groups one of them is the sum at most."""
-    widths = [len(key.values or ()) for key in final.keys]
-    if where is None:
-        count = math.prod(widths[index] for index in kept)
-        return count, math.prod(width for index, width in enumerate(widths) if index not in kept)
+def parts_of_totals(final: FinalAggregation, totals: Totals, places: Sequence[int]) -> tuple[int, int]:
+    """Number of groups of a set of public keys, and of how many finest groups one of them is the sum at most."""
+    if totals.where is None and not totals.derived:
+        kept = [totals.keys[place] for place in places]
+        return math.prod(len(final.keys[index].values or ()) for index in kept), final.parts_by(kept)
     found = Counter(
-        tuple(key[index] for index in kept)
+        total_key(totals, places, key)
         for key in product(*(key.values or () for key in final.keys))
-        if evaluate(where, key) is True
+        if totals.where is None or evaluate(totals.where, key) is True
     )
     return len(found), max(found.values(), default=0)
+
+
+def total_key(totals: Totals, places: Sequence[int], key: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    """The key, in one set, of the total that a finest group is part of."""
+    made = ((totals.key(place), totals.keys[place]) for place in places)
+    return tuple(key[index] if each is None else evaluate(each, key) for each, index in made)
 
 
 def sets_in_words(question: Question, levels: Sequence[Sequence[tuple[int, ...]]]) -> str | None:

@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 from tacit.core.errors import InternalError
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.planning.set_totals import total_key
 from tacit.query.postprocess.cells import Draw, MeasureBias
 from tacit.query.relational.functions import evaluate
 
 if TYPE_CHECKING:
     from tacit.query.planning.noise_distribution import NoiseLaw
     from tacit.query.planning.plan import Plan
-    from tacit.query.relational.expressions import Expression
+    from tacit.query.question import Totals
     from tacit.query.release import KeyTuple, NoisyRelease
 
 __all__ = ["CellNumbers", "biases_of_totals", "released_numbers", "summed_groups", "totals_of"]
@@ -76,15 +77,12 @@ def released_numbers(released: NoisyRelease, *, first: int = 0) -> CellNumbers:
     return CellNumbers(released.keys, noisy, laws, released.plan, first)
 
 
-def summed_groups(
-    keys: Sequence[KeyTuple], kept: Sequence[int], where: Expression | None = None
-) -> dict[KeyTuple, list[int]]:
-    """For each key of a grouping by some of the keys, the places of its parts; the one without keys is always there."""
-    found: dict[KeyTuple, list[int]] = {} if kept else {(): []}
+def summed_groups(keys: Sequence[KeyTuple], totals: Totals, places: Sequence[int]) -> dict[KeyTuple, list[int]]:
+    """For each key of one grouping set, the places of its parts; the one without keys is always there."""
+    found: dict[KeyTuple, list[int]] = {} if places else {(): []}
     for group, key in enumerate(keys):
-        if where is not None and evaluate(where, key) is not True:
-            continue
-        found.setdefault(tuple(key[index] for index in kept), []).append(group)
+        if totals.where is None or evaluate(totals.where, key) is True:
+            found.setdefault(total_key(totals, places, key), []).append(group)
     return found
 
 
