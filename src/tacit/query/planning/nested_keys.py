@@ -120,9 +120,8 @@ def _steps(wanted: GroupKey, key: GroupKey, index: int) -> Expression | None:
     try:
         if any(following(low, 1) != high for low, high in pairwise(listed)):
             return None
-        # Division goes towards 0, so that the group of 0 has numbers of both signs whatever the step: its upper
-        # end alone
-        # can be a matter of nesting.
+        # Division goes towards 0, so that the group of 0 has numbers of both signs whatever the step: its upper end
+        # alone is a matter of nesting.
         ends = [(listed[0], -1)] if listed[0] != 0 else []
         outside = [following(value, by) for value, by in (*ends, (listed[-1], 1))]
     except (OverflowError, ValueError):
