@@ -29,6 +29,7 @@ Modules:
 * :mod:`.randomized_response` — Randomized response: each person perturbs their own answer
 * :mod:`.residual_basis` — Residual basis of tables of counts: marginals with noise of their own, and cells that agree
   with all of them
+* :mod:`.rounded_gaussian` — Rounded Gaussian noise on integers, whose guarantee is μ-GDP itself
 * :mod:`.sample_size_formulas` — Sample-size formulas relating people, epsilon, error and failure probability
 * :mod:`.selection_scores` — Exact scores of candidates, shared by the selection mechanisms
 * :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that

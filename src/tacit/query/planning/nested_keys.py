@@ -142,7 +142,7 @@ def _nested(wanted: Expression, fine: Expression, index: int) -> tuple[Expressio
         if fine.type != INTEGER or not large or not small or large % small:
             return None, None
         slot = Reference(INTEGER, fine.domain, index, "") if isinstance(fine, Call) else _over(fine, index)
-        return call("int_div", slot, literal(large // small, INTEGER)), lambda value, by: int(value) + by  # type: ignore[arg-type]
+        return call("int_div", slot, literal(large // small, INTEGER)), lambda value, by: int(value) + by
     coarse, unit = _unit(wanted), _unit(fine) if isinstance(fine, Call) else "day"
     if coarse is None or unit is None or fine.type != wanted.args[-1].type:
         return None, None

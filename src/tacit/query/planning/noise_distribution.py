@@ -10,7 +10,8 @@ bounded by Chernoff's inequality, which needs only that
 * discrete Laplace noise of scale t has E exp(λX) = (cosh u - 1)/(cosh u - cosh λ) with u = 1/t, and this is at most
   u²/(u² - λ²), the same of continuous Laplace noise: the claim says (cosh λ - 1)/λ² <= (cosh u - 1)/u², and
   (cosh x - 1)/x² = Σ x^(2k-2)/(2k)! grows with x;
-* discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020).
+* discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020), and rounded normal noise
+  has that of a slightly larger σ² (``mechanisms/rounded_gaussian.proof.md``).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.mechanisms.noise_interval import interval_factor
 from tacit.mechanisms.residual_basis import LevelBasis
+from tacit.mechanisms.rounded_gaussian import RoundedNoise
 
 __all__ = ["LevelNoise", "NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
 
@@ -80,9 +82,9 @@ class NoiseLaw:
     """The noise in a released integer.
 
     Args:
-        kind: ``"laplace"``, ``"gaussian"``, ``"mixed"`` where :attr:`layers` say it, or ``"none"`` for a number that no
-            data can change.
-        scale: the scale t of Laplace noise; σ² of Gaussian noise; 0 for none.
+        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), ``"mixed"`` where
+            :attr:`layers` say it, or ``"none"`` for a number that no data can change.
+        scale: the scale t of Laplace noise; σ² of Gaussian and of normal noise; 0 for none.
         terms: how many independent noises of that law are added or subtracted.
         unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
         source: the vector the integer is read off. Noises of two sources are independent, and so are those of two
@@ -139,7 +141,7 @@ class NoiseLaw:
             return Fraction(0)
         once = sum(
             (
-                term.number // self.copies * term.weight**2 * _variance_bound(term.kind, term.scale)
+                term.number // self.copies * term.weight**2 * _noise(term.kind, term.scale).variance_bound
                 for term in self.noises
             ),
             Fraction(0),
@@ -147,8 +149,15 @@ class NoiseLaw:
         return self.terms * once * self.unit**2
 
 
-def _variance_bound(kind: str, scale: Fraction) -> Fraction:
-    return LaplaceNoise(scale).variance_bound if kind == "laplace" else scale
+def _noise(kind: str, scale: Fraction) -> LaplaceNoise | GaussianNoise | RoundedNoise:
+    if kind == "laplace":
+        return LaplaceNoise(scale)
+    return GaussianNoise(scale) if kind == "gaussian" else RoundedNoise(scale)
+
+
+def _proxy(kind: str, scale: Fraction) -> Fraction:
+    """The s with E exp(λX) <= exp(λ²s/2), of Gaussian or rounded normal noise."""
+    return scale if kind == "gaussian" else RoundedNoise(scale).proxy
 
 
 @lru_cache(maxsize=4096)
@@ -156,8 +165,7 @@ def _two_sided(kind: str, scale: Fraction, terms: int, beta: Fraction) -> Fracti
     if kind == "none":
         return Fraction(0)
     if terms == 1:
-        noise = LaplaceNoise(scale) if kind == "laplace" else GaussianNoise(scale)
-        return Fraction(noise.quantile(beta))
+        return Fraction(_noise(kind, scale).quantile(beta))
     if kind == "laplace" and terms in (2, 3):
         return Fraction(_laplace_sum(scale, terms, beta))
     # The sum is an integer, so a bound that is not whole may be cut to the next below.
@@ -211,8 +219,8 @@ def one_sided_errors(
     log_high = log_bounds(1 / beta)[1]
     if kind == "none" or not any(squares):
         return [Fraction(0)] * len(counts)
-    if kind == "gaussian":
-        return [sqrt_bounds(2 * scale * _total(each, squares) * log_high)[1] for each in counts]
+    if kind != "laplace":
+        return [sqrt_bounds(2 * _proxy(kind, scale) * _total(each, squares) * log_high)[1] for each in counts]
     x = _place(max(counts, key=lambda each: _total(each, squares)), sizes, log_high)
     costs = [-log_bounds(1 - (size * x) ** 2)[0] if size else Fraction(0) for size in sizes]
     # Sums without any noise are exact.
@@ -282,7 +290,10 @@ def _chernoff(shape: _Shape, beta: Fraction) -> Fraction:
     Its bound for Laplace noise of scale t and weight w depends on t·w alone.
     """
     laplace = [(scale * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum((scale * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"), Fraction(0))
+    squares = sum(
+        (_proxy(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"),
+        Fraction(0),
+    )
     each = beta / 2 / (1 + bool(laplace and squares))
     return (one_sided_error("laplace", Fraction(1), laplace, each) if laplace else Fraction(0)) + (
         one_sided_error("gaussian", squares, [(Fraction(1), 1)], each) if squares else Fraction(0)
@@ -324,8 +335,8 @@ def _convolved(shape: _Shape, beta: float) -> float | None:
 
 
 def _variance(kind: str, scale: Fraction) -> float:
-    if kind == "gaussian":
-        return float_nearest(scale)
+    if kind != "laplace":
+        return float_nearest(_proxy(kind, scale))
     half = 0.5 / float_nearest(scale)
     return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
 
@@ -333,7 +344,9 @@ def _variance(kind: str, scale: Fraction) -> float:
 def _far(shape: _Shape, beta: float) -> float:
     """A distance that the sum exceeds in size with chance at most ``beta``, roughly: Chernoff's bound in floats."""
     laplace = [(float_nearest(scale) * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum(float_nearest(scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace")
+    squares = sum(
+        _variance(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"
+    )
     target = math.log(2 / beta)
     if not laplace:
         return math.sqrt(2 * squares * target)
@@ -376,6 +389,10 @@ def _masses(kind: str, scale: float, steps: NDArray[np.float64]) -> NDArray[np.f
     if kind == "laplace":
         found: NDArray[np.float64] = np.exp(-steps / scale) * math.tanh(0.5 / scale)
         return found
+    if kind == "rounded":
+        # Of 0 both halves; differences of tails elsewhere.
+        ends = np.append(0.5, _beyond(kind, scale, steps))
+        return np.asarray(ends[:-1] - ends[1:]) * np.where(steps == 0, 2.0, 1.0)
     if scale >= _ROUNDED**2:
         total = math.sqrt(2 * math.pi * scale) * (1 + 1e-12)
     else:
@@ -391,7 +408,7 @@ def _beyond(kind: str, scale: float, last: NDArray[np.float64]) -> NDArray[np.fl
         q = math.exp(-1 / scale)
         found: NDArray[np.float64] = np.exp(-(last + 1) / scale) / (1 + q)
         return found
-    if scale >= _ROUNDED**2:
+    if kind == "rounded" or scale >= _ROUNDED**2:
         width = math.sqrt(2 * scale)
         # Beyond 28 a double has no smaller number than erfc.
         near = int(np.searchsorted(last, 28 * width))

@@ -5,7 +5,8 @@ The budget is an amount in one currency that adds up: ε (pure), ρ (zCDP) or μ
 * ε: Laplace noise of scale l1/ε_i on every block.
 * ρ: Gaussian noise of σ² = l2²/(2ρ_i), or Laplace noise of ε_i = √(2ρ_i), whichever has the smaller
   error.
-* μ²: as ε, with the largest ε_i whose μ fits, since discrete Gaussian noise has no proven μ.
+* μ²: normal noise of σ² = l2²/μ_i², rounded to whole numbers, or Laplace noise of the largest ε_i whose μ fits,
+  whichever has the smaller error.
 
 An (ε, δ) budget is used in one of two ways, whichever has the smaller errors: as ε, δ going to the selection of private
 keys alone; or as the largest ρ that converts to (ε, δ/2 or δ), the rest of δ going to the selection.
@@ -41,6 +42,7 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
 from tacit.mechanisms.residual_basis import Axes, LevelBasis, best_levels
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.aggregates import expected_error
 from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
@@ -115,7 +117,9 @@ _PRECISION: Final = 1 << 20
 #: Places of the keys of grouping sets.
 Sets = tuple[Axes, ...]
 #: The norm that noise follows, and the power of its share with which the precision of a level grows.
-_LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (1, 1)}
+_LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
+#: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
+_LEAST_ROUNDED: Final = Fraction(1, 4)
 #: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
 FOR_THE_CHOICE: Final = Fraction(8, 9)
 
@@ -134,6 +138,11 @@ class PlanBudget:
     amount: Fraction
     delta: Fraction = Fraction(0)
 
+    @property
+    def concentrated(self) -> bool:
+        """Whether squares of noise add up, so that Gaussian noise is on offer."""
+        return self.currency != "epsilon"
+
 
 # Mechanisms hold no state but constants, which take a while to compute, and a plan is asked for them many times.
 @lru_cache(maxsize=1024)
@@ -146,6 +155,11 @@ def _gaussian(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relat
     return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
 
 
+@lru_cache(maxsize=1024)
+def _rounded(mu: Fraction, l2_squared: Fraction, relation: Relation) -> RoundedGaussian:
+    return RoundedGaussian(mu=mu, l2_squared=l2_squared, relation=relation)
+
+
 @dataclass(frozen=True)
 class Release:
     """A block and the noise it gets.
@@ -154,7 +168,7 @@ class Release:
         block: what is released.
         mechanism: ``"laplace"``, ``"gaussian"``, or ``"constant"`` where no data can change the numbers.
         epsilon: of Laplace noise; 0 otherwise.
-        rho: of Gaussian noise; 0 otherwise.
+        rho: of discrete Gaussian noise; 0 otherwise.
         share: of the budget, that of the choice included.
         relation: which databases are neighbours.
         numbers: the most numbers that one release holds.
@@ -163,6 +177,7 @@ class Release:
             groups do.
         sizes: number of values of each key, where there are levels.
         scale: by which the integers of levels are multiplied.
+        mu: of rounded Gaussian noise; 0 otherwise.
     """
 
     block: Block
@@ -172,8 +187,9 @@ class Release:
     share: Fraction
     relation: Relation
     numbers: int
-    # It follows from the block, the share and the budget.
+    # Both follow from the block, the share and the budget.
     choice: RankChoice | None = field(default=None, repr=False)
+    mu: Fraction = field(default=Fraction(0), repr=False)
     # Plans without grouping sets keep their digests; those with levels name them in the text of all releases.
     levels: tuple[Level, ...] = field(default=(), repr=False)
     sizes: tuple[int, ...] = field(default=(), repr=False)
@@ -190,21 +206,23 @@ class Release:
         precisions = []
         for release in self.vectors:
             moved = release.block.sensitivity
-            gaussian = release.mechanism == "gaussian"
-            precisions.append(2 * release.rho / moved.l2_squared if gaussian else (release.epsilon / moved.l1) ** 2 / 2)
+            normal = (2 * release.rho + release.mu**2) / moved.l2_squared
+            precisions.append(normal or (release.epsilon / moved.l1) ** 2 / 2)
         whole, least = sum(precisions), Fraction(1, _PRECISION)
         weights = tuple(max((each / whole).limit_denominator(_PRECISION), least) for each in precisions)
         return LevelBasis(self.sizes, tuple(level.axes for level in self.levels), weights)
 
-    def noise(self) -> Laplace | Gaussian:
+    def noise(self) -> Laplace | Gaussian | RoundedGaussian:
         """The mechanism that adds the noise."""
         return self._noise
 
     @cached_property
-    def _noise(self) -> Laplace | Gaussian:
+    def _noise(self) -> Laplace | Gaussian | RoundedGaussian:
         moved = self.block.sensitivity
         if self.mechanism == "laplace":
             return _laplace(self.epsilon, moved.l1, self.relation)
+        if self.mu:
+            return _rounded(self.mu, moved.l2_squared, self.relation)
         return _gaussian(self.rho, moved.l2_squared, self.numbers, self.relation)
 
     @cached_property
@@ -231,7 +249,8 @@ class Release:
         noise = self.noise()
         scale = noise.scale if isinstance(noise, Laplace) else noise.sigma2
         source = self.block.measures[0]
-        return NoiseLaw(self.mechanism, scale, readout.terms, readout.unit, source, readout.signs)
+        kind = "rounded" if isinstance(noise, RoundedGaussian) else self.mechanism
+        return NoiseLaw(kind, scale, readout.terms, readout.unit, source, readout.signs)
 
     def set_law(self, measure: int, kept: Sequence[int], copies: int) -> NoiseLaw:
         """The noise in the sum of ``copies`` groups that is a group by the ``kept`` keys alone."""
@@ -245,7 +264,8 @@ class Release:
         noises = []
         for release in self.vectors:
             noise = release.noise()
-            noises.append((release.mechanism, noise.scale if isinstance(noise, Laplace) else noise.sigma2))
+            kind = "rounded" if isinstance(noise, RoundedGaussian) else release.mechanism
+            noises.append((kind, noise.scale if isinstance(noise, Laplace) else noise.sigma2))
         cells = LevelNoise(self.basis, tuple(noises))
         return NoiseLaw(
             "mixed",
@@ -399,13 +419,13 @@ def price(
         sets: places of the keys of each grouping set; empty where only the groups themselves are asked for.
     """
     own = weights or [Fraction(1)] * len(final.measures)
-    blocks = blocks_of(final, relation, concentrated=budget.currency == "rho", weights=own)
+    blocks = blocks_of(final, relation, concentrated=budget.concentrated, weights=own)
     claims = [max(own[index] for index in block.measures) for block in blocks]
     private = not final.public_keys
     shares = split(
         [block.coefficient for block in blocks] + [Fraction(1)] * private,
         claims + [keys_weight] * private,
-        squared=budget.currency != "epsilon",
+        squared=budget.concentrated,
     )
     numbers = [ANY_NUMBER if final.group_count is None else final.group_count * block.integers for block in blocks]
     releases = tuple(
@@ -440,8 +460,8 @@ def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, 
 
     made, scale = levels(1), 1
     noises = [level.release.noise() for level in made]
-    if made and all(isinstance(noise, Gaussian) for noise in noises):
-        least = min(noise.sigma2 for noise in noises if isinstance(noise, Gaussian))
+    if made and all(isinstance(noise, Gaussian | RoundedGaussian) for noise in noises):
+        least = min(noise.sigma2 for noise in noises if not isinstance(noise, Laplace))
         while least * scale**2 < _FINE_GRID and scale < _LARGEST_FACTOR:
             scale *= 2
         made = levels(scale)
@@ -457,16 +477,19 @@ def _release(
     if choice is not None:
         amount -= budget.amount * choice.share
 
-    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero) -> Release:
-        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice)
+    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero, mu: Fraction = zero) -> Release:
+        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice, mu)
 
     if not amount:
         return make("constant")
     if budget.currency == "epsilon":
         return make("laplace", amount)
     if budget.currency == "mu2":
-        return make("laplace", epsilon_of_mu2(amount))
-    gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
+        gaussian, laplace = make("gaussian", mu=_root(amount)), make("laplace", epsilon_of_mu2(amount))
+        if gaussian.noise().sigma2 < _LEAST_ROUNDED:
+            return laplace
+    else:
+        gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
     measure = block.measures[0]
     lighter = gaussian.law(measure).variance_bound <= laplace.law(measure).variance_bound
     if lighter and beta <= Fraction(1, 4):
@@ -486,7 +509,8 @@ def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relatio
             # A draw of bounded range ε is ε²/8-zCDP.
             epsilon = _root(8 * each)
         case _:
-            epsilon = epsilon_of_mu2(each)
+            # And has the μ of ε/2-DP.
+            epsilon = 2 * epsilon_of_mu2(each)
     (index,) = block.measures
     return RankChoice(index, block.fractions, epsilon, block.rows, block.groups, block.width, own, relation, block.name)
 
@@ -656,8 +680,10 @@ def _bought(
             if more > rho:
                 priced, rho = bought(PlanBudget("rho", more, delta)), more
             return priced, ZCDP(rho, delta=delta, relation=relation)
+        case "gdp" if currency == "epsilon" and terms.alone is None:
+            return bought(PlanBudget("epsilon", amount)), GDP(mu_of_epsilon(amount).mu, relation=relation)
         case "gdp":
-            mu = amount if currency == "mu" else _mu_alone(amount, terms.alone)
+            mu = amount if currency == "mu" else largest_mu_of(amount, terms.alone or Fraction(0))
             return bought(PlanBudget("mu2", mu**2)), GDP(mu, relation=relation)
         case _:
             return _buy_approx(parts, relation, terms, amount, bought)
@@ -667,7 +693,7 @@ def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation
     """The budget of each part: together they have equal relative errors, as the releases of one part have."""
     if len(parts) == 1:
         return [budget]
-    squared = budget.currency != "epsilon"
+    squared = budget.concentrated
     claims = [_claim(part, budget, relation, squared=squared) for part in parts]
     total = sum(claims, Fraction(0)) or Fraction(1)
     selections = sum(not part.final.public_keys for part in parts)
@@ -684,7 +710,7 @@ def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation
 def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared: bool) -> Fraction:
     """The sum of the claims of all releases of a part; see :func:`split`."""
     own = part.weights.measures
-    blocks = blocks_of(part.final, relation, concentrated=budget.currency == "rho", weights=own)
+    blocks = blocks_of(part.final, relation, concentrated=budget.concentrated, weights=own)
     claims = [block.coefficient * max(own[index] for index in block.measures) for block in blocks]
     claims += [] if part.final.public_keys else [part.weights.keys]
     return sum((claim * claim if squared else claim for claim in claims), Fraction(0))
@@ -707,7 +733,7 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
             return price(
                 final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta, sets=sets
             )
-        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.currency != "epsilon")
+        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.concentrated)
         searches = {
             name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
             for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
@@ -801,11 +827,6 @@ def _likely_mu(epsilon: float, delta: float) -> Fraction:
     return Fraction(low)
 
 
-def _mu_alone(epsilon: Fraction, delta: Fraction | None) -> Fraction:
-    """The largest μ that is (ε, δ)-DP; without a δ the one that ε-DP implies."""
-    return mu_of_epsilon(epsilon).mu if delta is None else largest_mu_of(epsilon, delta)
-
-
 def _buy_approx(
     parts: Sequence[PricedPart],
     relation: Relation,
@@ -834,7 +855,8 @@ def _badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fracti
     """The logarithm of the product of all errors: to halve one and double another is no gain."""
     bounds = []
     for (final, _, _), priced in zip(parts, bought, strict=True):
-        sums = [TotalOf(kept, final.parts_by(kept)) for kept in priced.sets] or [None]
+        sums: list[TotalOf | None] = [TotalOf(kept, final.parts_by(kept)) for kept in priced.sets]
+        sums = sums or [None]
         errors = [expected_error(final, a, priced, beta, 10**6, each) for a in final.aggregates for each in sums]
         bounds += [error.bound or Fraction(1) for error in errors]
         if priced.keys is not None:

@@ -75,7 +75,7 @@ def _of_levels(law: NoiseLaw, sides: Mapping[int, Sequence[tuple[int, Fraction]]
     found: Counter[Weighed] = Counter()
     for level, (kind, scale) in enumerate(noises):
         columns = zip(*(side[level].ravel().tolist() for side in levels), strict=True)
-        for weights, number in Counter(columns).items():
-            if any(weights):
-                found[kind, scale, tuple(Fraction(int(weight), bottom) for weight in weights)] += number
+        for both, number in Counter(columns).items():
+            if any(both):
+                found[kind, scale, tuple(Fraction(int(weight), bottom) for weight in both)] += number
     return found
