@@ -82,8 +82,8 @@ class NoiseLaw:
     """The noise in a released integer.
 
     Args:
-        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), ``"mixed"`` where
-            :attr:`layers` say it, or ``"none"`` for a number that no data can change.
+        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), ``"mixed"``
+            where :attr:`layers` say it, or ``"none"`` for a number that no data can change.
         scale: the scale t of Laplace noise; σ² of Gaussian and of normal noise; 0 for none.
         terms: how many independent noises of that law are added or subtracted.
         unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
