@@ -461,7 +461,7 @@ def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, 
     made, scale = levels(1), 1
     noises = [level.release.noise() for level in made]
     if made and all(isinstance(noise, Gaussian | RoundedGaussian) for noise in noises):
-        least = min(noise.sigma2 for noise in noises if not isinstance(noise, Laplace))
+        least = min(noise.sigma2 for noise in noises if isinstance(noise, Gaussian | RoundedGaussian))
         while least * scale**2 < _FINE_GRID and scale < _LARGEST_FACTOR:
             scale *= 2
         made = levels(scale)
