@@ -1,14 +1,15 @@
 """Errors of answers beside those of an ideal mechanism for the same budget.
 
     .venv/bin/python benchmarks/accuracy.py [--draws 400] [--samples 12]
-        [--only quantiles|ratios|groups|combinations|joint|typed]
+        [--only quantiles|ratios|groups|combinations|joint|typed|sets]
 
 *Quantiles*: the mean distance, in value, between the answer and the true quantile, divided by that of an exponential
 mechanism that has the whole budget and chooses among all steps of the type; how often the 95 % interval holds the true
 quantile; and how wide it is beside that distance. *Joint releases*: the standard deviation of the noise of COUNT, SUM,
 AVG and shares beside that of a question for the first of them alone, which no joint release can beat. *Typed numbers*:
 σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). *Groups*: errors where a person is in
-one group. *Combinations*: widths of intervals of expressions of released cells. Prints Markdown.
+one group. *Combinations*: widths of intervals of expressions of released cells. *Sets*: errors of totals and groups of
+CUBE, ROLLUP and GROUPING SETS over those of sums of finest groups at the same price. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -296,6 +298,74 @@ def joint() -> None:
             print(f"| `{question}` | {name} | {', '.join(shown)} | {', '.join(alone)} |")
 
 
+SETS = (
+    ("CUBE of 7 × 24", "CUBE (d, h)", 1),
+    ("ROLLUP of 7 × 24", "ROLLUP (d, h)", 1),
+    ("CUBE of 12 × 10 × 8", "CUBE (m, c, p)", 1),
+    ("CUBE of 12 × 10 × 8, 5 groups a person", "CUBE (m, c, p)", 5),
+    ("GROUPING SETS (12), (10), (8)", "GROUPING SETS ((m), (c), (p))", 1),
+    ("ROLLUP of 50 × 20", "ROLLUP (a, b)", 1),
+)
+
+
+def grouping_sets(draws: int) -> None:
+    """The table of totals: root mean square errors with noise on sums of groups over those of finest groups alone."""
+    print("\n### Grouping sets: errors over those of sums of finest groups\n")
+    print("| question | account | of each set: expected (measured) |")
+    print("|---|---|---|")
+    values = np.arange(40_000)
+    sizes = {"d": 7, "h": 24, "m": 12, "c": 10, "p": 8, "a": 50, "b": 20}
+    table = pa.table(
+        {"id": values} | {name: values * (31 + i) // 7 % size for i, (name, size) in enumerate(sizes.items())}
+    )
+    columns = {name: {"type": "integer", "bounds": [0, size - 1]} for name, size in sizes.items()}
+    for name, grouping, groups in SETS:
+        for account in ({}, {"delta": "1e-6", "accounting": "zcdp"}):
+            curator = tacit.open(
+                table, unit="id", epsilon="100", max_rows=1, max_groups=groups, columns=columns, **account
+            )
+            plan = curator.explain(
+                f"SELECT COUNT(*) AS n FROM data GROUP BY {grouping}", epsilon="1", bias_share=0
+            ).plan
+            measured = curator._context.engine.measure(MeasurementTask(plan.final, b"secret"))
+            plain = tuple(replace(each, levels=(), sizes=(), scale=1) for each in plan.releases)
+            finest = replace(plan, priced=replace(plan.priced, releases=plain))
+            errors = [{names: error[0].bound for names, error in each.set_errors(0)} for each in (plan, finest)]
+            seen = [_set_errors(each, measured, draws) for each in (plan, finest)]
+            said = [
+                f"({', '.join(names)}) {float(errors[0][names] / errors[1][names]):.2f} "
+                f"({seen[0][names] / seen[1][names]:.2f})"
+                for names in errors[0]
+            ]
+            print(f"| {name} | {'zcdp' if account else 'pure'} | {', '.join(said)} |", flush=True)
+
+
+def _set_errors(plan: Any, measured: Any, draws: int) -> dict[tuple[str, ...], float]:
+    """Root mean square error of each set, over some draws."""
+    whole = tuple(
+        replace(each, mechanism="laplace", epsilon=Fraction(10**12), rho=Fraction(0), levels=(), sizes=(), scale=1)
+        for each in plan.releases
+    )
+    exact = release(replace(plan, priced=replace(plan.priced, releases=whole)), measured)
+    truth = [float(row[0] or 0) for row in finish(plan.question, exact, confidence="0.95").values]
+    squares = np.zeros(len(truth))
+    for _ in range(draws):
+        made = finish(plan.question, release(plan, measured), confidence="0.95").values
+        squares += (np.array([float(row[0] or 0) for row in made]) - truth) ** 2
+    # Rows of sets are mixed by key; which set a row is of follows from the question with GROUPING.
+    totals = plan.question.totals
+    keys = [plan.final.keys[index] for index in totals.keys]
+    rows = []
+    for number, places in enumerate(totals.sets):
+        for combination in product(*(range(len(keys[place].values)) for place in places)):
+            own = dict(zip(places, combination, strict=True))
+            rows.append(([(place not in own, own.get(place, 0)) for place in range(len(keys))], number))
+    found: dict[tuple[str, ...], list[float]] = {}
+    for (_, number), square in zip(sorted(rows), squares / draws, strict=True):
+        found.setdefault(tuple(keys[place].name for place in totals.sets[number]), []).append(square)
+    return {names: math.sqrt(float(np.mean(each))) for names, each in found.items()}
+
+
 def typed() -> None:
     """The table of typed numbers."""
     print("\n### Typed numbers\n")
@@ -323,6 +393,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.only in ("", "joint"):
         joint()
+    if asked.only in ("", "sets"):
+        grouping_sets(max(asked.draws // 20, 5))
     if asked.only in ("", "typed"):
         typed()
     if asked.only in ("", "quantiles"):

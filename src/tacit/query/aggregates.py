@@ -67,6 +67,7 @@ import numpy as np
 from tacit.core.errors import InternalError
 from tacit.core.numbers import sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
+from tacit.mechanisms.residual_basis import rounded_table
 from tacit.query.aggregate_family import (
     AggregateCall,
     Bounds,
@@ -101,7 +102,7 @@ from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.postprocess.spread_test import laws_known
 from tacit.query.postprocess.totals import CellNumbers
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
+from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, Reference
@@ -255,11 +256,11 @@ def expected_error(
     priced: Priced,
     beta: Fraction,
     suppose: int | None,
-    copies: int = 1,
+    total: TotalOf | None = None,
 ) -> ExpectedError:
-    """The error of one cell of ``aggregate``, the sum of ``copies`` groups, exceeded with chance at most ``beta``."""
+    """The error of a cell of ``aggregate``, exceeded with chance at most ``beta``; of a group where it is no total."""
     family = entry_of(aggregate.kind).released
-    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose, copies))
+    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose, total))
     supposing = suppose if len(aggregate.measures) > 1 else None
     return ExpectedError(aggregate.label, bound, family.error_kind, supposing)
 
@@ -284,7 +285,8 @@ class _OneNumber(Family):
 
         def cell(group: int) -> Cell:
             draw, parts = released.draw(index, group), released.parts(index, group)
-            total = None if shown is None else sum((shown[member] for member in released.members[group]), _ZERO)
+            members = (group,) if released.finest is None else released.members[group]
+            total = None if shown is None else sum((shown[member] for member in members), _ZERO)
             return Direct(noisy[group], draw, measure.step, possible, aggregate.type, parts, total)
 
         shown = _shown_parts(aggregate, measure, released)
@@ -293,8 +295,17 @@ class _OneNumber(Family):
 
 def _shown_parts(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> list[Fraction] | None:
     """The released groups as they are shown, where totals add them up and rounding could tell the sums apart."""
-    finest, index, kind = released.finest, aggregate.measures[0], aggregate.type
-    if finest is None or kind.step is None or finest.laws[index].unit == 1:
+    finest, index, kind = released.finest or released, aggregate.measures[0], aggregate.type
+    if kind.step is None or finest.laws[index].unit == 1:
+        return None
+    cells = finest.laws[index].cells
+    if cells is not None:
+        # In whole steps of the type, so that a total of many groups is not off by the rounding of all of them.
+        worth = finest.laws[index].unit * measure.step / kind.step
+        numbers = noisy_numbers(finest, index).reshape(cells.basis.sizes)
+        rounded = rounded_table(numbers * worth.numerator, worth.denominator)
+        return [int(steps) * kind.step for steps in rounded.ravel().tolist()]
+    if released.finest is None:
         return None
     shown = [value_at(noisy * measure.step, kind) for noisy in noisy_steps(finest, index)]
     return [_ZERO if value is None else ordinal(value, kind) for value in shown]
@@ -401,7 +412,7 @@ class Moments(Family):
         mean = (noises[1] + half * noises[0]) / left
         release, spread = at.priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
         if spread is None:
-            if at.copies == 1 and release.block.is_mean(*aggregate.measures):
+            if at.is_one_group and not release.levels and release.block.is_mean(*aggregate.measures):
                 law = release.law(aggregate.measures[1])
                 mean = min(mean, NoiseLaw(law.kind, law.scale).error(per_output_beta(beta, 2)) / suppose)
             return min(mean, Fraction(2 * half)) * total.step

@@ -246,7 +246,7 @@ def exact_events(plan: Plan) -> tuple[Event, ...]:
         events += [] if part.keys is None else [part.keys.event]
         for release in part.releases:
             events += [] if release.choice is None else [release.choice.event]
-            events.append(exact_event(release))
+            events += [exact_event(each) for each in release.vectors]
     return tuple(events)
 
 
@@ -275,7 +275,7 @@ def _mechanisms(priced: Priced) -> list[dict[str, Any]]:
         lines += [] if part.keys is None else [_about_selection(part.keys)]
         for release in part.releases:
             lines += [] if release.choice is None else [_about_choice(release.choice)]
-            lines.append(_about_release(release))
+            lines += [_about_release(each) for each in release.vectors]
     return lines
 
 

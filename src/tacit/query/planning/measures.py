@@ -63,6 +63,7 @@ from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.relations import Relation as Neighbouring
 from tacit.core.sensitivity import Sensitivity, contributions
+from tacit.mechanisms.residual_basis import packed
 from tacit.query.planning.quantile_tree import Tree, best_tree
 from tacit.query.planning.rank_choice import cells
 from tacit.query.relational.expressions import Expression, text_of
@@ -433,6 +434,22 @@ class Block:
             return False
         signs = [self.readouts[self.measures.index(index)].signs for index in (count, total)]
         return [each[:2] for each in signs] == [(1, 1), (1, -1)] and not any(any(each[2:]) for each in signs)
+
+    def at_level(self, merged: int, keys: str, scale: int) -> Block | None:
+        """The same vector of sums over groups, ``merged`` each, times ``scale``; None where its movement is not known.
+
+        A unit is in at most ``groups`` groups and moves each by at most l∞ in l2, so that it moves sums of them by at
+        most that times their number (``mechanisms/residual_basis.proof.md``).
+        """
+        most, groups = self.sensitivity.linf, self.groups
+        plain = Sensitivity(groups * most, groups * most**2, most, ADD_REMOVE)
+        if self.tree is not None or self.spread or self.sensitivity != plain:
+            return None
+        moved = Sensitivity(plain.l1, packed(groups, merged) * most**2, min(groups, merged) * most, ADD_REMOVE)
+        moved = moved.scaled(scale)
+        many = f"; a cell here adds up {merged} groups" if merged > 1 else ""
+        many += f"; all times {scale}, so that noise is on a fine grid" if scale > 1 else ""
+        return replace(self, name=f"{self.name} by {keys}", sensitivity=moved, reason=self.reason + many)
 
     @property
     def integers(self) -> int:

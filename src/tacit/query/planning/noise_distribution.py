@@ -3,8 +3,9 @@
 A released measurement holds one noise, or the sum of two or three (where a count and a sum were released together),
 or the sum of many (a rank read off a tree). One noise has an exact quantile; sums of two or three Laplace noises have
 an exact tail. Weighted sums of any independent noises have the tail of a numerical convolution with a proven error
-(:func:`sum_error`; ``postprocess/intervals.proof.md``). Ranks, and chances too small for that error, are bounded by
-Chernoff's inequality, which needs only that
+(:func:`sum_error`; ``postprocess/intervals.proof.md``), or, of Gaussian noises of many laws on a fine grid, that of a
+normal with a proven margin (:mod:`tacit.mechanisms.noise_interval`). Ranks, and chances too small for that error, are
+bounded by Chernoff's inequality, which needs only that
 
 * discrete Laplace noise of scale t has E exp(λX) = (cosh u - 1)/(cosh u - cosh λ) with u = 1/t, and this is at most
   u²/(u² - λ²), the same of continuous Laplace noise: the claim says (cosh λ - 1)/λ² <= (cosh u - 1)/u², and
@@ -25,12 +26,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.errors import InternalError
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_nearest, log_bounds, sqrt_bounds
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
+from tacit.mechanisms.noise_interval import interval_factor
+from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.mechanisms.rounded_gaussian import RoundedNoise
 
-__all__ = ["NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
+__all__ = ["LevelNoise", "NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
 
 #: Parts of the chance of failure that pay for rounding to the grid, for wrapping around it, and for float errors.
 _SPARE: Final = 256
@@ -43,6 +47,34 @@ _TRANSFORM_ERROR: Final = 2.0**-48
 #: Standard deviation from which Gaussian masses are compared with those of a rounded normal.
 _ROUNDED: Final = 64.0
 _MARGIN: Final = 1 + 1e-9
+#: More laws than these, all Gaussian of at least this variance, are compared with one normal instead of convolved.
+_FEW_TERMS, _FINE = 2, 1 << 15
+
+
+class NoiseTerm(NamedTuple):
+    """``number`` independent noises of one law, each times ``weight``."""
+
+    kind: str
+    scale: Fraction
+    weight: Fraction
+    number: int
+
+
+@dataclass(frozen=True)
+class LevelNoise:
+    """Noise of cells that are estimated from several noisy levels; noises of two cells are not independent.
+
+    Args:
+        basis: by which cells are estimated.
+        noises: kind and scale of the noise of each level.
+    """
+
+    basis: LevelBasis
+    noises: tuple[tuple[str, Fraction], ...]
+
+    def terms(self, tally: Sequence[tuple[int, int, int]]) -> tuple[NoiseTerm, ...]:
+        """Independent noises, from the level, weight and number of each."""
+        return tuple(NoiseTerm(*self.noises[level], Fraction(weight), count) for level, weight, count in tally)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +82,8 @@ class NoiseLaw:
     """The noise in a released integer.
 
     Args:
-        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), or ``"none"``
-            for a number that no data can change.
+        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), ``"mixed"``
+            where :attr:`layers` say it, or ``"none"`` for a number that no data can change.
         scale: the scale t of Laplace noise; σ² of Gaussian and of normal noise; 0 for none.
         terms: how many independent noises of that law are added or subtracted.
         unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
@@ -59,6 +91,8 @@ class NoiseLaw:
             groups, or of two places of one vector. None where that is not known.
         signs: with which sign each place of the vector enters the integer; empty where the source is None.
         copies: how many vectors of the source are added up, place by place: a total of so many groups.
+        layers: of mixed noise, the independent noises of every place of the vector; empty otherwise.
+        cells: how noises of such numbers depend on each other; None where they do not.
     """
 
     kind: str
@@ -68,6 +102,20 @@ class NoiseLaw:
     source: int | None = None
     signs: tuple[int, ...] = ()
     copies: int = 1
+    layers: tuple[NoiseTerm, ...] = ()
+    cells: LevelNoise | None = None
+
+    @property
+    def noises(self) -> tuple[NoiseTerm, ...]:
+        """The independent noises of one place of the vector."""
+        return self.layers or (NoiseTerm(self.kind, self.scale, Fraction(1), self.copies),)
+
+    def summed(self, tally: Sequence[tuple[int, int, int]], source: int) -> NoiseLaw:
+        """The noise in a sum of numbers with :attr:`cells`, by level, weight and number of noises."""
+        if self.cells is None:
+            raise InternalError("only numbers that are estimated from levels have such sums")
+        known = None if self.source is None else source
+        return replace(self, layers=self.cells.terms(tally), cells=None, source=known)
 
     def added(self, copies: int, source: int) -> NoiseLaw:
         """The noise in the sum of this integer over ``copies`` groups, as one that is read off another source."""
@@ -82,6 +130,8 @@ class NoiseLaw:
 
     def integer_error(self, beta: Fraction) -> Fraction:
         """As :meth:`error`, in the released integers themselves."""
+        if self.layers:
+            return sum_error([term._replace(number=self.terms * term.number) for term in self.layers], beta)
         return _two_sided(self.kind, self.scale, self.terms, beta)
 
     @property
@@ -89,7 +139,14 @@ class NoiseLaw:
         """The variance in squared steps, rounded up."""
         if self.kind == "none":
             return Fraction(0)
-        return self.terms * _noise(self.kind, self.scale).variance_bound * self.unit**2
+        once = sum(
+            (
+                term.number // self.copies * term.weight**2 * _noise(term.kind, term.scale).variance_bound
+                for term in self.noises
+            ),
+            Fraction(0),
+        )
+        return self.terms * once * self.unit**2
 
 
 def _noise(kind: str, scale: Fraction) -> LaplaceNoise | GaussianNoise | RoundedNoise:
@@ -194,15 +251,6 @@ def _place(counts: Sequence[int], sizes: Sequence[Fraction], log_high: Fraction)
 # -- weighted sums of independent noises, by convolution
 
 
-class NoiseTerm(NamedTuple):
-    """``number`` independent noises of one law, each times ``weight``."""
-
-    kind: str
-    scale: Fraction
-    weight: Fraction
-    number: int
-
-
 def sum_error(terms: Sequence[NoiseTerm], beta: Fraction) -> Fraction:
     """The w with P(|Σ weight·X| > w) <= ``beta``, over independent noises X."""
     kept = [term for term in terms if term.weight and term.kind != "none"]
@@ -229,6 +277,9 @@ _Shape = tuple[tuple[str, Fraction, int, int], ...]
 @lru_cache(maxsize=16_384)
 def _sum_error(shape: _Shape, beta: Fraction) -> Fraction:
     """As :func:`sum_error`, for whole weights without a common divisor."""
+    if len(shape) > _FEW_TERMS and all(kind == "gaussian" and scale >= _FINE for kind, scale, _, _ in shape):
+        spread = sqrt_bounds(sum((count * weight**2 * scale for _, scale, weight, count in shape), Fraction(0)))[1]
+        return Fraction(interval_factor(1 - beta, float_nearest(min(scale for _, scale, _, _ in shape)) / 2)) * spread
     found = _convolved(shape, math.nextafter(float_nearest(beta), 0.0))
     return _chernoff(shape, beta) if found is None else Fraction(found)
 
@@ -359,8 +410,12 @@ def _beyond(kind: str, scale: float, last: NDArray[np.float64]) -> NDArray[np.fl
         return found
     if kind == "rounded" or scale >= _ROUNDED**2:
         width = math.sqrt(2 * scale)
-        return np.array([math.erfc((x + 0.5) / width) / 2 for x in last.tolist()])
+        # Beyond 28 a double has no smaller number than erfc.
+        near = int(np.searchsorted(last, 28 * width))
+        tails = np.zeros(len(last))
+        tails[:near] = [math.erfc((x + 0.5) / width) / 2 for x in last[:near].tolist()]
+        return tails
     masses = _masses(kind, scale, np.arange(0.0, 40 * math.sqrt(scale) + 2))
-    tails = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-    chosen: NDArray[np.float64] = tails[np.minimum(last + 1, len(masses)).astype(np.int64)]
+    sums = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+    chosen: NDArray[np.float64] = sums[np.minimum(last + 1, len(masses)).astype(np.int64)]
     return chosen
