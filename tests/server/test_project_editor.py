@@ -191,6 +191,47 @@ def test_lines_that_are_no_rows_and_values_that_cannot_be_read_are_told(owner: O
     assert "no value of b can be read as INTEGER" in unescape(owner.get("/table?table=torn"))
 
 
+def test_settings_that_cannot_be_read_can_be_corrected(owner: Owner) -> None:
+    owner.post("/", source="visits.csv")
+    page = owner.post("/table?table=visits", part="form", encoding="utf-99")
+    assert "is not known" in unescape(page)
+    assert 'name="encoding" value="utf-99"' in page
+    page = owner.post("/table?table=visits", part="form", encoding="")
+    assert "First values, not private" in page
+    page = owner.post("/column?table=visits&column=cost", type="date", date_format="%Q")
+    assert "%Q is not a part of a date format" in unescape(page)
+    assert 'value="%Q"' in page
+
+
+def test_a_table_that_reaches_its_unit_by_a_foreign_key_keeps_it(owner: Owner) -> None:
+    (owner.editing.folder / "patients.csv").write_text("patient_id,age\n" + "".join(f"{n},30\n" for n in range(40)))
+    owner.post(
+        "/text",
+        text="""
+[populations.people]
+epsilon = "1"
+[tables.patients]
+source = "patients.csv"
+population = "people"
+unit = "patient_id"
+[tables.patients.columns]
+patient_id = { type = "integer", unique = true }
+[tables.visits]
+source = "visits.csv"
+population = "people"
+[tables.visits.columns]
+patient_id = { type = "integer", references = "patients.patient_id" }
+ward = { type = "text" }
+""",
+    )
+    before = owner.editing.content
+    page = owner.get("/table?table=visits")
+    assert "reached by a foreign key" in page
+    assert "What each number of rows keeps" in page
+    owner.post("/table?table=visits", part="unit", unit="", population="people")
+    assert owner.editing.content == before
+
+
 def test_names_of_files_are_completed(owner: Owner) -> None:
     (owner.editing.folder / "more").mkdir()
     (owner.editing.folder / "more" / "x.parquet").touch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -12,6 +13,7 @@ from starlette.responses import Response
 from tacit.core.errors import InputError, TacitError
 from tacit.project.accuracy_preview import SUPPOSED, sum_and_average_errors
 from tacit.project.column_view import ColumnHistogram, column_values, histogram
+from tacit.project.file_draft import CSV
 from tacit.project.project_editing import stated_value
 from tacit.project.project_file import ColumnModel, TableModel
 from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
@@ -108,7 +110,7 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
         "said": said,
         "types": _TYPES,
         "stored": "",
-        "is_csv": False,
+        "is_csv": Path(model.source).suffix.lower() in CSV,
         "is_unit": column.lower() == (model.unit or "").lower(),
         "low": "" if said.bounds is None else _typed(said.bounds[0]),
         "high": "" if said.bounds is None else _typed(said.bounds[1]),
@@ -124,7 +126,6 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
     try:
         _, table, source = visit.viewed(name)
         known = table.find(column)
-        context["is_csv"] = source.kind == "csv"
         context["is_elsewhere"] = source.is_elsewhere
         context["others"] = _others(table, column)
         if known is None:

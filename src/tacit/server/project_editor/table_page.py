@@ -15,6 +15,7 @@ from tacit.project.column_view import UnitFacts, unit_facts
 from tacit.project.csv_checks import csv_checks
 from tacit.project.csv_draft import draft_csv
 from tacit.project.csv_guess import AMBIGUOUS, read_rows
+from tacit.project.file_draft import CSV
 from tacit.project.owner_view import RowsKept, rows_kept
 from tacit.project.project_file import ColumnModel, TableModel
 from tacit.project.project_template import MARK, DraftColumn
@@ -79,12 +80,14 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
     columns = _columns(model, drafted, stored, samples)
     unit = next((c["name"] for c in columns if c["name"].lower() == (model.unit or "").lower()), model.unit)
     names = [column["name"] for column in columns if column["is_declared"]]
+    by_key = model.unit is None and any(said.references is not None for said in model.columns.values())
     context: dict[str, Any] = {
         "name": name,
         "model": model,
         "remarks": remarks,
         "trouble": trouble,
-        "is_csv": source is not None and source.kind == "csv",
+        # By its name: settings that cannot be read must be there to be corrected.
+        "is_csv": Path(model.source).suffix.lower() in CSV,
         "is_elsewhere": source is not None and source.is_elsewhere,
         "form": {word: getattr(model, word) or "" for word in _FORM},
         "columns": columns,
@@ -97,13 +100,15 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
         "facts": None,
         "kept": None,
         "is_row": model.unit == ROW,
+        "by_key": by_key,
+        "has_limits": not model.public and (by_key or model.unit not in (None, MARK, ROW)),
         "auto": AUTO,
     }
     if context["is_csv"] and source is not None:
         context["checks"] = _checked(visit, name, source)
-    if not model.public and model.unit not in (None, MARK, ROW) and not context["is_elsewhere"]:
+    if context["has_limits"] and not context["is_elsewhere"]:
         try:
-            context["facts"], context["kept"] = _counted(visit, name, str(model.unit))
+            context["facts"], context["kept"] = _counted(visit, name, model.unit or "")
         except TacitError as problem:
             context["trouble"] = context["trouble"] or str(problem)
     return context
@@ -224,7 +229,9 @@ def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict
         }
         return {**gone, (*at, "public"): True}
     changes: dict[Place, Any] = {(*at, "public"): None} if model.public else {}
-    said = {"unit": form.get("unit", "").strip() or MARK, "population": form.get("population", "").strip() or "people"}
+    # Without a unit of its own a table reaches one by a foreign key.
+    unit = form.get("unit", "").strip() or (None if model.unit is None and not model.public else MARK)
+    said = {"unit": unit, "population": form.get("population", "").strip() or "people"}
     for word, value in said.items():
         if value != getattr(model, word):
             changes[(*at, word)] = value
