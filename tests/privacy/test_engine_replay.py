@@ -21,8 +21,9 @@ from sql.corpus.several import FORMS, SEVERAL, VALUED
 from support.composed_questions import composed
 from support.replay import Report
 from support.spark import spark_engine
-from support.sql_replay import Held, bench_on, findings, report
+from support.sql_replay import Held, bench, bench_on, findings, report
 from tacit.core.relations import REPLACE_ONE
+from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog, Population
 from tacit.query.refusal import Refusal
@@ -95,3 +96,22 @@ def test_numbers_that_move_too_far_are_found_on_postgres(seeded: Any, monkeypatc
     monkeypatch.setattr(Held, "measure", thousandfold)
     made = replayed(*engines, (one, other), catalog, FORMS[:1], bias_share=0)
     assert findings(made)
+
+
+def levels_replayed() -> dict[str, Report]:
+    one, other, catalog, _ = PAIRS["a person with many rows goes"]
+    benches = [bench(rows, catalog) for rows in (one, other)]
+    return {sql: report(*benches, sql, number) for number, sql in enumerate(FORMS[-2:])}
+
+
+def test_noise_on_totals_on_duckdb(seeded: Any) -> None:
+    """Sums of groups with noise of their own move by no more than they declare."""
+    made = levels_replayed()
+    assert findings(made) == {}
+    assert all(each.moved for each in made.values())
+
+
+def test_totals_that_move_too_far_are_found(seeded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = LevelBasis.measured
+    monkeypatch.setattr(LevelBasis, "measured", lambda self, table, level: 1000 * measured(self, table, level))
+    assert findings(levels_replayed())
