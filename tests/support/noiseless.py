@@ -20,7 +20,7 @@ from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.planning.rank_choice import RankChoice
-from tacit.query.release import NoisyRelease
+from tacit.query.release import NoisyLevels, NoisyRelease
 
 __all__ = ["exact_draw", "true_places", "without_noise"]
 
@@ -51,18 +51,32 @@ def _only(tree: NoisyTree, there: NDArray[np.bool_], law: NoiseLaw) -> NoisyTree
     return replace(tree, noisy_nodes=tree.noisy_nodes[there], law=law, drawn=drawn)
 
 
+def _cells(
+    noisy: NDArray[Any] | NoisyTree | NoisyLevels, raw: Any, there: NDArray[np.bool_], law: NoiseLaw
+) -> NDArray[Any] | NoisyTree:
+    if isinstance(noisy, NoisyTree):
+        return _only(noisy, there, law)
+    if not isinstance(noisy, NoisyLevels):
+        return noisy[there]
+    # Groups without rows are left out below, so that the exact numbers stand for estimates; both have the same sums.
+    exact = np.array([int(int(value) / law.unit) for value in np.ravel(raw)], dtype=object)
+    made, table = noisy.basis.estimates(noisy.noisy), exact.reshape(noisy.basis.sizes)
+    for level in range(len(noisy.basis.levels)):
+        assert (np.asarray(noisy.basis.measured(made, level) == noisy.basis.measured(table, level))).all()
+    return exact[there]
+
+
 def without_noise(plan: Plan, measurements: Measurements, *, every_key: bool = False) -> NoisyRelease:
     """The exact integers as if they had been released; without ``every_key`` as SQL lists groups: those with rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(noising, "draw", exact_draw)
         released = noising.release(plan, measurements)
-    laws = tuple(replace(law, kind="none", scale=law.scale * 0) for law in released.laws)
+    laws = tuple(replace(law, kind="none", scale=law.scale * 0, layers=(), cells=None) for law in released.laws)
     there = np.ones(len(released.keys), dtype=np.bool_)
     if plan.final.keys and plan.final.public_keys and not every_key:
         there = np.asarray(measurements.raw_units) > 0
     noisy = tuple(
-        _only(cells, there, law) if isinstance(cells, NoisyTree) else cells[there]
-        for cells, law in zip(released.noisy, laws, strict=True)
+        _cells(cells, raw, there, law) for cells, raw, law in zip(released.noisy, measurements.raw, laws, strict=True)
     )
     keys = tuple(key for key, some in zip(released.keys, there, strict=True) if some)
     return replace(released, keys=keys, noisy=noisy, laws=laws)

@@ -17,8 +17,8 @@ from synth.small_tables import counts_of, sizes_of
 from tacit import Workload
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
+from tacit.mechanisms.noise_interval import interval_factor
 from tacit.synth.count_measurement import CountMeasurement, divide
-from tacit.synth.noise_interval import interval_factor
 from tacit.synth.strategy import CentredStrategy, DenseStrategy, optimal_gram, strategy_for
 from tacit.synth.workload import Factor
 from tacit.synth.workload_answer import WorkloadEstimates

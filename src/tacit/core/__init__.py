@@ -9,6 +9,7 @@ Modules:
 * :mod:`.errors` — Errors that Tacit raises on purpose
 * :mod:`.events` — Privacy events: frozen descriptions of releases between mechanisms and accountants
 * :mod:`.extras` — Optional packages: the one place that knows how they are installed
+* :mod:`.float_functions` — Special functions, recurrences and transforms' lengths in floats, good to the last places
 * :mod:`.guarantees` — Privacy guarantees in five currencies, with safe conversions and group privacy
 * :mod:`.names` — Names of tables, columns and populations
 * :mod:`.normal` — Certified bounds on the normal distribution

@@ -25,10 +25,10 @@ from tacit.curator.payment import pay
 from tacit.curator.table_synthesis_release import stored_synthesis
 from tacit.curator.workload_release import concentrated_price, settled
 from tacit.ledger import Order, Reservation
+from tacit.mechanisms.noise_interval import interval_factor
 from tacit.query.planning.pricing import check_charge
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
-from tacit.synth.noise_interval import interval_factor
 from tacit.synth.table_distance import DistanceMeasurement
 
 __all__ = ["SyntheticCheck", "check_against_data"]

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.accounts import Entry
 from tacit.engines.registry import query_public
+from tacit.mechanisms.noise_interval import interval_factor
 from tacit.query.catalog import Column
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
-from tacit.synth.noise_interval import interval_factor
 from tacit.synth.value_pools import Pools, pool
 
 __all__ = ["BANNER", "EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]

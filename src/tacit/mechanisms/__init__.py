@@ -19,6 +19,7 @@ Modules:
 * :mod:`.laplace` — The Laplace mechanism, on integers and on a grid of floats
 * :mod:`.mean` — The mean of one bounded value per person, with the number of people public or private; see
   ``mean.proof.md``
+* :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.noisy_max` — Report noisy max: the candidate with the largest noisy score, and its margin
 * :mod:`.partition_rules` — Rules that keep or drop a group, with exact probabilities
 * :mod:`.partition_selection` — Partition selection: private choice of group keys by their number of units
@@ -26,6 +27,9 @@ Modules:
   pure DP
 * :mod:`.planning` — Planning: any three of people, privacy, error and confidence give the fourth
 * :mod:`.randomized_response` — Randomized response: each person perturbs their own answer
+* :mod:`.residual_basis` — Residual basis of tables of counts: marginals with noise of their own, and cells that agree
+  with all of them
+* :mod:`.rounded_gaussian` — Rounded Gaussian noise on integers, whose guarantee is μ-GDP itself
 * :mod:`.sample_size_formulas` — Sample-size formulas relating people, epsilon, error and failure probability
 * :mod:`.selection_scores` — Exact scores of candidates, shared by the selection mechanisms
 * :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that

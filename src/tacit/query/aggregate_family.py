@@ -15,7 +15,7 @@ from tacit.query.planning.measures import Measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.cells import Cell
-from tacit.query.question import Aggregate, FinalAggregation
+from tacit.query.question import Aggregate, FinalAggregation, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, references
@@ -130,19 +130,24 @@ class ExpectedError:
 class ErrorTerms(NamedTuple):
     """The public parameters on which an error depends.
 
-    ``suppose`` is a number of values in a group, ``copies`` of how many groups a cell is the sum.
+    ``suppose`` is a number of values in a group, ``total`` the sum that a cell is; None for a released group.
     """
 
     final: FinalAggregation
     priced: Priced
     beta: Fraction
     suppose: int | None
-    copies: int = 1
+    total: TotalOf | None = None
+
+    @property
+    def is_one_group(self) -> bool:
+        """Whether a cell is one released group."""
+        return self.total is None or self.total.copies == 1
 
     def law(self, measure: int) -> NoiseLaw:
         """The noise of a measurement in such a cell."""
-        law = self.priced.release_of(measure).law(measure)
-        return law if self.copies == 1 else law.added(self.copies, law.source or 0)
+        release = self.priced.release_of(measure)
+        return release.law(measure) if self.total is None else release.set_law(measure, *self.total)
 
 
 #: The cell of each group, for one aggregate.
@@ -186,12 +191,16 @@ def noisy_numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
     return noisy
 
 
-def no_bounds(asked: AggregateCall, argument: Expression) -> Refusal:
-    """The refusal of an aggregate whose value has no bounds."""
+def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = False) -> Refusal:
+    """The refusal of an aggregate whose value has no bounds; ``stated``: it takes no others."""
+    others = (
+        ""
+        if stated
+        else " or contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO)"
+    )
     return Refusal(
         "bounds",
-        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi) or "
-        "contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO), or ask the "
+        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi){others}, or ask the "
         "data owner to declare bounds.",
     )
 

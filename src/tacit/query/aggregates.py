@@ -19,6 +19,9 @@ var_*, stddev_*             VAR_*, STDDEV_*: VALUES, CENTRED_SUM,              :
 covar_*, corr, regr_*       COVAR_*, REGR_SXY: VALUES, CENTRED_SUM of both      :class:`Covariances`,
                             and of their product; with CENTRED_SQUARES of one  :class:`Correlations`
                             REGR_SLOPE, REGR_INTERCEPT, of both CORR, REGR_R2
+skewness, kurtosis,         SKEWNESS: as a variance, and CENTRED_SUM of        :class:`Shapes`
+kurtosis_pop                cubes; KURTOSIS, KURTOSIS_POP: and of their
+                            fourth powers
 min, max, quantile          MIN, MAX, QUANTILE: LEAVES or PLACES                :class:`Quantiles`
 mode                        MOST_COMMON: CATEGORIES                            :class:`MostCommon`
 bool_and, bool_or           not released                                       none
@@ -64,6 +67,7 @@ import numpy as np
 from tacit.core.errors import InternalError
 from tacit.core.numbers import sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
+from tacit.mechanisms.residual_basis import rounded_table
 from tacit.query.aggregate_family import (
     AggregateCall,
     Bounds,
@@ -98,11 +102,12 @@ from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.postprocess.spread_test import laws_known
 from tacit.query.postprocess.totals import CellNumbers
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
+from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions.signatures import fits_decimal
+from tacit.query.shape_family import Shapes
 from tacit.query.types import (
     BOOLEAN,
     DOUBLE,
@@ -251,11 +256,11 @@ def expected_error(
     priced: Priced,
     beta: Fraction,
     suppose: int | None,
-    copies: int = 1,
+    total: TotalOf | None = None,
 ) -> ExpectedError:
-    """The error of one cell of ``aggregate``, the sum of ``copies`` groups, exceeded with chance at most ``beta``."""
+    """The error of a cell of ``aggregate``, exceeded with chance at most ``beta``; of a group where it is no total."""
     family = entry_of(aggregate.kind).released
-    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose, copies))
+    bound = family.error(aggregate, ErrorTerms(final, priced, beta, suppose, total))
     supposing = suppose if len(aggregate.measures) > 1 else None
     return ExpectedError(aggregate.label, bound, family.error_kind, supposing)
 
@@ -280,7 +285,8 @@ class _OneNumber(Family):
 
         def cell(group: int) -> Cell:
             draw, parts = released.draw(index, group), released.parts(index, group)
-            total = None if shown is None else sum((shown[member] for member in released.members[group]), _ZERO)
+            members = (group,) if released.finest is None else released.members[group]
+            total = None if shown is None else sum((shown[member] for member in members), _ZERO)
             return Direct(noisy[group], draw, measure.step, possible, aggregate.type, parts, total)
 
         shown = _shown_parts(aggregate, measure, released)
@@ -289,8 +295,17 @@ class _OneNumber(Family):
 
 def _shown_parts(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> list[Fraction] | None:
     """The released groups as they are shown, where totals add them up and rounding could tell the sums apart."""
-    finest, index, kind = released.finest, aggregate.measures[0], aggregate.type
-    if finest is None or kind.step is None or finest.laws[index].unit == 1:
+    finest, index, kind = released.finest or released, aggregate.measures[0], aggregate.type
+    if kind.step is None or finest.laws[index].unit == 1:
+        return None
+    cells = finest.laws[index].cells
+    if cells is not None:
+        # In whole steps of the type, so that a total of many groups is not off by the rounding of all of them.
+        worth = finest.laws[index].unit * measure.step / kind.step
+        numbers = noisy_numbers(finest, index).reshape(cells.basis.sizes)
+        rounded = rounded_table(numbers * worth.numerator, worth.denominator)
+        return [int(steps) * kind.step for steps in rounded.ravel().tolist()]
+    if released.finest is None:
         return None
     shown = [value_at(noisy * measure.step, kind) for noisy in noisy_steps(finest, index)]
     return [_ZERO if value is None else ordinal(value, kind) for value in shown]
@@ -397,7 +412,7 @@ class Moments(Family):
         mean = (noises[1] + half * noises[0]) / left
         release, spread = at.priced.release_of(aggregate.measures[1]), entry_of(aggregate.kind).spread
         if spread is None:
-            if at.copies == 1 and release.block.is_mean(*aggregate.measures):
+            if at.is_one_group and not release.levels and release.block.is_mean(*aggregate.measures):
                 law = release.law(aggregate.measures[1])
                 mean = min(mean, NoiseLaw(law.kind, law.scale).error(per_output_beta(beta, 2)) / suppose)
             return min(mean, Fraction(2 * half)) * total.step
@@ -424,7 +439,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     half = max(measure.high - measure.centre, measure.centre - measure.low)
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
-    joint = block.is_mean(count, total) and law.kind != "gaussian" and law.copies == 1
+    joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1
 
     one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
 
@@ -713,6 +728,15 @@ def _association(function: str, kind: AggregateKind, family: Family, **others: s
     )  # fmt: skip
 
 
+def _shape(function: str, kind: AggregateKind, *names: str) -> AggregateEntry:
+    return AggregateEntry(
+        _called(function, function, *names), None, None, (kind,), _SHAPES, takes="number", bounded=True,
+        refusal=f"{function.upper()} is released over people; inside one person's rows, or over released rows, ask for "
+        "AVG of powers of the value.",
+    )  # fmt: skip
+
+
+_SHAPES: Final = Shapes()
 _COUNTS, _MOMENTS, _QUANTILES = Counts(), Moments(), Quantiles()
 _COVARIANCES, _CORRELATIONS = Covariances(), Correlations()
 _TELLS: Final = "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
@@ -765,6 +789,9 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "regr_intercept": _association("regr_intercept", AggregateKind.REGR_INTERCEPT, _CORRELATIONS),
     "corr": _association("corr", AggregateKind.CORR, _CORRELATIONS),
     "regr_r2": _association("regr_r2", AggregateKind.REGR_R2, _CORRELATIONS),
+    "skewness": _shape("skewness", AggregateKind.SKEWNESS, "skew"),
+    "kurtosis": _shape("kurtosis", AggregateKind.KURTOSIS),
+    "kurtosis_pop": _shape("kurtosis_pop", AggregateKind.KURTOSIS_POP),
     "min": AggregateEntry(
         _called("min", "min"), _one_of_the_values, _least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
     "max": AggregateEntry(

@@ -31,11 +31,13 @@ Append       the rows there were, then those of another question (UNION ALL)
 from __future__ import annotations
 
 import hashlib
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.contribution_limits import ContributionLimits
@@ -177,6 +179,10 @@ class FinalAggregation:
         """Whether ``max_rows`` is found privately, or was."""
         return any(measure.auto_rows for measure in self.measures)
 
+    def parts_by(self, kept: Sequence[int]) -> int:
+        """Of how many groups a group by some of the public keys is the sum."""
+        return math.prod(len(key.values or ()) for index, key in enumerate(self.keys) if index not in kept)
+
     def growth(self, measures: Iterable[int]) -> int:
         """With which power of bounds that are yet to be found some measurements grow."""
         sought = [self.measures[index] for index in measures if self.measures[index].auto]
@@ -227,6 +233,18 @@ def final_over(final: FinalAggregation, source: RelationNode, change: Change) ->
     return replace(final, source=source, keys=keys, measures=measures)
 
 
+class TotalOf(NamedTuple):
+    """A cell that is the sum of groups: the group by some of the keys.
+
+    Args:
+        kept: places of these keys.
+        copies: of how many groups it is the sum.
+    """
+
+    kept: tuple[int, ...]
+    copies: int
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Grouping sets: the released cells are the finest groups, and every other group is the sum of its parts.
@@ -239,12 +257,24 @@ class Totals:
         sets: for each grouping set, in order and as often as it is written, the places of its keys among ``keys``.
         dropped: how many keys of the aggregation are in no set.
         where: a condition over the keys of the aggregation, by index: other groups are in no total; None for all.
+        derived: for each key as written what it is of the keys of the aggregation, by index; None for a key itself, and
+            empty where all are.
     """
 
     keys: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
     dropped: int = 0
     where: Expression | None = None
+    derived: tuple[Expression | None, ...] = ()
+
+    def key(self, place: int) -> Expression | None:
+        """A key as written, as a function of the keys of the aggregation; None for one of them."""
+        return self.derived[place] if self.derived else None
+
+    def type_of(self, place: int, types: Sequence[SqlType]) -> SqlType:
+        """The type of a key as written, from those of the keys of the aggregation."""
+        made = self.key(place)
+        return types[self.keys[place]] if made is None else made.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +371,8 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     match step:
         case Totals():
             width = len(step.keys)
-            return (*(types[index] for index in step.keys), *[INTEGER] * width, *types[width + step.dropped :])
+            keys = (step.type_of(place, types) for place in range(width))
+            return (*keys, *[INTEGER] * width, *types[width + step.dropped :])
         case Derive():
             return tuple(part.type for part in step.expressions)
         case Regroup():
@@ -523,7 +554,9 @@ def _step_text(step: Step) -> str:
     match step:
         case Totals():
             where = "" if step.where is None else f" where {text_of(step.where)}"
-            return f"totals {step.keys} {step.sets}{f' of {step.dropped} more' if step.dropped else ''}{where}"
+            made = [] if not step.derived else [text_of(each) if each is not None else "" for each in step.derived]
+            keys = f" as {made}" if made else ""
+            return f"totals {step.keys} {step.sets}{f' of {step.dropped} more' if step.dropped else ''}{where}{keys}"
         case Derive():
             return "derive " + "; ".join(map(text_of, step.expressions))
         case Keep():

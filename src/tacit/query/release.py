@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from tacit.core.errors import InternalError
 from tacit.mechanisms.additive import add_noise
 from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.query.planning.measures import Block, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
@@ -33,7 +35,7 @@ from tacit.query.planning.rank_choice import RankChoice, count_cells, cuts_aroun
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 
-__all__ = ["KeyTuple", "NoisyRelease", "draw", "inputs", "release", "together", "with_left_out"]
+__all__ = ["KeyTuple", "NoisyLevels", "NoisyRelease", "draw", "inputs", "release", "together", "with_left_out"]
 
 #: One group's key; empty for the one group of a query without GROUP BY.
 KeyTuple = tuple[Value | None, ...]
@@ -59,6 +61,24 @@ class Measured(Protocol):
 
 
 @dataclass(frozen=True)
+class NoisyLevels:
+    """Noisy integers of one measurement, by levels of sums of groups.
+
+    Args:
+        basis: by which groups are estimated from them.
+        noisy: one array for each level, with an axis for each of its keys.
+    """
+
+    basis: LevelBasis
+    noisy: tuple[NDArray[Any], ...]
+
+    @cached_property
+    def estimates(self) -> NDArray[Any]:
+        """One integer for each group: the estimate, times the denominator of the basis."""
+        return self.basis.estimates(self.noisy).ravel()
+
+
+@dataclass(frozen=True)
 class NoisyRelease:
     """Keys and noisy numbers that are charged for. Everything after this is post-processing.
 
@@ -67,7 +87,7 @@ class NoisyRelease:
         noisy: one per measure of the plan: an integer per group; for categories, groups × width; for leaves a
             :class:`~tacit.query.planning.quantile_tree.NoisyTree`. ``integer * law.unit`` estimates a measurement, in
             its steps,
-            without bias.
+            without bias. Where sums of groups got noise instead of groups, :class:`NoisyLevels`.
         laws: of the noise in each of those integers (in each node of a tree).
         plan: by which it was released.
         noisy_left_out: noisy numbers of units in the cells of the table of what bounding leaves out; None where it was
@@ -77,7 +97,7 @@ class NoisyRelease:
     """
 
     keys: tuple[KeyTuple, ...]
-    noisy: tuple[NDArray[Any] | NoisyTree, ...]
+    noisy: tuple[NDArray[Any] | NoisyTree | NoisyLevels, ...]
     laws: tuple[NoiseLaw, ...]
     plan: Plan
     noisy_left_out: tuple[int, ...] | None = None
@@ -101,12 +121,31 @@ def release(plan: Plan, measurements: Measured) -> NoisyRelease:
         kept = draw(plan.keys, keys, _units(measurements, order))
         keys = [key for key, keep in zip(keys, kept, strict=True) if keep]
         raw = [array[kept] for array in raw]
-    noisy: dict[int, NDArray[Any] | NoisyTree] = {}
+    noisy: dict[int, NDArray[Any] | NoisyTree | NoisyLevels] = {}
     for each in plan.releases:
+        if each.levels:
+            noisy |= _drawn_levels(each, final, raw)
+            continue
         drawn = None if each.choice is None else draw(each.choice, keys, raw[each.choice.measure])
         noisy |= _read_off(each, draw(each, keys, inputs(each.block, raw, drawn)), drawn)
     laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(raw)))
     return NoisyRelease(tuple(keys), tuple(noisy[i] for i in range(len(raw))), laws, plan)
+
+
+def _drawn_levels(each: Release, final: FinalAggregation, raw: Sequence[NDArray[Any]]) -> dict[int, NoisyLevels]:
+    """Noise on sums of groups, and what is read off each of them."""
+    # Python's own integers: no number of groups makes their sums too large.
+    table = each.scale * inputs(each.block, raw).astype(object).reshape(*each.sizes, -1)
+    found: dict[int, list[NDArray[Any]]] = {index: [] for index in each.block.measures}
+    for number, level in enumerate(each.levels):
+        sums = each.basis.measured(table, number)
+        keys = list(product(*(final.keys[axis].values or () for axis in level.axes)))
+        drawn = draw(level.release, keys, sums.reshape(len(keys), -1))
+        for index, part in _read_off(level.release, drawn, None).items():
+            if isinstance(part, NoisyTree):
+                raise InternalError("a tree has no levels")
+            found[index].append(part.reshape(sums.shape[:-1]))
+    return {index: NoisyLevels(each.basis, tuple(parts)) for index, parts in found.items()}
 
 
 def with_left_out(released: NoisyRelease, raw_counts: Sequence[int] | NDArray[Any]) -> NoisyRelease:

@@ -7,7 +7,8 @@ The form is one line of JSON with sorted keys and no spaces::
 A key is written by the type of its column: integers as they are (as text beyond 2⁵³, where other readers round),
 decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A noisy entry has its ``shape``, its
 integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
-``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. ``found`` has the
+``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. Where sums of
+groups got noise instead of groups, ``levels`` has one entry for each of these sums. ``found`` has the
 bounds that AUTO found, if it looked for some, ``limits`` the numbers ``max_groups`` and ``max_rows`` likewise, and
 ``left_out`` the noisy table of what bounding left out, if it was bought. Where a question has several
 parts, ``others`` has the further ones in the same form. Scales and laws are not
@@ -30,10 +31,11 @@ from numpy.typing import NDArray
 from tacit.core.errors import InternalError
 from tacit.query.planning.auto_limits import FoundLimits
 from tacit.query.planning.plan import Plan, with_bounds, with_limits
+from tacit.query.planning.pricing import Release
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.postprocess.parts_in_turn import in_turn
-from tacit.query.release import KeyTuple, NoisyRelease
+from tacit.query.release import KeyTuple, NoisyLevels, NoisyRelease
 from tacit.query.types import Kind, SqlType, Value
 
 __all__ = ["canonical", "digest_of", "manifest", "released_from_text", "released_to_text"]
@@ -188,7 +190,9 @@ def _write_integer(value: int) -> int | str:
     return value if -_EXACT_IN_JSON < value < _EXACT_IN_JSON else str(value)
 
 
-def _write_noisy(entry: NDArray[Any] | NoisyTree) -> dict[str, object]:
+def _write_noisy(entry: NDArray[Any] | NoisyTree | NoisyLevels) -> dict[str, object]:
+    if isinstance(entry, NoisyLevels):
+        return {"levels": [_write_array(level) for level in entry.noisy]}
     if isinstance(entry, NoisyTree):
         drawn = {} if entry.drawn is None else {"drawn": _write_array(entry.drawn)}
         return {"tree": [entry.tree.width, entry.tree.arity], **_write_array(entry.noisy_nodes), **drawn}
@@ -205,8 +209,10 @@ def _write_array(array: NDArray[Any]) -> dict[str, object]:
     return {"shape": list(array.shape), "values": values} | ({"wide": True} if wide else {})
 
 
-def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> NDArray[Any] | NoisyTree:
+def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> NDArray[Any] | NoisyTree | NoisyLevels:
     each = plan.priced.release_of(index)
+    if each.levels:
+        return _read_levels(entry, each)
     array = _read_array(entry)
     tree, width = each.block.tree, plan.final.measures[index].width
     if tree is not None:
@@ -216,6 +222,14 @@ def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> N
     if "tree" in entry or array.shape != ((groups, width) if each.block.spread else (groups,)):
         raise ValueError("another shape")
     return array
+
+
+def _read_levels(entry: dict[str, Any], each: Release) -> NoisyLevels:
+    arrays = tuple(_read_array(level) for level in entry["levels"])
+    shapes = [tuple(each.sizes[axis] for axis in level.axes) for level in each.levels]
+    if [array.shape for array in arrays] != shapes:
+        raise ValueError("other levels")
+    return NoisyLevels(each.basis, arrays)
 
 
 def _read_drawn(entry: dict[str, Any], choice: RankChoice | None, groups: int) -> NDArray[Any] | None:

@@ -8,7 +8,6 @@ Modules:
   exact
 * :mod:`.multiplicative_weights` — Multiplicative weights: many counting queries about few cells, from the answers to
   those that were explained worst
-* :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance
 * :mod:`.table_distance` — Distances of a synthetic table from the real one, released with noise: what a second report

@@ -16,7 +16,6 @@ The parts of a workload share the price in proportion to the roots of their tota
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,8 +29,9 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, float_down
 from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.mechanisms.noise_interval import interval_factor
+from tacit.mechanisms.residual_basis import cell_count, residual_variance, subsets
 from tacit.synth.count_measurement import CountMeasurement, divide
-from tacit.synth.noise_interval import interval_factor
 from tacit.synth.strategy import CentredStrategy, IntegerStrategy, strategy_for
 from tacit.synth.workload import Factor, MarginalPart, ProductPart, Workload
 
@@ -70,15 +70,15 @@ class MarginalPlan:
     def cell_variance(self, names: Columns) -> float:
         """Variance of each cell of a marginal."""
         return sum(
-            self.variances[below] * _coefficient(below, names, self.sizes)
-            for below in _subsets(names)
+            self.variances[below] * residual_variance(below, names, self.sizes)
+            for below in subsets(names)
             if below in self.variances
         )
 
     @property
     def total_variance(self) -> float:
         """Sum of the variances of all queries."""
-        return sum(self.cell_variance(names) * _cells(names, self.sizes) for names in self.part.sets)
+        return sum(self.cell_variance(names) * cell_count(names, self.sizes) for names in self.part.sets)
 
     @property
     def largest_variance(self) -> float:
@@ -243,7 +243,7 @@ def _plan_part(
         CountMeasurement(names, tuple(CentredStrategy(sizes[name]) for name in names), Fraction(1), rows, relation)
         for names in residuals
     ]
-    costs = [m.l2_squared / (m.scale * _cells(m.columns, sizes)) ** 2 for m in measured]
+    costs = [m.l2_squared / (m.scale * cell_count(m.columns, sizes)) ** 2 for m in measured]
     claims = _claims(part, residuals, np.array(costs, dtype=np.float64), sizes)
     shares = divide(rho, claims)
     return MarginalPlan(
@@ -258,7 +258,7 @@ def _plan_part(
 
 def _residuals(part: MarginalPart, sizes: Mapping[str, int]) -> list[Columns]:
     """Subsets of the marginals whose residual is not 0: no column in them has a single value."""
-    found = {below for names in part.sets for below in _subsets(names)}
+    found = {below for names in part.sets for below in subsets(names)}
     kept = [names for names in found if all(sizes[name] > 1 for name in names)]
     return sorted(kept, key=lambda names: (len(names), names))
 
@@ -269,7 +269,7 @@ def _claims(
     """In which proportion the residuals share the price."""
     place = {names: index for index, names in enumerate(residuals)}
     entries = [
-        [(place[below], _coefficient(below, names, sizes)) for below in _subsets(names) if below in place]
+        [(place[below], residual_variance(below, names, sizes)) for below in subsets(names) if below in place]
         for names in part.sets
     ]
     rows = np.repeat(np.arange(len(entries)), [len(row) for row in entries])
@@ -281,7 +281,7 @@ def _claims(
         return np.sqrt(costs * needed)
 
     if part.objective == "total":
-        return claims(np.array([_cells(names, sizes) for names in part.sets], dtype=np.float64))
+        return claims(np.array([cell_count(names, sizes) for names in part.sets], dtype=np.float64))
     weights = np.full(len(entries), 1.0 / len(entries))
     for step in range(_ITERATIONS):
         asked = claims(weights)
@@ -298,22 +298,11 @@ def _claims(
 def _integers(part: MarginalPart | ProductPart, sizes: Mapping[str, int]) -> int:
     if isinstance(part, MarginalPart):
         # Every marginal alone, before subsets are listed: a marginal of many columns has too many of both.
-        largest = max(_cells(names, sizes) for names in part.sets)
-        return largest if largest > MOST_INTEGERS else sum(_cells(names, sizes) for names in _residuals(part, sizes))
+        largest = max(cell_count(names, sizes) for names in part.sets)
+        if largest > MOST_INTEGERS:
+            return largest
+        return sum(cell_count(names, sizes) for names in _residuals(part, sizes))
     return math.prod(sizes[name] for f in part.factors if f.kind != "total" for name in f.columns)
-
-
-def _subsets(names: Columns) -> list[Columns]:
-    return [below for size in range(len(names) + 1) for below in itertools.combinations(names, size)]
-
-
-def _cells(names: Columns, sizes: Mapping[str, int]) -> int:
-    return math.prod(sizes[name] for name in names)
-
-
-def _coefficient(below: Columns, names: Columns, sizes: Mapping[str, int]) -> float:
-    """Variance of a cell of the marginal on ``names`` for a residual of variance 1 on ``below``."""
-    return math.prod((sizes[name] - 1) / sizes[name] if name in below else 1 / sizes[name] ** 2 for name in names)
 
 
 def query_variances(factor: Factor, covariance: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,3 +9,5 @@ SELECT AVG(CLAMP(x, 0, 20)) AS a FROM (SELECT patient_id, SUM(CASE WHEN b IS NUL
 SELECT q, AVG(n) OVER (ORDER BY q ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM (SELECT EXTRACT(quarter FROM admitted) AS q, COUNT(*) AS n FROM visits GROUP BY 1) t
 SELECT ward, CORR(cost, nights) AS c, REGR_SLOPE(cost, nights) AS b FROM visits GROUP BY ward
 SELECT urgent, QUANTILE_DISC(nights, 0.25) AS q, MEDIAN(cost) AS m FROM visits GROUP BY urgent
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.5, max_groups_contributed = 1) ward, nights // 10 AS d, COUNT(*) AS n, SUM(nights) AS s, AVG(cost) AS a FROM visits GROUP BY CUBE (ward, nights // 10)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.25, max_groups_contributed = 2) ward, nights // 10 AS d, urgent, COUNT(*) AS n FROM visits GROUP BY GROUPING SETS ((ward), (nights // 10), (urgent))

@@ -161,6 +161,10 @@ class Dialect(ABC):
     def fit_integer(self, value: str) -> str:
         """A wide whole number as BIGINT, NULL where it does not fit."""
 
+    def whole_operation(self, operator: str, left: str, right: str) -> str:
+        """``+``, ``-`` or ``*`` of two whole numbers, as BIGINT; NULL where it does not fit."""
+        return self.fit_integer(f"({self.huge(left)}) {operator} ({self.huge(right)})")
+
     def fit_decimal(self, value: str) -> str:
         """A wide whole number as a DECIMAL without its point, NULL where it does not fit."""
         limit = DECIMAL_LIMIT - 1

@@ -11,6 +11,8 @@ Modules:
   question
 * :mod:`.measures` — Integer measurements behind aggregates, and the blocks in which they are released, with their
   sensitivities
+* :mod:`.nested_keys` — Keys that follow from released keys: quarters of months, wider buckets of integers, classes of
+  categories
 * :mod:`.noise_distribution` — Distribution of weighted sums of independent integer noise
 * :mod:`.plan` — Plan: releases, noise, price and error of a query
 * :mod:`.pricing` — Pricing: the charge for a stated price, its division among releases, and the noise that each

@@ -1,10 +1,10 @@
 """Coarser questions about a release: one whose cells are sums of cells that were released before.
 
 :func:`coarser` compares two plans, so that its outcome depends on text and public metadata alone. The wanted question
-may have fewer keys, keys in another order, fewer aggregates, and conditions on the keys of the release that choose
-among its cells. Everything else has to be equal: the rows that are read, other conditions, limits, measurements. That
-is found out by taking from the release's own aggregation what the wanted question lacks, pruning it as every
-question is pruned, and comparing the canonical texts.
+may have fewer keys, keys in another order, keys that follow from released ones (:mod:`.nested_keys`), fewer aggregates,
+and conditions on the keys of the release that choose among its cells. Everything else has to be equal: the rows that
+are read, other conditions, limits, measurements. That is found out by taking from the release's own aggregation what
+the wanted question lacks, pruning it as every question is pruned, and comparing the canonical texts.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 from tacit.query.aggregates import expected_error
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import AggregateKind
+from tacit.query.planning.nested_keys import nested_key
 from tacit.query.planning.plan import Plan, limits_of
 from tacit.query.planning.set_totals import ADDITIVE, set_sizes
 from tacit.query.question import Derive, FinalAggregation, GroupKey, Question, Shape, Step, Totals, shape
@@ -42,23 +43,28 @@ def coarser(wanted: Plan, stored: Plan) -> Plan | None:
     if not _comparable(wanted, stored):
         return None
     final, finer = wanted.final, stored.final
-    keys, found = (_matched(own, there) for own, there in zip(final.shapes, finer.shapes, strict=True))
-    if keys is None or found is None:
+    matched = _matched_keys(final, finer)
+    found = _matched(final.shapes[1], finer.shapes[1])
+    if matched is None or found is None:
         return None
+    keys, derived = [index for index, _ in matched], tuple(made for _, made in matched)
+    derived = derived if any(made is not None for made in derived) else ()
     extra = _conditions(final.source, finer)
-    if extra is None or not (extra or len(keys) < len(finer.keys)):
+    if extra is None or not (extra or derived or len(keys) < len(finer.keys)):
         return None
     source = finer.source if not extra else ownership.keep(finer.source, _all_of([over for over, _ in extra]))
-    if not _equal(final, replace(finer, source=source), keys, found):
+    if not _equal(final, replace(finer, source=source), keys, found, derived):
         return None
     where = _all_of([on_keys for _, on_keys in extra]) if extra else None
-    if where is not None and not _same_groups(final, finer, keys, where):
+    if not _covered(wanted, stored, keys, plain=where is None and not derived):
+        return None
+    if where is not None and (derived or not _same_groups(final, finer, keys, where)):
         return None
     aggregates = tuple(replace(each, measures=tuple(found[i] for i in each.measures)) for each in final.aggregates)
     asked = replace(finer, aggregates=aggregates)
     return replace(
         stored,
-        question=_question(wanted.question, asked, keys, where),
+        question=_question(wanted.question, asked, keys, where, derived),
         terms=replace(stored.terms, confidence=wanted.terms.confidence),
     )
 
@@ -69,11 +75,11 @@ def errs_no_more(wanted: Plan, free: Plan) -> bool:
     fresh, sums = wanted.question.totals, free.question.totals
     if sums is None:
         raise AssertionError("a coarser question is made of totals")
-    bought = [1] if fresh is None else [merged for _, _, merged in set_sizes(final, fresh)]
-    for copies, (_, _, parts) in zip(bought, set_sizes(free.final, sums), strict=True):
+    bought = [None] if fresh is None else [each.total for each in set_sizes(final, fresh)]
+    for total, each in zip(bought, set_sizes(free.final, sums), strict=True):
         for own, other in zip(final.aggregates, free.final.aggregates, strict=True):
-            limit = expected_error(final, own, wanted.priced, beta, _SUPPOSED, copies).bound
-            error = expected_error(free.final, other, free.priced, beta, _SUPPOSED, parts).bound
+            limit = expected_error(final, own, wanted.priced, beta, _SUPPOSED, total).bound
+            error = expected_error(free.final, other, free.priced, beta, _SUPPOSED, each.total).bound
             if limit is None or error is None or error > limit:
                 return False
     return True
@@ -109,6 +115,22 @@ def _matched(wanted: Sequence[Shape], there: Sequence[Shape]) -> list[int] | Non
     return [there.index(each) for each in wanted] if all(each in there for each in wanted) else None
 
 
+def _matched_keys(final: FinalAggregation, finer: FinalAggregation) -> list[tuple[int, Expression | None]] | None:
+    """For each wanted key the released one that it is, or that it follows from, and how."""
+    found: list[tuple[int, Expression | None]] = []
+    for key, own in zip(final.keys, final.shapes[0], strict=True):
+        if own in finer.shapes[0]:
+            found.append((finer.shapes[0].index(own), None))
+            continue
+        made = nested_key(key, finer.keys)
+        if made is None:
+            return None
+        found.append(made)
+    # Two keys of one released key would leave combinations out that no row can have.
+    indices = [index for index, _ in found]
+    return found if len(set(indices)) == len(indices) else None
+
+
 def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Expression, Expression]] | None:
     """Conditions that the wanted question has more: over the release's source, and over its keys by index.
 
@@ -141,13 +163,24 @@ def _all_of(parts: Sequence[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else call("and", *parts) if parts else TRUE
 
 
-def _equal(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int], measures: Sequence[int]) -> bool:
+def _equal(
+    final: FinalAggregation,
+    finer: FinalAggregation,
+    keys: Sequence[int],
+    measures: Sequence[int],
+    derived: Sequence[Expression | None],
+) -> bool:
     """Whether the wanted keys and measurements of a release, pruned, are those of the wanted aggregation."""
     from tacit.query.rules import merge_filters, prune_columns
 
     part = replace(
         finer,
-        keys=tuple(finer.keys[index] for index in keys),
+        keys=tuple(
+            finer.keys[index]
+            if not derived or derived[place] is None
+            else _written(final.keys[place], finer.keys[index])
+            for place, index in enumerate(keys)
+        ),
         measures=tuple(finer.measures[index] for index in measures),
         aggregates=(),
     )
@@ -157,6 +190,22 @@ def _equal(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int]
     if [text_of(key.expression) for key in made.keys] != [text_of(key.expression) for key in final.keys]:
         return False
     return [each.text for each in made.measures] == [each.text for each in final.measures]
+
+
+def _written(wanted: GroupKey, stored: GroupKey) -> GroupKey:
+    """The wanted key over the columns of the release; both read one column, of the same name."""
+    column = references(stored.expression)[0]
+    return replace(
+        wanted, expression=rewrite(wanted.expression, lambda n: column if isinstance(n, Reference) else None)
+    )
+
+
+def _covered(wanted: Plan, stored: Plan, keys: Sequence[int], *, plain: bool) -> bool:
+    """Whether a release holds the wanted groups; of one by levels, those by keys that some level has."""
+    levels = [release for release in stored.releases if release.levels]
+    totals = wanted.question.totals
+    sets = [keys] if totals is None else [[keys[totals.keys[place]] for place in places] for places in totals.sets]
+    return all(plain and release.basis.covers(kept) for release in levels for kept in sets)
 
 
 def _same_groups(final: FinalAggregation, finer: FinalAggregation, keys: Sequence[int], where: Expression) -> bool:
@@ -173,16 +222,23 @@ def _values(key: GroupKey) -> tuple[Value | None, ...]:
     return key.values or ()
 
 
-def _question(wanted: Question, asked: FinalAggregation, keys: Sequence[int], where: Expression | None) -> Question:
+def _question(
+    wanted: Question,
+    asked: FinalAggregation,
+    keys: Sequence[int],
+    where: Expression | None,
+    derived: tuple[Expression | None, ...],
+) -> Question:
     """The wanted question over totals of the cells of a release."""
     totals, steps = wanted.totals, wanted.steps
     dropped = len(asked.keys) - len(keys)
     if totals is not None:
-        made = Totals(tuple(keys[index] for index in totals.keys), totals.sets, dropped, where)
+        again = tuple(derived[index] for index in totals.keys) if derived else ()
+        made = Totals(tuple(keys[index] for index in totals.keys), totals.sets, dropped, where, again)
         return replace(wanted, final=asked, steps=(made, *steps[1:]))
     width = len(keys)
-    made = Totals(tuple(keys), (tuple(range(width)),), dropped, where)
-    columns = [(slot, asked.keys[index].expression.type) for slot, index in enumerate(keys)]
+    made = Totals(tuple(keys), (tuple(range(width)),), dropped, where, derived)
+    columns = [(slot, made.type_of(slot, asked.types)) for slot in range(width)]
     columns += [(2 * width + number, each.type) for number, each in enumerate(asked.aggregates)]
     plain: Step = Derive(tuple(Reference(kind, Domain(), slot, "") for slot, kind in columns))
     return replace(wanted, final=asked, steps=(made, plain, *steps))

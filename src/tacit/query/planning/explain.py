@@ -171,9 +171,14 @@ def explain(plan: Plan) -> Explanation:
         digest=plan.digest,
         advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in range_advice(part))),
         left_out=_of_parts(plan, _left_out),
-        sets=sets_in_words(plan.question),
+        sets=sets_in_words(plan.question, [_levels(part) for part in plan.parts]),
         steps=_steps(plan),
     )
+
+
+def _levels(plan: Plan) -> tuple[tuple[int, ...], ...]:
+    """Keys by which sums of groups get noise; those of the first measurement that has some."""
+    return next((tuple(level.axes for level in each.levels) for each in plan.releases if each.levels), ())
 
 
 def _steps(plan: Plan) -> str | None:
@@ -332,7 +337,8 @@ def _releases(plan: Plan) -> Iterator[ExplainedRelease]:
         growth = 0 if plan.found else plan.final.growth(release.block.measures)
         if release.choice is not None:
             yield _choice(plan, release.choice)
-        yield _release(plan, plan.priced.budget, release, growth)
+        for vector in release.vectors:
+            yield _release(plan, plan.priced.budget, vector, growth)
 
 
 def _choice(plan: Plan, choice: RankChoice) -> ExplainedRelease:

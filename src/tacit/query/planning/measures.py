@@ -63,6 +63,7 @@ from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.relations import Relation as Neighbouring
 from tacit.core.sensitivity import Sensitivity, contributions
+from tacit.mechanisms.residual_basis import packed
 from tacit.query.planning.quantile_tree import Tree, best_tree
 from tacit.query.planning.rank_choice import cells
 from tacit.query.relational.expressions import Expression, text_of
@@ -181,6 +182,9 @@ class AggregateKind(Enum):
     REGR_INTERCEPT = "regr_intercept"  # the same
     CORR = "corr"  # and CENTRED_SQUARES of the first
     REGR_R2 = "regr_r2"  # the same
+    SKEWNESS = "skewness"  # VALUES, CENTRED_SUM, CENTRED_SQUARES, CENTRED_SUM of cubes
+    KURTOSIS = "kurtosis"  # and CENTRED_SUM of fourth powers
+    KURTOSIS_POP = "kurtosis_pop"  # the same
     MIN = "min"  # LEAVES
     MAX = "max"  # LEAVES
     QUANTILE = "quantile"  # PLACES, or LEAVES at the ends; parameter: the fraction in [0, 1]
@@ -431,6 +435,22 @@ class Block:
         signs = [self.readouts[self.measures.index(index)].signs for index in (count, total)]
         return [each[:2] for each in signs] == [(1, 1), (1, -1)] and not any(any(each[2:]) for each in signs)
 
+    def at_level(self, merged: int, keys: str, scale: int) -> Block | None:
+        """The same vector of sums over groups, ``merged`` each, times ``scale``; None where its movement is not known.
+
+        A unit is in at most ``groups`` groups and moves each by at most l∞ in l2, so that it moves sums of them by at
+        most that times their number (``mechanisms/residual_basis.proof.md``).
+        """
+        most, groups = self.sensitivity.linf, self.groups
+        plain = Sensitivity(groups * most, groups * most**2, most, ADD_REMOVE)
+        if self.tree is not None or self.spread or self.sensitivity != plain:
+            return None
+        moved = Sensitivity(plain.l1, packed(groups, merged) * most**2, min(groups, merged) * most, ADD_REMOVE)
+        moved = moved.scaled(scale)
+        many = f"; a cell here adds up {merged} groups" if merged > 1 else ""
+        many += f"; all times {scale}, so that noise is on a fine grid" if scale > 1 else ""
+        return replace(self, name=f"{self.name} by {keys}", sensitivity=moved, reason=self.reason + many)
+
     @property
     def integers(self) -> int:
         """Number of integers released per group."""
@@ -470,12 +490,9 @@ def _groups(final: FinalAggregation) -> int:
 
 
 def _moments(final: FinalAggregation) -> list[tuple[int, ...]]:
-    """The (V, C) and (V, C, S) that averages and variances are made of, the longer first."""
-    found = {
-        a.measures
-        for a in final.aggregates
-        if len(a.measures) in (2, 3) and _are_moments(tuple(final.measures[i] for i in a.measures))
-    }
+    """The (V, C) and (V, C, S) that averages and variances are made of, or begin with, the longer first."""
+    begun = {a.measures[:3] for a in final.aggregates if len(a.measures) > 1}
+    found = {indices for indices in begun if _are_moments(tuple(final.measures[i] for i in indices))}
     return sorted(found, key=lambda indices: (-len(indices), indices))
 
 

@@ -3,13 +3,15 @@
 A released measurement holds one noise, or the sum of two or three (where a count and a sum were released together),
 or the sum of many (a rank read off a tree). One noise has an exact quantile; sums of two or three Laplace noises have
 an exact tail. Weighted sums of any independent noises have the tail of a numerical convolution with a proven error
-(:func:`sum_error`; ``postprocess/intervals.proof.md``). Ranks, and chances too small for that error, are bounded by
-Chernoff's inequality, which needs only that
+(:func:`sum_error`; ``postprocess/intervals.proof.md``), or, of Gaussian noises of many laws on a fine grid, that of a
+normal with a proven margin (:mod:`tacit.mechanisms.noise_interval`). Ranks, and chances too small for that error, are
+bounded by Chernoff's inequality, which needs only that
 
 * discrete Laplace noise of scale t has E exp(λX) = (cosh u - 1)/(cosh u - cosh λ) with u = 1/t, and this is at most
   u²/(u² - λ²), the same of continuous Laplace noise: the claim says (cosh λ - 1)/λ² <= (cosh u - 1)/u², and
   (cosh x - 1)/x² = Σ x^(2k-2)/(2k)! grows with x;
-* discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020).
+* discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020), and rounded normal noise
+  has that of a slightly larger σ² (``mechanisms/rounded_gaussian.proof.md``).
 """
 
 from __future__ import annotations
@@ -24,11 +26,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.errors import InternalError
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_nearest, log_bounds, sqrt_bounds
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
+from tacit.mechanisms.noise_interval import interval_factor
+from tacit.mechanisms.residual_basis import LevelBasis
+from tacit.mechanisms.rounded_gaussian import RoundedNoise
 
-__all__ = ["NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
+__all__ = ["LevelNoise", "NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
 
 #: Parts of the chance of failure that pay for rounding to the grid, for wrapping around it, and for float errors.
 _SPARE: Final = 256
@@ -41,6 +47,34 @@ _TRANSFORM_ERROR: Final = 2.0**-48
 #: Standard deviation from which Gaussian masses are compared with those of a rounded normal.
 _ROUNDED: Final = 64.0
 _MARGIN: Final = 1 + 1e-9
+#: More laws than these, all Gaussian of at least this variance, are compared with one normal instead of convolved.
+_FEW_TERMS, _FINE = 2, 1 << 15
+
+
+class NoiseTerm(NamedTuple):
+    """``number`` independent noises of one law, each times ``weight``."""
+
+    kind: str
+    scale: Fraction
+    weight: Fraction
+    number: int
+
+
+@dataclass(frozen=True)
+class LevelNoise:
+    """Noise of cells that are estimated from several noisy levels; noises of two cells are not independent.
+
+    Args:
+        basis: by which cells are estimated.
+        noises: kind and scale of the noise of each level.
+    """
+
+    basis: LevelBasis
+    noises: tuple[tuple[str, Fraction], ...]
+
+    def terms(self, tally: Sequence[tuple[int, int, int]]) -> tuple[NoiseTerm, ...]:
+        """Independent noises, from the level, weight and number of each."""
+        return tuple(NoiseTerm(*self.noises[level], Fraction(weight), count) for level, weight, count in tally)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +82,17 @@ class NoiseLaw:
     """The noise in a released integer.
 
     Args:
-        kind: ``"laplace"``, ``"gaussian"``, or ``"none"`` for a number that no data can change.
-        scale: the scale t of Laplace noise; σ² of Gaussian noise; 0 for none.
+        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), ``"mixed"``
+            where :attr:`layers` say it, or ``"none"`` for a number that no data can change.
+        scale: the scale t of Laplace noise; σ² of Gaussian and of normal noise; 0 for none.
         terms: how many independent noises of that law are added or subtracted.
         unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
         source: the vector the integer is read off. Noises of two sources are independent, and so are those of two
             groups, or of two places of one vector. None where that is not known.
         signs: with which sign each place of the vector enters the integer; empty where the source is None.
         copies: how many vectors of the source are added up, place by place: a total of so many groups.
+        layers: of mixed noise, the independent noises of every place of the vector; empty otherwise.
+        cells: how noises of such numbers depend on each other; None where they do not.
     """
 
     kind: str
@@ -65,6 +102,20 @@ class NoiseLaw:
     source: int | None = None
     signs: tuple[int, ...] = ()
     copies: int = 1
+    layers: tuple[NoiseTerm, ...] = ()
+    cells: LevelNoise | None = None
+
+    @property
+    def noises(self) -> tuple[NoiseTerm, ...]:
+        """The independent noises of one place of the vector."""
+        return self.layers or (NoiseTerm(self.kind, self.scale, Fraction(1), self.copies),)
+
+    def summed(self, tally: Sequence[tuple[int, int, int]], source: int) -> NoiseLaw:
+        """The noise in a sum of numbers with :attr:`cells`, by level, weight and number of noises."""
+        if self.cells is None:
+            raise InternalError("only numbers that are estimated from levels have such sums")
+        known = None if self.source is None else source
+        return replace(self, layers=self.cells.terms(tally), cells=None, source=known)
 
     def added(self, copies: int, source: int) -> NoiseLaw:
         """The noise in the sum of this integer over ``copies`` groups, as one that is read off another source."""
@@ -79,6 +130,8 @@ class NoiseLaw:
 
     def integer_error(self, beta: Fraction) -> Fraction:
         """As :meth:`error`, in the released integers themselves."""
+        if self.layers:
+            return sum_error([term._replace(number=self.terms * term.number) for term in self.layers], beta)
         return _two_sided(self.kind, self.scale, self.terms, beta)
 
     @property
@@ -86,8 +139,25 @@ class NoiseLaw:
         """The variance in squared steps, rounded up."""
         if self.kind == "none":
             return Fraction(0)
-        once = LaplaceNoise(self.scale).variance_bound if self.kind == "laplace" else self.scale
+        once = sum(
+            (
+                term.number // self.copies * term.weight**2 * _noise(term.kind, term.scale).variance_bound
+                for term in self.noises
+            ),
+            Fraction(0),
+        )
         return self.terms * once * self.unit**2
+
+
+def _noise(kind: str, scale: Fraction) -> LaplaceNoise | GaussianNoise | RoundedNoise:
+    if kind == "laplace":
+        return LaplaceNoise(scale)
+    return GaussianNoise(scale) if kind == "gaussian" else RoundedNoise(scale)
+
+
+def _proxy(kind: str, scale: Fraction) -> Fraction:
+    """The s with E exp(λX) <= exp(λ²s/2), of Gaussian or rounded normal noise."""
+    return scale if kind == "gaussian" else RoundedNoise(scale).proxy
 
 
 @lru_cache(maxsize=4096)
@@ -95,8 +165,7 @@ def _two_sided(kind: str, scale: Fraction, terms: int, beta: Fraction) -> Fracti
     if kind == "none":
         return Fraction(0)
     if terms == 1:
-        noise = LaplaceNoise(scale) if kind == "laplace" else GaussianNoise(scale)
-        return Fraction(noise.quantile(beta))
+        return Fraction(_noise(kind, scale).quantile(beta))
     if kind == "laplace" and terms in (2, 3):
         return Fraction(_laplace_sum(scale, terms, beta))
     # The sum is an integer, so a bound that is not whole may be cut to the next below.
@@ -150,8 +219,8 @@ def one_sided_errors(
     log_high = log_bounds(1 / beta)[1]
     if kind == "none" or not any(squares):
         return [Fraction(0)] * len(counts)
-    if kind == "gaussian":
-        return [sqrt_bounds(2 * scale * _total(each, squares) * log_high)[1] for each in counts]
+    if kind != "laplace":
+        return [sqrt_bounds(2 * _proxy(kind, scale) * _total(each, squares) * log_high)[1] for each in counts]
     x = _place(max(counts, key=lambda each: _total(each, squares)), sizes, log_high)
     costs = [-log_bounds(1 - (size * x) ** 2)[0] if size else Fraction(0) for size in sizes]
     # Sums without any noise are exact.
@@ -182,15 +251,6 @@ def _place(counts: Sequence[int], sizes: Sequence[Fraction], log_high: Fraction)
 # -- weighted sums of independent noises, by convolution
 
 
-class NoiseTerm(NamedTuple):
-    """``number`` independent noises of one law, each times ``weight``."""
-
-    kind: str
-    scale: Fraction
-    weight: Fraction
-    number: int
-
-
 def sum_error(terms: Sequence[NoiseTerm], beta: Fraction) -> Fraction:
     """The w with P(|Σ weight·X| > w) <= ``beta``, over independent noises X."""
     kept = [term for term in terms if term.weight and term.kind != "none"]
@@ -217,6 +277,9 @@ _Shape = tuple[tuple[str, Fraction, int, int], ...]
 @lru_cache(maxsize=16_384)
 def _sum_error(shape: _Shape, beta: Fraction) -> Fraction:
     """As :func:`sum_error`, for whole weights without a common divisor."""
+    if len(shape) > _FEW_TERMS and all(kind == "gaussian" and scale >= _FINE for kind, scale, _, _ in shape):
+        spread = sqrt_bounds(sum((count * weight**2 * scale for _, scale, weight, count in shape), Fraction(0)))[1]
+        return Fraction(interval_factor(1 - beta, float_nearest(min(scale for _, scale, _, _ in shape)) / 2)) * spread
     found = _convolved(shape, math.nextafter(float_nearest(beta), 0.0))
     return _chernoff(shape, beta) if found is None else Fraction(found)
 
@@ -227,7 +290,10 @@ def _chernoff(shape: _Shape, beta: Fraction) -> Fraction:
     Its bound for Laplace noise of scale t and weight w depends on t·w alone.
     """
     laplace = [(scale * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum((scale * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"), Fraction(0))
+    squares = sum(
+        (_proxy(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"),
+        Fraction(0),
+    )
     each = beta / 2 / (1 + bool(laplace and squares))
     return (one_sided_error("laplace", Fraction(1), laplace, each) if laplace else Fraction(0)) + (
         one_sided_error("gaussian", squares, [(Fraction(1), 1)], each) if squares else Fraction(0)
@@ -269,8 +335,8 @@ def _convolved(shape: _Shape, beta: float) -> float | None:
 
 
 def _variance(kind: str, scale: Fraction) -> float:
-    if kind == "gaussian":
-        return float_nearest(scale)
+    if kind != "laplace":
+        return float_nearest(_proxy(kind, scale))
     half = 0.5 / float_nearest(scale)
     return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
 
@@ -278,7 +344,9 @@ def _variance(kind: str, scale: Fraction) -> float:
 def _far(shape: _Shape, beta: float) -> float:
     """A distance that the sum exceeds in size with chance at most ``beta``, roughly: Chernoff's bound in floats."""
     laplace = [(float_nearest(scale) * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum(float_nearest(scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace")
+    squares = sum(
+        _variance(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"
+    )
     target = math.log(2 / beta)
     if not laplace:
         return math.sqrt(2 * squares * target)
@@ -321,6 +389,10 @@ def _masses(kind: str, scale: float, steps: NDArray[np.float64]) -> NDArray[np.f
     if kind == "laplace":
         found: NDArray[np.float64] = np.exp(-steps / scale) * math.tanh(0.5 / scale)
         return found
+    if kind == "rounded":
+        # Of 0 both halves; differences of tails elsewhere.
+        ends = np.append(0.5, _beyond(kind, scale, steps))
+        return np.asarray(ends[:-1] - ends[1:]) * np.where(steps == 0, 2.0, 1.0)
     if scale >= _ROUNDED**2:
         total = math.sqrt(2 * math.pi * scale) * (1 + 1e-12)
     else:
@@ -336,10 +408,14 @@ def _beyond(kind: str, scale: float, last: NDArray[np.float64]) -> NDArray[np.fl
         q = math.exp(-1 / scale)
         found: NDArray[np.float64] = np.exp(-(last + 1) / scale) / (1 + q)
         return found
-    if scale >= _ROUNDED**2:
+    if kind == "rounded" or scale >= _ROUNDED**2:
         width = math.sqrt(2 * scale)
-        return np.array([math.erfc((x + 0.5) / width) / 2 for x in last.tolist()])
+        # Beyond 28 a double has no smaller number than erfc.
+        near = int(np.searchsorted(last, 28 * width))
+        tails = np.zeros(len(last))
+        tails[:near] = [math.erfc((x + 0.5) / width) / 2 for x in last[:near].tolist()]
+        return tails
     masses = _masses(kind, scale, np.arange(0.0, 40 * math.sqrt(scale) + 2))
-    tails = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
-    chosen: NDArray[np.float64] = tails[np.minimum(last + 1, len(masses)).astype(np.int64)]
+    sums = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+    chosen: NDArray[np.float64] = sums[np.minimum(last + 1, len(masses)).astype(np.int64)]
     return chosen

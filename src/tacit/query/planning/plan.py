@@ -31,6 +31,7 @@ from tacit.query.planning.contribution_limits import ContributionLimit, Contribu
 from tacit.query.planning.left_out import LossTable, loss_question
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.pricing import (
+    LARGEST_MU,
     KeySelection,
     Priced,
     PricedPart,
@@ -40,9 +41,19 @@ from tacit.query.planning.pricing import (
     buy_rest,
     check_charge,
 )
-from tacit.query.planning.set_totals import check_units_of_totals, largest_total, set_sizes, totals_of_part
+from tacit.query.planning.set_totals import check_units_of_totals, set_sizes, sets_of_part, totals_of_part
 from tacit.query.planning.work import cuts, unit_work
-from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup
+from tacit.query.question import (
+    Aggregate,
+    Append,
+    Combine,
+    Derive,
+    FinalAggregation,
+    Match,
+    Question,
+    Regroup,
+    TotalOf,
+)
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
@@ -228,13 +239,13 @@ class Plan:
             return ((None, own.errors),)
         sizes = [size for totals in sets for size in set_sizes(own.final, totals)]
         return tuple(
-            (names, tuple(own._error(aggregate, merged) for aggregate in own.final.aggregates))
-            for names, _, merged in sizes
+            (each.names, tuple(own._error(aggregate, each.total) for aggregate in own.final.aggregates))
+            for each in sizes
         )
 
-    def _error(self, aggregate: Aggregate, copies: int = 1) -> ExpectedError:
+    def _error(self, aggregate: Aggregate, total: TotalOf | None = None) -> ExpectedError:
         beta, suppose = 1 - self.terms.confidence, self.terms.suppose
-        error = expected_error(self.final, aggregate, self.priced, beta, suppose, copies)
+        error = expected_error(self.final, aggregate, self.priced, beta, suppose, total)
         growth = 0 if self.found else min(self.final.growth(aggregate.measures), entry_of(aggregate.kind).power)
         if not growth or error.bound is None:
             return error
@@ -297,7 +308,7 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
         _check_keys(final, terms)
     check_units_of_totals(question)
     names = _names(question)
-    parts = _weighed(finals, terms, names)
+    parts = _weighed(question, terms, names)
     if terms.currency == "within":
         bought, guarantee = _buy_accuracy(question, parts, relation, terms, names)
     else:
@@ -393,7 +404,9 @@ def _priced_again(plan: Plan, question: Question) -> Plan:
     bought = plan.priced
     if bought.asked is None:
         raise InternalError("there is nothing AUTO to be found")
-    rest = buy_rest(question.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits)
+    rest = buy_rest(
+        question.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits, bought.sets
+    )
     priced = replace(rest, left_out=bought.left_out)
     event = priced.event(plan.relation)
     check_charge(event, plan.guarantee)
@@ -448,29 +461,35 @@ _Named = dict[str, frozenset[tuple[int, int]]]
 def _buy_accuracy(
     question: Question, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: _Named
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-    """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept.
+    """The releases at the smallest price, to four digits and rounded up, at which every bound asked for is kept.
 
-    With grouping sets it is kept in every set, and so in the totals of most groups.
+    The price is an epsilon, or the mu of a gdp account. With grouping sets a bound is kept in every set, and so in the
+    totals of most groups.
     """
     wanted = _wanted(parts, terms, names)
-    copies = [largest_total(question, number) for number in range(len(parts))]
+    sums: list[list[TotalOf | None]] = [
+        [each.total for totals in totals_of_part(question, number) for each in set_sizes(part.final, totals)]
+        for number, part in enumerate(parts)
+    ]
     if not wanted:
         raise InputError("within", "there is no aggregate to be accurate; state epsilon")
     beta = 1 - terms.confidence
+    currency, most = ("mu", Fraction(LARGEST_MU)) if terms.account == "gdp" else ("epsilon", LARGEST_EPSILON)
 
     @cache
-    def bought(epsilon: Fraction) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-        return buy(parts, relation, terms, "epsilon", epsilon)
+    def bought(amount: Fraction) -> tuple[tuple[Priced, ...], AccountGuarantee]:
+        return buy(parts, relation, terms, currency, amount)
 
-    def kept(epsilon: Fraction) -> bool:
-        if epsilon > LARGEST_EPSILON:
+    def kept(amount: Fraction) -> bool:
+        if amount > most:
             return True
-        priced, _ = bought(epsilon)
+        priced, _ = bought(amount)
         for (part, index), bound in wanted.items():
             final, asked = parts[part].final, parts[part].final.aggregates[index]
-            reached = expected_error(final, asked, priced[part], beta, terms.suppose, copies[part]).bound
-            if reached is None or reached > bound:
-                return False
+            for total in sums[part] or [None]:
+                reached = expected_error(final, asked, priced[part], beta, terms.suppose, total).bound
+                if reached is None or reached > bound:
+                    return False
         return True
 
     def guess(final: FinalAggregation, index: int, bound: Fraction) -> Fraction:
@@ -479,17 +498,17 @@ def _buy_accuracy(
         people = terms.suppose if len(final.aggregates[index].measures) > 1 and terms.suppose else 1
         return max(moved, Fraction(1)) * measure.unit_of_value * log_bounds(1 / beta)[1] / (bound * people)
 
-    if not kept(LARGEST_EPSILON):
-        raise InputError("within", "cannot be kept at any sensible epsilon; allow a larger error")
-    count = sum(len(final.measures) for final, _ in parts)
+    if not kept(most):
+        raise InputError("within", f"cannot be kept at any sensible {currency}; allow a larger error")
+    count = sum(len(final.measures) for final, *_ in parts)
     start = count * max(guess(parts[part].final, index, bound) for (part, index), bound in wanted.items())
-    return bought(smallest_that(kept, min(start, LARGEST_EPSILON), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
+    return bought(smallest_that(kept, min(start, most), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
 
 
 def _wanted(parts: Sequence[PricedPart], terms: Terms, names: _Named) -> dict[tuple[int, int], Fraction]:
     every = terms.within[0][0] == EVERY
     if every:
-        places = [(part, index) for part, (final, _) in enumerate(parts) for index in range(len(final.aggregates))]
+        places = [(part, index) for part, (final, *_) in enumerate(parts) for index in range(len(final.aggregates))]
         wanted = dict.fromkeys(places, terms.within[0][1])
     else:
         wanted = {place: bound for name, bound in terms.within for place in sorted(_places(name, names, "within"))}
@@ -510,7 +529,7 @@ def _wanted(parts: Sequence[PricedPart], terms: Terms, names: _Named) -> dict[tu
     return wanted
 
 
-def _weighed(finals: Sequence[FinalAggregation], terms: Terms, names: _Named) -> list[PricedPart]:
+def _weighed(question: Question, terms: Terms, names: _Named) -> list[PricedPart]:
     """Each aggregation with one weight per measurement: the largest of the aggregates that read it."""
     stated = dict(terms.weights)
     keys, bounds, limits = (stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS))
@@ -519,12 +538,12 @@ def _weighed(finals: Sequence[FinalAggregation], terms: Terms, names: _Named) ->
         for place in _places(name, names, "weights"):
             by_place[place] = max(weight, by_place.get(place, weight))
     found = []
-    for part, final in enumerate(finals):
+    for part, final in enumerate(question.finals):
         weights = []
         for measure in range(len(final.measures)):
             readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
             weights.append(max((by_place.get((part, i), Fraction(1)) for i in readers), default=Fraction(1)))
-        found.append(PricedPart(final, Weights(weights, keys, bounds, limits)))
+        found.append(PricedPart(final, Weights(weights, keys, bounds, limits), sets_of_part(question, part)))
     return found
 
 

@@ -5,7 +5,8 @@ The budget is an amount in one currency that adds up: ε (pure), ρ (zCDP) or μ
 * ε: Laplace noise of scale l1/ε_i on every block.
 * ρ: Gaussian noise of σ² = l2²/(2ρ_i), or Laplace noise of ε_i = √(2ρ_i), whichever has the smaller
   error.
-* μ²: as ε, with the largest ε_i whose μ fits, since discrete Gaussian noise has no proven μ.
+* μ²: normal noise of σ² = l2²/μ_i², rounded to whole numbers, or Laplace noise of the largest ε_i whose μ fits,
+  whichever has the smaller error.
 
 An (ε, δ) budget is used in one of two ways, whichever has the smaller errors: as ε, δ going to the selection of private
 keys alone; or as the largest ρ that converts to (ε, δ/2 or δ), the rest of δ going to the selection.
@@ -40,14 +41,16 @@ from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
+from tacit.mechanisms.residual_basis import Axes, LevelBasis, best_levels
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.aggregates import expected_error
 from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
 from tacit.query.planning.left_out import LossTable, cell_counts, loss_table
-from tacit.query.planning.measures import Block, blocks_of
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.measures import Block, Readout, blocks_of
+from tacit.query.planning.noise_distribution import LevelNoise, NoiseLaw
 from tacit.query.planning.rank_choice import RankChoice
-from tacit.query.question import FinalAggregation
+from tacit.query.question import FinalAggregation, TotalOf
 from tacit.query.relational.algebra import released_values
 from tacit.query.relational.expressions import literal
 from tacit.query.request import Terms
@@ -55,6 +58,7 @@ from tacit.query.types import INTEGER
 
 __all__ = [
     "KeySelection",
+    "Level",
     "LossPricing",
     "PlanBudget",
     "Priced",
@@ -105,6 +109,17 @@ LARGEST_EPSILON_FOR_MU = 50
 _DIGITS = 12
 #: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
 _SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
+#: Integers of levels are multiplied until the variance of Gaussian noise is this large, up to this factor: the same
+#: price, and sums of many noises are nearly normal.
+_FINE_GRID, _LARGEST_FACTOR = 1 << 16, 1 << 24
+#: Largest denominator of the relative precisions of levels: a coarse one costs accuracy, and no bias.
+_PRECISION: Final = 1 << 20
+#: Places of the keys of grouping sets.
+Sets = tuple[Axes, ...]
+#: The norm that noise follows, and the power of its share with which the precision of a level grows.
+_LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
+#: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
+_LEAST_ROUNDED: Final = Fraction(1, 4)
 #: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
 FOR_THE_CHOICE: Final = Fraction(8, 9)
 
@@ -123,6 +138,11 @@ class PlanBudget:
     amount: Fraction
     delta: Fraction = Fraction(0)
 
+    @property
+    def concentrated(self) -> bool:
+        """Whether squares of noise add up, so that Gaussian noise is on offer."""
+        return self.currency != "epsilon"
+
 
 # Mechanisms hold no state but constants, which take a while to compute, and a plan is asked for them many times.
 @lru_cache(maxsize=1024)
@@ -135,6 +155,11 @@ def _gaussian(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relat
     return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
 
 
+@lru_cache(maxsize=1024)
+def _rounded(mu: Fraction, l2_squared: Fraction, relation: Relation) -> RoundedGaussian:
+    return RoundedGaussian(mu=mu, l2_squared=l2_squared, relation=relation)
+
+
 @dataclass(frozen=True)
 class Release:
     """A block and the noise it gets.
@@ -143,11 +168,16 @@ class Release:
         block: what is released.
         mechanism: ``"laplace"``, ``"gaussian"``, or ``"constant"`` where no data can change the numbers.
         epsilon: of Laplace noise; 0 otherwise.
-        rho: of Gaussian noise; 0 otherwise.
+        rho: of discrete Gaussian noise; 0 otherwise.
         share: of the budget, that of the choice included.
         relation: which databases are neighbours.
         numbers: the most numbers that one release holds.
         choice: the draws of quantiles around which the block is then counted.
+        levels: of grouping sets, the sums of groups that get noise instead of the groups themselves; empty where the
+            groups do.
+        sizes: number of values of each key, where there are levels.
+        scale: by which the integers of levels are multiplied.
+        mu: of rounded Gaussian noise; 0 otherwise.
     """
 
     block: Block
@@ -157,18 +187,42 @@ class Release:
     share: Fraction
     relation: Relation
     numbers: int
-    # It follows from the block, the share and the budget.
+    # Both follow from the block, the share and the budget.
     choice: RankChoice | None = field(default=None, repr=False)
+    mu: Fraction = field(default=Fraction(0), repr=False)
+    # Plans without grouping sets keep their digests; those with levels name them in the text of all releases.
+    levels: tuple[Level, ...] = field(default=(), repr=False)
+    sizes: tuple[int, ...] = field(default=(), repr=False)
+    scale: int = field(default=1, repr=False)
 
-    def noise(self) -> Laplace | Gaussian:
+    @property
+    def vectors(self) -> tuple[Release, ...]:
+        """The releases of integers that get noise: those of the levels, or this one."""
+        return tuple(level.release for level in self.levels) or (self,)
+
+    @cached_property
+    def basis(self) -> LevelBasis:
+        """Estimates of groups from levels; a level weighs by the precision of its noise."""
+        precisions = []
+        for release in self.vectors:
+            moved = release.block.sensitivity
+            normal = (2 * release.rho + release.mu**2) / moved.l2_squared
+            precisions.append(normal or (release.epsilon / moved.l1) ** 2 / 2)
+        whole, least = sum(precisions), Fraction(1, _PRECISION)
+        weights = tuple(max((each / whole).limit_denominator(_PRECISION), least) for each in precisions)
+        return LevelBasis(self.sizes, tuple(level.axes for level in self.levels), weights)
+
+    def noise(self) -> Laplace | Gaussian | RoundedGaussian:
         """The mechanism that adds the noise."""
         return self._noise
 
     @cached_property
-    def _noise(self) -> Laplace | Gaussian:
+    def _noise(self) -> Laplace | Gaussian | RoundedGaussian:
         moved = self.block.sensitivity
         if self.mechanism == "laplace":
             return _laplace(self.epsilon, moved.l1, self.relation)
+        if self.mu:
+            return _rounded(self.mu, moved.l2_squared, self.relation)
         return _gaussian(self.rho, moved.l2_squared, self.numbers, self.relation)
 
     @cached_property
@@ -181,6 +235,8 @@ class Release:
     @property
     def events(self) -> tuple[Event, ...]:
         """All that is released, in order."""
+        if self.levels:
+            return tuple(level.release.event for level in self.levels)
         return (self.event,) if self.choice is None else (self.choice.event, self.event)
 
     def law(self, measure: int) -> NoiseLaw:
@@ -188,10 +244,52 @@ class Release:
         if self.mechanism == "constant":
             return NoiseLaw("none", Fraction(0))
         readout = self.block.readouts[self.block.measures.index(measure)]
+        if self.levels:
+            return self._level_law(readout)
         noise = self.noise()
         scale = noise.scale if isinstance(noise, Laplace) else noise.sigma2
         source = self.block.measures[0]
-        return NoiseLaw(self.mechanism, scale, readout.terms, readout.unit, source, readout.signs)
+        kind = "rounded" if isinstance(noise, RoundedGaussian) else self.mechanism
+        return NoiseLaw(kind, scale, readout.terms, readout.unit, source, readout.signs)
+
+    def set_law(self, measure: int, kept: Sequence[int], copies: int) -> NoiseLaw:
+        """The noise in the sum of ``copies`` groups that is a group by the ``kept`` keys alone."""
+        law = self.law(measure)
+        if law.cells is not None:
+            return law.summed(self.basis.set_noise(tuple(sorted(kept))), law.source or 0)
+        return law if copies == 1 else law.added(copies, law.source or 0)
+
+    def _level_law(self, readout: Readout) -> NoiseLaw:
+        """The noise in the estimate of a group, and how it depends on that of others."""
+        noises = []
+        for release in self.vectors:
+            noise = release.noise()
+            kind = "rounded" if isinstance(noise, RoundedGaussian) else release.mechanism
+            noises.append((kind, noise.scale if isinstance(noise, Laplace) else noise.sigma2))
+        cells = LevelNoise(self.basis, tuple(noises))
+        return NoiseLaw(
+            "mixed",
+            Fraction(0),
+            readout.terms,
+            readout.unit / (self.basis.denominator * self.scale),
+            self.block.measures[0],
+            readout.signs,
+            layers=cells.terms(self.basis.set_noise(tuple(range(len(self.sizes))))),
+            cells=cells,
+        )
+
+
+@dataclass(frozen=True)
+class Level:
+    """Sums of groups that get noise of their own: the groups by some of the keys.
+
+    Args:
+        axes: places of these keys.
+        release: of the sums.
+    """
+
+    axes: Axes
+    release: Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +338,7 @@ class Priced:
         left_out: the table of what bounding leaves out, which comes last and has a budget of its own; None where it is
             not bought.
         limits: the search for AUTO limits, which comes first of all and has a budget of its own.
+        sets: places of the keys of each grouping set that is asked for; empty for a plain GROUP BY.
     """
 
     budget: PlanBudget
@@ -249,11 +348,14 @@ class Priced:
     asked: Asked | None = None
     left_out: LossPricing | None = field(default=None, repr=False)
     limits: Priced | None = field(default=None, repr=False)
+    # It follows from the question, and decides nothing that the releases do not say.
+    sets: Sets = field(default=(), repr=False, compare=False)
 
     @cached_property
     def text(self) -> str:
         """Its one text, for digests."""
         parts = [repr(self), *(repr(part) for part in (self.left_out,) if part is not None)]
+        parts += [f"levels {release.levels!r}" for release in self.releases if release.levels]
         return ", ".join(parts) + ("" if self.limits is None else f" limits {self.limits!r}")
 
     @property
@@ -302,6 +404,7 @@ def price(
     keys_weight: Fraction = Fraction(1),
     rule: str = "best",
     beta: Fraction = Fraction(1, 20),
+    sets: Sets = (),
 ) -> Priced:
     """The releases that a budget buys.
 
@@ -313,23 +416,56 @@ def price(
         keys_weight: of the selection of private keys.
         rule: of that selection.
         beta: where Laplace and Gaussian noise are compared, by the error that is exceeded with this probability.
+        sets: places of the keys of each grouping set; empty where only the groups themselves are asked for.
     """
     own = weights or [Fraction(1)] * len(final.measures)
-    blocks = blocks_of(final, relation, concentrated=budget.currency == "rho", weights=own)
+    blocks = blocks_of(final, relation, concentrated=budget.concentrated, weights=own)
     claims = [max(own[index] for index in block.measures) for block in blocks]
     private = not final.public_keys
     shares = split(
         [block.coefficient for block in blocks] + [Fraction(1)] * private,
         claims + [keys_weight] * private,
-        squared=budget.currency != "epsilon",
+        squared=budget.concentrated,
     )
     numbers = [ANY_NUMBER if final.group_count is None else final.group_count * block.integers for block in blocks]
     releases = tuple(
-        _release(block, budget, share, relation, count, beta)
+        _with_levels(_release(block, budget, share, relation, count, beta), final, budget, sets, beta)
         for block, share, count in zip(blocks, shares, numbers, strict=False)
     )
     selection = _selection(final, budget, shares[-1], relation, rule) if private else None
-    return Priced(budget, releases, selection)
+    return Priced(budget, releases, selection, sets=sets)
+
+
+def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, sets: Sets, beta: Fraction) -> Release:
+    """The release with noise on sums of groups, where that makes the variances of all grouping sets together smaller.
+
+    Whether it does is computed from public sizes, the number of groups of a unit and the kind of noise.
+    """
+    if not sets or not final.public_keys or release.mechanism == "constant":
+        return release
+    sizes, names = tuple(len(key.values or ()) for key in final.keys), [key.name for key in final.keys]
+    norm, power = _LEVEL_NOISE[budget.currency]
+    shares = best_levels(sizes, sets, release.block.groups, norm=norm, power=power)
+
+    def levels(scale: int) -> tuple[Level, ...]:
+        found = []
+        for axes, share in shares or ():
+            keys = ", ".join(names[axis] for axis in axes) or "none of the keys"
+            block = release.block.at_level(final.parts_by(axes), keys, scale)
+            if block is None:
+                return ()
+            numbers = math.prod(sizes[axis] for axis in axes) * block.integers
+            found.append(Level(axes, _release(block, budget, release.share * share, release.relation, numbers, beta)))
+        return tuple(found)
+
+    made, scale = levels(1), 1
+    noises = [level.release.noise() for level in made]
+    if made and all(isinstance(noise, Gaussian | RoundedGaussian) for noise in noises):
+        least = min(noise.sigma2 for noise in noises if isinstance(noise, Gaussian | RoundedGaussian))
+        while least * scale**2 < _FINE_GRID and scale < _LARGEST_FACTOR:
+            scale *= 2
+        made = levels(scale)
+    return replace(release, levels=made, sizes=sizes, scale=scale) if made else release
 
 
 def _release(
@@ -341,16 +477,19 @@ def _release(
     if choice is not None:
         amount -= budget.amount * choice.share
 
-    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero) -> Release:
-        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice)
+    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero, mu: Fraction = zero) -> Release:
+        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice, mu)
 
     if not amount:
         return make("constant")
     if budget.currency == "epsilon":
         return make("laplace", amount)
     if budget.currency == "mu2":
-        return make("laplace", epsilon_of_mu2(amount))
-    gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
+        gaussian, laplace = make("gaussian", mu=_root(amount)), make("laplace", epsilon_of_mu2(amount))
+        if block.sensitivity.l2_squared < _LEAST_ROUNDED * amount:
+            return laplace
+    else:
+        gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
     measure = block.measures[0]
     lighter = gaussian.law(measure).variance_bound <= laplace.law(measure).variance_bound
     if lighter and beta <= Fraction(1, 4):
@@ -370,7 +509,8 @@ def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relatio
             # A draw of bounded range ε is ε²/8-zCDP.
             epsilon = _root(8 * each)
         case _:
-            epsilon = epsilon_of_mu2(each)
+            # And has the μ of ε/2-DP.
+            epsilon = 2 * epsilon_of_mu2(each)
     (index,) = block.measures
     return RankChoice(index, block.fractions, epsilon, block.rows, block.groups, block.width, own, relation, block.name)
 
@@ -474,10 +614,11 @@ _RULES: Final = {
 
 
 class PricedPart(NamedTuple):
-    """One aggregation of a question, and the relative weights of its measurements."""
+    """One aggregation of a question, the relative weights of its measurements, and the grouping sets asked of it."""
 
     final: FinalAggregation
     weights: Weights
+    sets: Sets = ()
 
 
 def buy(
@@ -505,6 +646,7 @@ def buy_rest(
     asked: Asked,
     first: Priced | None,
     limits: Priced | None = None,
+    sets: Sets = (),
 ) -> Priced:
     """Releases that a budget buys besides the searches for AUTO bounds and limits, before or after them.
 
@@ -512,7 +654,7 @@ def buy_rest(
     again.
     """
     weights, keys, rule = asked
-    priced = price(final, budget, relation, weights=weights, keys_weight=keys, rule=rule)
+    priced = price(final, budget, relation, weights=weights, keys_weight=keys, rule=rule, sets=sets)
     return replace(priced, first=first, asked=asked, limits=limits)
 
 
@@ -538,8 +680,10 @@ def _bought(
             if more > rho:
                 priced, rho = bought(PlanBudget("rho", more, delta)), more
             return priced, ZCDP(rho, delta=delta, relation=relation)
+        case "gdp" if currency == "epsilon" and terms.alone is None:
+            return bought(PlanBudget("epsilon", amount)), GDP(mu_of_epsilon(amount).mu, relation=relation)
         case "gdp":
-            mu = amount if currency == "mu" else _mu_alone(amount, terms.alone)
+            mu = amount if currency == "mu" else largest_mu_of(amount, terms.alone or Fraction(0))
             return bought(PlanBudget("mu2", mu**2)), GDP(mu, relation=relation)
         case _:
             return _buy_approx(parts, relation, terms, amount, bought)
@@ -549,7 +693,7 @@ def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation
     """The budget of each part: together they have equal relative errors, as the releases of one part have."""
     if len(parts) == 1:
         return [budget]
-    squared = budget.currency != "epsilon"
+    squared = budget.concentrated
     claims = [_claim(part, budget, relation, squared=squared) for part in parts]
     total = sum(claims, Fraction(0)) or Fraction(1)
     selections = sum(not part.final.public_keys for part in parts)
@@ -566,7 +710,7 @@ def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation
 def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared: bool) -> Fraction:
     """The sum of the claims of all releases of a part; see :func:`split`."""
     own = part.weights.measures
-    blocks = blocks_of(part.final, relation, concentrated=budget.currency == "rho", weights=own)
+    blocks = blocks_of(part.final, relation, concentrated=budget.concentrated, weights=own)
     claims = [block.coefficient * max(own[index] for index in block.measures) for block in blocks]
     claims += [] if part.final.public_keys else [part.weights.keys]
     return sum((claim * claim if squared else claim for claim in claims), Fraction(0))
@@ -574,7 +718,7 @@ def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared:
 
 def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: Terms) -> Priced:
     """Releases of one aggregation that a budget buys, with its searches and the table of what it leaves out."""
-    final, weights = part
+    final, weights, sets = part
     beta = 1 - terms.confidence
     asked = (tuple(weights.measures), weights.keys, _RULES[terms.rule])
     table = loss_table(final) if terms.bias_share and budget.amount else None
@@ -586,14 +730,16 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
         if final.seeks_bounds:
             claims["first"] = (weights.bounds, search_of(final))
         if not claims:
-            return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
-        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.currency != "epsilon")
+            return price(
+                final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta, sets=sets
+            )
+        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.concentrated)
         searches = {
             name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
             for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
         }
         rest = PlanBudget(budget.currency, budget.amount * (1 - sum(shares)), budget.delta)
-        return buy_rest(final, relation, rest, asked, searches.get("first"), searches.get("limits"))
+        return buy_rest(final, relation, rest, asked, searches.get("first"), searches.get("limits"), sets)
 
     if table is None:
         return answered(budget)
@@ -632,7 +778,8 @@ def _rho_of_gaussian(
         (release, release.share * part.budget.amount / whole)
         for priced in bought
         for part in priced.parts
-        for release in part.releases
+        for whole_release in part.releases
+        for release in whole_release.vectors
         if release.mechanism != "constant"
     ]
     if not plain or not releases or any(r.mechanism != "gaussian" or r.choice is not None for r, _ in releases):
@@ -680,11 +827,6 @@ def _likely_mu(epsilon: float, delta: float) -> Fraction:
     return Fraction(low)
 
 
-def _mu_alone(epsilon: Fraction, delta: Fraction | None) -> Fraction:
-    """The largest μ that is (ε, δ)-DP; without a δ the one that ε-DP implies."""
-    return mu_of_epsilon(epsilon).mu if delta is None else largest_mu_of(epsilon, delta)
-
-
 def _buy_approx(
     parts: Sequence[PricedPart],
     relation: Relation,
@@ -712,8 +854,11 @@ def _buy_approx(
 def _badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fraction) -> float:
     """The logarithm of the product of all errors: to halve one and double another is no gain."""
     bounds = []
-    for (final, _), priced in zip(parts, bought, strict=True):
-        bounds += [expected_error(final, a, priced, beta, 10**6).bound or Fraction(1) for a in final.aggregates]
+    for (final, _, _), priced in zip(parts, bought, strict=True):
+        sums: list[TotalOf | None] = [TotalOf(kept, final.parts_by(kept)) for kept in priced.sets]
+        sums = sums or [None]
+        errors = [expected_error(final, a, priced, beta, 10**6, each) for a in final.aggregates for each in sums]
+        bounds += [error.bound or Fraction(1) for error in errors]
         if priced.keys is not None:
             bounds.append(Fraction(priced.keys.mechanism().error(beta)))
     return math.fsum(math.log(max(float_nearest(bound), 1e-9)) for bound in bounds)

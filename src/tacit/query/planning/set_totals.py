@@ -1,8 +1,11 @@
 """Grouping sets in planning: which aggregates have totals, of how many groups a total is the sum, and its error.
 
-The finest groups, by all keys of all sets, are measured and paid once; every other group is the sum of its parts
-(:mod:`tacit.query.postprocess.totals`). So totals cost nothing and agree with their parts, and the noise of a total
-over m groups is that of m cells. Which groups there are is public: a set has the product of its keys' values.
+The finest groups, by all keys of all sets, are bounded once, and every other group is the sum of its parts
+(:mod:`tacit.query.postprocess.totals`), so that totals agree with their parts. Either the finest groups get noise, and
+the noise of a total over m groups is that of m cells; or sums of them by some of the keys get noise of their own, and
+all groups are estimated from them together (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller variance
+over all sets (:func:`tacit.query.planning.pricing.price`). Which groups there are is public: a set has the product of
+its keys' values.
 """
 
 from __future__ import annotations
@@ -11,23 +14,24 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Final
+from typing import Final, NamedTuple
 
 from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind
-from tacit.query.question import FinalAggregation, Question, Totals, branches
+from tacit.query.question import FinalAggregation, Question, TotalOf, Totals, branches
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions import evaluate
+from tacit.query.types import Value
 
 __all__ = [
     "ADDITIVE",
     "check_totals",
     "check_units_of_totals",
-    "largest_total",
     "parts_of_totals",
     "set_sizes",
     "sets_in_words",
+    "sets_of_part",
+    "total_key",
     "totals_of_part",
 ]
 
@@ -68,7 +72,7 @@ def _check(final: FinalAggregation, totals: Totals) -> None:
             "chosen privately: a total would silently lack the groups that are not chosen. Group by declared "
             f"categories, list values with WHERE key IN (…), or ask GROUP BY {private} and the total apart.",
         )
-    groups = sum(count for _, count, _ in set_sizes(final, totals))
+    groups = sum(each.groups for each in set_sizes(final, totals))
     limits.check_size(groups, limits.MAX_SET_GROUPS, "groups in its grouping sets")
     for aggregate in final.aggregates:
         if aggregate.kind not in ADDITIVE:
@@ -103,49 +107,96 @@ def totals_of_part(question: Question, part: int) -> tuple[Totals, ...]:
     return tuple(dict.fromkeys((*(() if own is None else (own,)), *others)))
 
 
-def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[tuple[tuple[str, ...], int, int]]:
-    """For each grouping set the names of its keys, how many groups it has, and of how many each is the sum."""
+class SetSize(NamedTuple):
+    """One grouping set.
+
+    Args:
+        names: of its keys.
+        groups: how many it has.
+        total: which sum of finest groups one of them is, of the most.
+    """
+
+    names: tuple[str, ...]
+    groups: int
+    total: TotalOf
+
+
+def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
+    """The grouping sets, in order."""
     names = [final.keys[index].name for index in totals.keys]
     for places in totals.sets:
-        sizes = parts_of_totals(final, [totals.keys[place] for place in places], totals.where)
-        yield tuple(names[place] for place in places), sizes[0], sizes[1]
+        kept = tuple(totals.keys[place] for place in places)
+        groups, merged = parts_of_totals(final, totals, places)
+        yield SetSize(tuple(names[place] for place in places), groups, TotalOf(kept, merged))
 
 
-def parts_of_totals(final: FinalAggregation, kept: Sequence[int], where: Expression | None) -> tuple[int, int]:
-    """Number of groups by some of the public keys, and of how many finest groups one of them is the sum at most."""
-    widths = [len(key.values or ()) for key in final.keys]
-    if where is None:
-        count = math.prod(widths[index] for index in kept)
-        return count, math.prod(width for index, width in enumerate(widths) if index not in kept)
+def sets_of_part(question: Question, part: int) -> tuple[tuple[int, ...], ...]:
+    """Places of the keys by which groups of a part are read, all of them if a step reads those; () without totals."""
+    found: dict[tuple[int, ...], None] = {}
+    read = [each for one in (question, *(value for _, value in question.values)) for each in _with_branches(one)]
+    readers = [each for each in read if each.part == part]
+    if all(each.totals is None for each in readers):
+        return ()
+    for each in readers:
+        if each.totals is None:
+            found[tuple(range(len(question.finals[part].keys)))] = None
+        else:
+            found |= dict.fromkeys(
+                tuple(sorted(each.totals.keys[place] for place in places)) for places in each.totals.sets
+            )
+    return tuple(found)
+
+
+def _with_branches(question: Question) -> Iterator[Question]:
+    yield question
+    for other in branches(question.steps):
+        yield from _with_branches(other)
+
+
+def parts_of_totals(final: FinalAggregation, totals: Totals, places: Sequence[int]) -> tuple[int, int]:
+    """Number of groups of a set of public keys, and of how many finest groups one of them is the sum at most."""
+    if totals.where is None and not totals.derived:
+        kept = [totals.keys[place] for place in places]
+        return math.prod(len(final.keys[index].values or ()) for index in kept), final.parts_by(kept)
     found = Counter(
-        tuple(key[index] for index in kept)
+        total_key(totals, places, key)
         for key in product(*(key.values or () for key in final.keys))
-        if evaluate(where, key) is True
+        if totals.where is None or evaluate(totals.where, key) is True
     )
     return len(found), max(found.values(), default=0)
 
 
-def largest_total(question: Question, part: int = 0) -> int:
-    """The most groups of a part that a row of the answer is the sum of; 1 without grouping sets."""
-    sets = totals_of_part(question, part)
-    return max((merged for totals in sets for _, _, merged in set_sizes(question.finals[part], totals)), default=1)
+def total_key(totals: Totals, places: Sequence[int], key: Sequence[Value | None]) -> tuple[Value | None, ...]:
+    """The key, in one set, of the total that a finest group is part of."""
+    made = ((totals.key(place), totals.keys[place]) for place in places)
+    return tuple(key[index] if each is None else evaluate(each, key) for each, index in made)
 
 
-def sets_in_words(question: Question) -> str | None:
-    """The grouping sets and how their totals are made; None without any."""
+def sets_in_words(question: Question, levels: Sequence[Sequence[tuple[int, ...]]]) -> str | None:
+    """The grouping sets and how their totals are made; None without any. ``levels``: of each part, if there are any."""
     words = [
-        _in_words(final, totals)
+        _in_words(final, totals, levels[part])
         for part, final in enumerate(question.finals)
         for totals in totals_of_part(question, part)
     ]
     return "; ".join(words) or None
 
 
-def _in_words(final: FinalAggregation, totals: Totals) -> str:
+def _in_words(final: FinalAggregation, totals: Totals, levels: Sequence[tuple[int, ...]]) -> str:
     sizes = list(set_sizes(final, totals))
-    named = ", ".join(f"({', '.join(names)})" for names, _, _ in sizes[:_SHOWN])
-    more = f" and {len(sizes) - _SHOWN} more" if len(sizes) > _SHOWN else ""
+    named = _sets([each.names for each in sizes])
+    if levels:
+        measured = _sets([tuple(final.keys[axis].name for axis in axes) for axes in levels])
+        return (
+            f"{named}: the groups by {measured} are measured, each with noise of its own, and groups of all sets are "
+            "estimated from all of them together, so that every total is exactly the sum of its parts"
+        )
     return (
-        f"{named}{more}: totals are sums of the {final.group_count} finest groups, which are measured once; one is the "
-        f"sum of up to {max(merged for _, _, merged in sizes)}"
+        f"{named}: totals are sums of the {final.group_count} finest groups, which are measured once; one is the "
+        f"sum of up to {max(each.total.copies for each in sizes)}"
     )
+
+
+def _sets(sets: Sequence[tuple[str, ...]]) -> str:
+    more = f" and {len(sets) - _SHOWN} more" if len(sets) > _SHOWN else ""
+    return ", ".join(f"({', '.join(names)})" for names in sets[:_SHOWN]) + more

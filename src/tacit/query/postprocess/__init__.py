@@ -12,6 +12,7 @@ Modules:
 * :mod:`.cell_expressions` — Expressions over released cells, with intervals
 * :mod:`.cells` — Released cell: value, noise events and interval
 * :mod:`.counts_and_sums` — COUNT and SUM estimates
+* :mod:`.level_noises` — Weights of independent noises in sums of released numbers whose noises depend on each other
 * :mod:`.mean_variance` — AVG, VARIANCE and STDDEV from a noisy count, a noisy centred sum and a noisy sum of
   centred squares
 * :mod:`.mode` — MODE and the k-th most common value, from noisy counts of declared categories
@@ -25,6 +26,7 @@ Modules:
   for grouping sets
 * :mod:`.result` — From released integers to the rows of an answer, with an interval for every number at any
   confidence
+* :mod:`.shape` — SKEWNESS and KURTOSIS from noisy sums of the first powers of values
 * :mod:`.spread_test` — Test of a variance against a noisy count, a noisy centred sum and noisy centred squares
 * :mod:`.totals` — Totals: groups that are sums of released groups, for grouping sets and for coarser questions about
   a release

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
+from tacit.query.postprocess.level_noises import independent_noises
 from tacit.query.types import (
     DECIMAL_DIGITS,
     INTEGER_RANGE,
@@ -49,6 +50,7 @@ __all__ = [
     "NoiseSums",
     "around",
     "linear_events",
+    "roundings",
     "type_range",
     "value_at",
     "value_of_ratio",
@@ -238,6 +240,8 @@ class NoiseSums:
         tally: dict[int, Counter[Fraction]] = {}
         for draw, weight in weights.items():
             tally.setdefault(draw.measure, Counter())[abs(weight)] += 1
+        if any(self.laws[measure].cells is not None for measure in tally):
+            return self._estimated(weights)
         sources = [self.laws[measure].source for measure in tally]
         if len(set(sources)) < len(sources) - sources.count(None) + (None in sources):
             return self._shared(weights)
@@ -249,6 +253,20 @@ class NoiseSums:
             parts += [[term for measure, counts in together for term in _terms(self.laws[measure], counts)]]
             self._known[shape] = self._total([part for part in parts if part])
         return self._known[shape]
+
+    def _estimated(self, weights: Mapping[Draw, Fraction]) -> Fraction:
+        """Where groups are estimated from levels: weights of the noises of the levels first."""
+        known = {draw: weight for draw, weight in weights.items() if self.laws[draw.measure].source is not None}
+        tally = independent_noises((known,), self.laws)
+        shape = tuple(sorted((kind, scale, abs(weight), count) for (kind, scale, (weight,)), count in tally.items()))
+        apart = {draw: weight for draw, weight in weights.items() if draw not in known}
+        if not apart:
+            if shape not in self._known:
+                self._known[shape] = sum_error([NoiseTerm(*term) for term in shape], self.beta)
+            return self._known[shape]
+        return sum_error([NoiseTerm(*term) for term in shape], self.beta / 2) + NoiseSums(
+            self.laws, self.beta / 2
+        ).half_width(apart)
 
     def _shared(self, weights: Mapping[Draw, Fraction]) -> Fraction:
         """Where two measurements are read off one vector: weights of its places first."""
@@ -266,10 +284,11 @@ class NoiseSums:
                 places[key] = places.get(key, Fraction(0)) + sign * weight * law.unit
         tally: Counter[tuple[int, Fraction]] = Counter()
         for (source, _, _), weight in places.items():
-            tally[source, abs(weight)] += kinds[source].copies if weight else 0
+            tally[source, abs(weight)] += 1 if weight else 0
         together = [
-            NoiseTerm(kinds[source].kind, kinds[source].scale, weight, count)
+            NoiseTerm(kind, scale, weight * own, count * number)
             for (source, weight), count in sorted(tally.items())
+            for kind, scale, own, number in kinds[source].noises
             if count
         ]
         shape = (tuple(together), tuple(sorted((measure, tuple(sorted(part))) for measure, part in apart.items())))
@@ -283,7 +302,12 @@ class NoiseSums:
 
 
 def _terms(law: NoiseLaw, counts: Sequence[tuple[Fraction, int]]) -> list[NoiseTerm]:
-    return [NoiseTerm(law.kind, law.scale, weight * law.unit, count * law.terms) for weight, count in counts]
+    signs = law.terms // law.copies
+    return [
+        NoiseTerm(kind, scale, weight * law.unit * own, count * signs * number)
+        for weight, count in counts
+        for kind, scale, own, number in law.noises
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,14 +409,24 @@ class Cell(ABC):
         return known
 
     def ends(self, level: CellConfidence) -> Ends:
-        """The enclosure as values of the cell's own (ordered) type, rounded outwards; it contains the value."""
+        """The enclosure as values of the cell's own (ordered) type, widened to contain the value.
+
+        Ends are rounded inwards where the truth is a multiple of the type's step, as a count is, and else outwards.
+        """
         span = self.enclose(level).range
-        return around(self.value, value_at(span.low, self.type, "down"), value_at(span.high, self.type, "up"))
+        low, high = roundings(None if self.affine is None else self.affine.step, self.type)
+        return around(self.value, value_at(span.low, self.type, low), value_at(span.high, self.type, high))
 
     @classmethod
     def column_ends(cls, cells: Sequence[Self], level: CellConfidence) -> list[Ends]:
         """The ends of many cells; classes that can do a whole column faster say so by :attr:`event_count`."""
         return [cell.ends(level) for cell in cells]
+
+
+def roundings(step: Fraction | None, kind: SqlType) -> tuple[Direction, Direction]:
+    """Directions in which the low and the high end are rounded, of a truth that is a multiple of ``step``."""
+    whole = step is not None and kind.step is not None and (step / kind.step).denominator == 1
+    return ("up", "down") if whole else ("down", "up")
 
 
 def around(value: Value | None, low: Value | None, high: Value | None) -> Ends:

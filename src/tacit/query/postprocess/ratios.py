@@ -22,6 +22,7 @@ from functools import cached_property, lru_cache
 from tacit.core.numbers import float_nearest
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.postprocess.cells import Affine, CellConfidence, Draw, Event
+from tacit.query.postprocess.level_noises import independent_noises
 from tacit.query.types import Range
 
 __all__ = ["quotient_range", "ratio_event", "ratio_range"]
@@ -75,16 +76,19 @@ def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_P
     if None in sources:
         return None
     found: Counter[_Pair] = Counter()
-    if len(set(sources)) == len(sources):
+    if any(laws[measure].cells is not None for measure in measures):
+        for (kind, scale, (above, below)), count in independent_noises((top.weights, bottom.weights), laws).items():
+            found[_signed(kind, scale, above, below)] += count
+    elif len(set(sources)) == len(sources):
         # No two measurements are read off one vector: draws are sums of noises of their own.
         for draw, weight in top.weights.items():
             other = bottom.weights.get(draw)
             if other is not None:
                 draws[draw.measure, other] -= 1
-            _add(found, laws[draw.measure], weight, other or Fraction(0), laws[draw.measure].terms)
+            _add(found, laws[draw.measure], weight, other or Fraction(0), 1)
         for (measure, weight), count in draws.items():
             if count:
-                _add(found, laws[measure], Fraction(0), weight, count * laws[measure].terms)
+                _add(found, laws[measure], Fraction(0), weight, count)
     else:
         places: dict[tuple[int, int, int], list[Fraction]] = {}
         for side, affine in enumerate((top, bottom)):
@@ -93,8 +97,8 @@ def _pairs(top: Affine, bottom: Affine, level: CellConfidence) -> tuple[tuple[_P
                     places.setdefault(place, [Fraction(0), Fraction(0)])[side] += part
         by_source = {laws[measure].source: laws[measure] for measure in measures}
         for (source, _, _), (above, below) in places.items():
-            law = by_source[source]
-            found[_signed(law.kind, law.scale, above, below)] += law.copies
+            for kind, scale, own, number in by_source[source].noises:
+                found[_signed(kind, scale, own * above, own * below)] += number
     return tuple(sorted((pair, count) for pair, count in found.items() if count and (pair[2] or pair[3])))
 
 
@@ -106,7 +110,9 @@ def _places(laws: Sequence[NoiseLaw], draw: Draw, weight: Fraction) -> Iterator[
 
 
 def _add(found: Counter[_Pair], law: NoiseLaw, above: Fraction, below: Fraction, count: int) -> None:
-    found[_signed(law.kind, law.scale, above * law.unit, below * law.unit)] += count
+    for kind, scale, own, number in law.noises:
+        pair = _signed(kind, scale, above * law.unit * own, below * law.unit * own)
+        found[pair] += count * number * law.terms // law.copies
 
 
 def _signed(kind: str, scale: Fraction, above: Fraction, below: Fraction) -> _Pair:

@@ -6,7 +6,7 @@ and draws of different parts are different events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tacit.query.aggregates import entry_of
 from tacit.query.planning.noise_distribution import NoiseLaw
@@ -14,7 +14,6 @@ from tacit.query.postprocess.cell_expressions import Row
 from tacit.query.postprocess.cells import Cell, Exact
 from tacit.query.postprocess.totals import CellNumbers, released_numbers, summed_groups, totals_of
 from tacit.query.question import FinalAggregation, Question, Totals, branches
-from tacit.query.relational.expressions import Expression
 from tacit.query.release import KeyTuple, NoisyRelease
 from tacit.query.types import INTEGER, sort_key
 
@@ -56,14 +55,14 @@ class ReleasedParts:
 
     def _of_sets(self, final: FinalAggregation, finest: CellNumbers, totals: Totals) -> list[Row]:
         """The rows of all grouping sets, each group after its parts."""
-        kinds = [final.keys[index].expression.type for index in totals.keys]
+        width = len(totals.keys)
+        kinds = [totals.type_of(place, final.types) for place in range(width)]
         found: list[tuple[list[object], Row]] = []
         for number, places in enumerate(totals.sets):
-            kept = [totals.keys[place] for place in places]
-            for key, cells in self._of_set(final, finest, kept, totals.where):
-                known = dict(zip(kept, key, strict=True))
-                values = [known.get(index) for index in totals.keys]
-                absent = [int(index not in known) for index in totals.keys]
+            for key, cells in self._of_set(final, finest, totals, places):
+                known = dict(zip(places, key, strict=True))
+                values = [known.get(place) for place in range(width)]
+                absent = [int(place not in known) for place in range(width)]
                 order = [(gone, sort_key(v, kind)) for gone, v, kind in zip(absent, values, kinds, strict=True)]
                 flags = [Exact(gone, INTEGER) for gone in absent]
                 row = (*(Exact(v, kind) for v, kind in zip(values, kinds, strict=True)), *flags, *cells)
@@ -71,14 +70,14 @@ class ReleasedParts:
         return [row for _, row in sorted(found, key=lambda each: each[0])]
 
     def _of_set(
-        self, final: FinalAggregation, finest: CellNumbers, kept: list[int], where: Expression | None
+        self, final: FinalAggregation, finest: CellNumbers, totals: Totals, places: Sequence[int]
     ) -> Iterator[tuple[KeyTuple, list[Cell]]]:
         """The groups of one set: those released, or sums of those that a condition keeps."""
-        if len(kept) == len(final.keys) and where is None:
+        if len(places) == len(final.keys) and totals.where is None and not totals.derived:
             for key, cells in estimates(final, finest):
-                yield tuple(key[index] for index in kept), cells
+                yield tuple(key[totals.keys[place]] for place in places), cells
             return
-        for layer in totals_of(finest, summed_groups(finest.keys, kept, where), first=len(self.laws)):
+        for layer in totals_of(finest, summed_groups(finest.keys, totals, places), first=len(self.laws)):
             self.laws += layer.laws
             self.totals += tuple(range(finest.first, finest.first + len(layer.laws)))
             yield from estimates(final, layer)

@@ -57,8 +57,8 @@ def spread_test(laws: tuple[NoiseLaw, NoiseLaw, NoiseLaw], reach: int, beta: Fra
     kinds = {law.source: law for law in laws}
     tally: Counter[_Weights] = Counter()
     for (source, _), (count, total, squares) in found.items():
-        law = kinds[source]
-        tally[law.kind, law.scale, count, total, squares] += law.copies
+        for kind, scale, weight, number in kinds[source].noises:
+            tally[kind, scale, weight * count, weight * total, weight * squares] += number
     return SpreadTest(tuple(tally.items()), beta, {})
 
 

@@ -1,8 +1,9 @@
 """Totals: groups that are sums of released groups, for grouping sets and for coarser questions about a release.
 
 A total adds up the released integers of its parts, so that it is exactly the sum of the parts that are shown, is
-unbiased, and costs nothing. Its noise is the sum of as many independent noises. An average or a variance of a total is
-the quotient of such sums.
+unbiased, and costs nothing. Its noise is the sum of as many independent noises; or, where groups are estimated from
+noisy sums of groups, what is left of the noises of those. An average or a variance of a total is the quotient of such
+sums.
 
 :class:`CellNumbers` are integers from which cells are estimated: those of the release itself, or totals that are each
 the sum of equally many groups. Every one of them has *laws* of its own, appended to those of the release, so that a
@@ -12,6 +13,7 @@ up, totals are therefore written as sums of the draws of the release.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,14 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
+from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.query.planning.quantile_tree import NoisyTree
+from tacit.query.planning.set_totals import total_key
 from tacit.query.postprocess.cells import Draw, MeasureBias
 from tacit.query.relational.functions import evaluate
 
 if TYPE_CHECKING:
     from tacit.query.planning.noise_distribution import NoiseLaw
     from tacit.query.planning.plan import Plan
-    from tacit.query.relational.expressions import Expression
+    from tacit.query.question import Totals
     from tacit.query.release import KeyTuple, NoisyRelease
 
 __all__ = ["CellNumbers", "biases_of_totals", "released_numbers", "summed_groups", "totals_of"]
@@ -69,34 +73,47 @@ class CellNumbers:
 def released_numbers(released: NoisyRelease, *, first: int = 0) -> CellNumbers:
     """The integers of a release, with laws from ``first`` on."""
     laws = tuple(law.added(1, first + (law.source or 0)) for law in released.laws) if first else released.laws
-    return CellNumbers(released.keys, released.noisy, laws, released.plan, first)
+    noisy = tuple(part if isinstance(part, (np.ndarray, NoisyTree)) else part.estimates for part in released.noisy)
+    return CellNumbers(released.keys, noisy, laws, released.plan, first)
 
 
-def summed_groups(
-    keys: Sequence[KeyTuple], kept: Sequence[int], where: Expression | None = None
-) -> dict[KeyTuple, list[int]]:
-    """For each key of a grouping by some of the keys, the places of its parts; the one without keys is always there."""
-    found: dict[KeyTuple, list[int]] = {} if kept else {(): []}
+def summed_groups(keys: Sequence[KeyTuple], totals: Totals, places: Sequence[int]) -> dict[KeyTuple, list[int]]:
+    """For each key of one grouping set, the places of its parts; the one without keys is always there."""
+    found: dict[KeyTuple, list[int]] = {} if places else {(): []}
     for group, key in enumerate(keys):
-        if where is not None and evaluate(where, key) is not True:
-            continue
-        found.setdefault(tuple(key[index] for index in kept), []).append(group)
+        if totals.where is None or evaluate(totals.where, key) is True:
+            found.setdefault(total_key(totals, places, key), []).append(group)
     return found
 
 
 def totals_of(finest: CellNumbers, groups: dict[KeyTuple, list[int]], *, first: int) -> list[CellNumbers]:
-    """Sums over released groups; totals of equally many groups together, each with laws from ``first`` on."""
-    sizes: dict[int, list[KeyTuple]] = {}
+    """Sums over released groups; totals with equal noise together, each with laws from ``first`` on."""
+    bases = list(dict.fromkeys(law.cells.basis for law in finest.laws if law.cells is not None))
+    alike: dict[tuple[object, ...], list[KeyTuple]] = {}
     for key, parts in groups.items():
-        sizes.setdefault(len(parts), []).append(key)
+        alike.setdefault((len(parts), *(_tally(basis, parts) for basis in bases)), []).append(key)
     made: list[CellNumbers] = []
-    for size, keys in sizes.items():
+    for keys in alike.values():
         members = tuple(tuple(groups[key]) for key in keys)
         noisy = tuple(_added(part, members) for part in finest.noisy)
-        laws = tuple(law.added(size, first - finest.first + (law.source or 0)) for law in finest.laws)
+        laws = tuple(_total_law(law, members[0], first - finest.first) for law in finest.laws)
         made.append(CellNumbers(tuple(keys), noisy, laws, finest.plan, first, members, finest))
         first += len(laws)
     return made
+
+
+def _total_law(law: NoiseLaw, members: Sequence[int], shift: int) -> NoiseLaw:
+    """The noise of the sum of some groups, as one that is read off a source of its own."""
+    source = shift + (law.source or 0)
+    if law.cells is None:
+        return law.added(len(members), source)
+    return law.summed(_tally(law.cells.basis, members), source) if members else law.added(0, source)
+
+
+def _tally(basis: LevelBasis, members: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+    weights = np.zeros(math.prod(basis.sizes), dtype=np.int64)
+    weights[list(members)] = 1
+    return basis.tally(weights.reshape(basis.sizes))
 
 
 def _added(part: NDArray[Any] | NoisyTree, members: Sequence[tuple[int, ...]]) -> NDArray[Any]:

@@ -19,6 +19,8 @@ def _sum(operator: str) -> Lowering:
     def lower(d: Dialect, node: Call, args: Args) -> str:
         if node.type.kind is Kind.DOUBLE:
             return d.double_operation(operator, args[0], args[1])
+        if node.type.kind is Kind.INTEGER:
+            return d.whole_operation(operator, args[0], args[1])
         left, right = (
             d.huge(arg, 10 ** (node.type.scale - side.type.scale)) for arg, side in zip(args, node.args, strict=True)
         )
@@ -30,6 +32,8 @@ def _sum(operator: str) -> Lowering:
 def _product(d: Dialect, node: Call, args: Args) -> str:
     if node.type.kind is Kind.DOUBLE:
         return d.double_operation("*", args[0], args[1])
+    if node.type.kind is Kind.INTEGER:
+        return d.whole_operation("*", args[0], args[1])
     return _fitted(d, f"{d.huge(args[0])} * {d.huge(args[1])}", node.type)
 
 

@@ -1,0 +1,121 @@
+"""Tables estimated from noisy marginals: exact without noise, of the stated variance, near the optimum, and whole."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tacit.mechanisms.residual_basis import LevelBasis, best_levels, packed, rounded_table, subsets
+from tacit.synth.workload import Workload
+from tacit.synth.workload_plan import plan_workload
+
+CUBE = ((), (0,), (1,), (0, 1))
+
+
+def basis_of(sizes: tuple[int, ...], sets: tuple[tuple[int, ...], ...], groups: int = 1) -> LevelBasis:
+    levels = best_levels(sizes, sets, groups, norm=2, power=1)
+    assert levels is not None
+    axes = tuple(axes for axes, _ in levels)
+    moved = [packed(groups, math.prod(size for axis, size in enumerate(sizes) if axis not in level)) for level in axes]
+    return LevelBasis(sizes, axes, tuple(share / far for (_, share), far in zip(levels, moved, strict=True)))
+
+
+def cell_variance(basis: LevelBasis, kept: tuple[int, ...]) -> float:
+    noises = [1 / float(each) for each in basis.precisions]
+    return sum(
+        count * (weight / basis.denominator) ** 2 * noises[level] for level, weight, count in basis.set_noise(kept)
+    )
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (2, 1, 4), (6,)])
+def test_exact_marginals_give_the_table_back(sizes: tuple[int, ...]) -> None:
+    table = np.arange(math.prod(sizes), dtype=object).reshape(sizes) ** 2
+    basis = basis_of(sizes, tuple(subsets(range(len(sizes)))))
+    levels = [basis.measured(table, level) for level in range(len(basis.levels))]
+    assert (basis.estimates(levels) == basis.denominator * table).all()
+
+
+def test_totals_without_the_finest_cells() -> None:
+    """Marginals alone are measured; sums of estimates along other axes are exact, and cells are not claimed to be."""
+    basis = basis_of((6, 7), ((0,), (1,)))
+    assert (0, 1) not in basis.levels
+    assert basis.covers((0,))
+    assert not basis.covers((0, 1))
+    table = (np.arange(42, dtype=object).reshape(6, 7) * 37) % 11
+    made = basis.estimates([basis.measured(table, level) for level in range(len(basis.levels))])
+    for axis in (0, 1):
+        assert (made.sum(axis=axis) == basis.denominator * table.sum(axis=axis)).all()
+
+
+def test_noise_of_a_cell_is_what_each_noisy_number_changes() -> None:
+    """Every single number of every level, moved by one, moves the cells as the weights say."""
+    basis = basis_of((3, 4), CUBE)
+    zero = [np.zeros([basis.sizes[axis] for axis in axes], dtype=object) for axes in basis.levels]
+    for kept in CUBE:
+        seen: list[tuple[int, int]] = []
+        for level, array in enumerate(zero):
+            for place in np.ndindex(array.shape):
+                moved = [each.copy() for each in zero]
+                moved[level][place] = 1
+                others = tuple(axis for axis in (0, 1) if axis not in kept)
+                cells = np.asarray(basis.estimates(moved).sum(axis=others))
+                seen.append((level, abs(int(cells.ravel()[0]))))
+        counted = {(level, weight): count for level, weight, count in basis.set_noise(kept)}
+        assert {key: seen.count(key) for key in seen if key[1]} == counted
+
+
+@pytest.mark.parametrize(("sizes", "sets"), [
+    ((7, 24), CUBE), ((12, 10, 8), tuple(subsets(range(3)))), ((50, 20), ((), (0,), (0, 1))), ((6, 7), ((0,), (1,))),
+])  # fmt: skip
+def test_near_the_optimum_of_residuals_and_far_below_the_finest_cells(
+    sizes: tuple[int, ...], sets: tuple[tuple[int, ...], ...]
+) -> None:
+    """The residual basis with a noise for each residual is optimal among all Gaussian mechanisms for marginals."""
+    names = [f"k{axis}" for axis in range(len(sizes))]
+    workload = Workload.marginals([tuple(names[axis] for axis in kept) for kept in sets])
+    best = plan_workload(workload, dict(zip(names, sizes, strict=True)), rho=Fraction(1, 2)).parts[0].total_variance
+    basis = basis_of(sizes, sets)
+    made = sum(math.prod(sizes[axis] for axis in kept) * cell_variance(basis, kept) for kept in sets)
+    finest = math.prod(sizes) * len(sets)
+    assert best * 0.99 < made < 1.03 * best
+    assert made < 0.75 * finest
+
+
+def test_a_person_moves_a_level_as_far_as_packing_says() -> None:
+    """All persons in up to four of the cells of a small table, with values from -2 to 2."""
+    sizes, worst = (2, 3), {}
+    cells = list(itertools.product(range(2), range(3)))
+    basis = LevelBasis(sizes, CUBE, (Fraction(1),) * 4)
+    for groups in range(1, 5):
+        for chosen in itertools.combinations(cells, groups):
+            for signs in itertools.product((-2, 2), repeat=groups):
+                table = np.zeros(sizes, dtype=object)
+                for cell, value in zip(chosen, signs, strict=True):
+                    table[cell] = value
+                for level in range(4):
+                    squares = int((np.asarray(basis.measured(table, level)) ** 2).sum())
+                    worst[groups, level] = max(worst.get((groups, level), 0), squares)
+    assert worst == {
+        (groups, level): 4 * packed(groups, basis.merged(level)) for groups in range(1, 5) for level in range(4)
+    }
+
+
+def test_finest_cells_stay_where_they_are_better() -> None:
+    assert best_levels((10,), ((), (0,)), 10, norm=2, power=1) is None
+    assert best_levels((3, 5), CUBE, 1, norm=1, power=2) is None
+    assert best_levels((1, 1), CUBE, 1, norm=2, power=1) is None
+    assert best_levels((3, 0), CUBE, 1, norm=2, power=1) is None
+
+
+def test_rounding_keeps_sums_near() -> None:
+    table = (np.arange(200 * 30, dtype=object).reshape(200, 30) * 7919) % 1000
+    whole = rounded_table(table, 1000)
+    assert abs(int(whole.sum()) - Fraction(int(table.sum()), 1000)) <= Fraction(1, 2)
+    for axis in (0, 1):
+        assert max(abs(whole.sum(axis=axis) - table.sum(axis=axis) / Fraction(1000))) <= 1
+    assert np.abs(whole - table / Fraction(1000)).max() <= 2
+    assert (rounded_table(table * 1000, 1000) == table).all()
