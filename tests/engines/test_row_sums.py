@@ -71,6 +71,7 @@ def catalog() -> Catalog:
         Column("outcome", TEXT),
         Column("ward", INTEGER),
         Column("stay", DOUBLE),
+        Column("nothing", DOUBLE),
     )
     return Catalog((Table("visits", columns, population="p", unit="patient"),), (Population("p"),))
 
@@ -92,6 +93,7 @@ def visits(persons: int = 60) -> pa.Table:
             "outcome": pa.array(made.choice(["ill", "well", "Well", "other"], size=count)),
             "ward": pa.array([None if each == 0 else each for each in made.integers(0, 6, count).tolist()]),
             "stay": made.gamma(2.0, 8.0, size=count),
+            "nothing": pa.array([None] * count, pa.float64()),
         }
     )
 
@@ -154,6 +156,17 @@ def test_sums_are_those_of_the_rows(name: str, engine: Any, recorded: list[Any])
     kind, made = engine
     if kind != "spark" or name in FEW:
         compared(made, catalog(), name, recorded)
+
+
+def test_a_column_of_nulls_is_read_like_any(engine: Any) -> None:
+    kind, made = engine
+    if kind != "spark":
+        relation = resolve_rows("SELECT nothing, stay, ward FROM visits", catalog())
+        shown = [slot for slot, part in enumerate(relation.fields) if part.name]
+        raw, labels = made.examples(relation, shown[:2], shown[2], SECRET)
+        assert np.isnan(raw[:, 0]).all()
+        assert not np.isnan(raw[:, 1]).any()
+        assert len(raw) == len(labels) == 60
 
 
 def test_a_curator_reads_no_row_of_a_database_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ may quote an address, are never passed on.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,6 +51,8 @@ SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "600s",
 }
 _CONNECTIONS: Final = 8
+#: Rows that are turned into columns at a time.
+_BLOCK: Final = 1 << 14
 _PATIENCE: Final = 15.0
 #: A server that is gone is noticed within about a minute, independent of the system's own settings.
 _ALIVE: Final = {
@@ -190,8 +193,17 @@ class PostgresSession:
         """The same as columns, of which there are ``count``."""
         import pyarrow as pa
 
-        found = self.rows(sql)
-        return [pa.chunked_array([pa.array([row[place] for row in found])]) for place in range(count)]
+        self._limit()
+        chunks: list[list[Any]] = [[] for _ in range(count)]
+        with self._connection.cursor() as cursor:
+            # Python's own objects are held for one block at a time.
+            stream = cursor.stream(sql.encode())
+            while block := list(itertools.islice(stream, _BLOCK)):
+                self.check()
+                for place in range(count):
+                    chunks[place].append(pa.array([row[place] for row in block]))
+        self.check()
+        return [_joined(each) for each in chunks]
 
     def _limit(self) -> None:
         self.check()
@@ -212,3 +224,11 @@ class PostgresSession:
             raise InterruptedError("INTERRUPT between statements")
         if self._end is not None and time.monotonic() > self._end:
             raise TimeoutError("the time is up")
+
+
+def _joined(chunks: Sequence[pa.Array]) -> pa.ChunkedArray:
+    """One column of its blocks; a block of NULLs alone has the type of the others."""
+    import pyarrow as pa
+
+    known = next((chunk.type for chunk in chunks if chunk.type != pa.null()), pa.null())
+    return pa.chunked_array([chunk.cast(known) for chunk in chunks], type=known)

@@ -268,7 +268,8 @@ class SqlEngine(Engine):
         found = self._hidden(relation, run)
         raw = np.empty((len(found[0]) if found else 0, len(numbers)))
         for place in range(len(numbers)):
-            raw[:, place] = found[place].to_numpy()
+            # A column of NULLs alone may have come without a type.
+            raw[:, place] = found[place].cast("double").to_numpy()
         if label is None:
             return raw, None
         labels = np.empty(len(raw), dtype=object)
