@@ -47,6 +47,7 @@ from tacit.core.events import (
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
+    SampledSumEvent,
     RepeatedEvent,
     ZCDPEvent,
 )
@@ -155,6 +156,9 @@ def guarantees_of(event: Event, *, order: int | None = None) -> tuple[Guarantee,
             return (PureDP(_randomized_response_epsilon(event), relation=event.relation),)
         case ExponentialEvent(epsilon=epsilon):
             return (PureDP(epsilon, relation=event.relation), ZCDP(epsilon**2 / 8, relation=event.relation))
+        case SampledSumEvent():
+            # Renyi divergence is quasi-convex, so what holds without sampling holds.
+            return guarantees_of(event.unsampled)
         case PoissonSampledEvent():
             return _sampled_guarantees(event, order)
         case _:
