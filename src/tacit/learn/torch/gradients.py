@@ -155,10 +155,11 @@ class ExampleGradients:
         Each chosen row draws a key, by which its random layers draw.
         """
         keys = torch.from_numpy(entropy.current().words(len(chosen)).view(np.int64))
-        total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+        total: Tensor | None = None
         for taken, batch, own in examples.batches(chosen, self.layout, keys):
-            total += self._added(taken, batch, own)
-        raw: Integers = total.cpu().numpy()
+            added = self._added(taken, batch, own)
+            total = added if total is None else total.add_(added)
+        raw: Integers = (self._nothing() if total is None else total).cpu().numpy()
         return raw
 
     def _added(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
@@ -173,7 +174,7 @@ class ExampleGradients:
             # That is up to the shape of a batch, which is always the same.
             raise
         except Exception:
-            total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+            total = self._nothing()
             if len(taken) == 1:
                 return total
             for place in taken.split(1):
@@ -183,6 +184,9 @@ class ExampleGradients:
             return total
         return self.summed(taken, parts, keys)
 
+    def _nothing(self) -> Tensor:
+        return torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def summed(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> Tensor:
         """The sum of the integer gradients at the places that are taken, as int64."""
@@ -190,19 +194,22 @@ class ExampleGradients:
         taken = taken.to(short.device)
         # What is dropped may be infinite, and an infinity times 0 is no number: it does not take part at all.
         kept = taken[short[taken]]
-        found: dict[str, Tensor] = {}
+        # Whole float64 are written to their places as int64, in one pass over each layer.
+        sums = torch.empty(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+        places = dict(zip(self._parameters.names, sums.split(list(self._parameters.sizes.values())), strict=True))
         for tap, outer in whole.outers:
-            product = Outer(outer.inputs[kept], outer.returns[kept]).summed().to(torch.int64)
-            found |= _weight_and_bias(tap, product)
+            product = Outer(outer.inputs[kept], outer.returns[kept]).summed()
+            for name, part in _weight_and_bias(tap, product).items():
+                places[name].view(part.shape).copy_(part)
         for tap, words, back in whole.tables:
             table = torch.zeros(tap.words, tap.outputs, dtype=torch.float64, device=back.device)
             table.index_add_(0, words[kept].flatten(), back[kept].flatten(0, 1))
-            found[tap.weight] = table.to(torch.int64)
-        sums, start = whole.flat[kept].sum(0), 0
+            places[tap.weight].view(table.shape).copy_(table)
+        flat, start = whole.flat[kept].sum(0), 0
         for name, count in self._flat_parts():
-            found[name] = sums[start : start + count]
+            places[name].copy_(flat[start : start + count])
             start += count
-        return torch.cat([found[name].reshape(-1) for name in self._parameters.names])
+        return sums
 
     def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
         """Whole numbers for each example, and whether they are checked to have a norm of at most STEPS together."""
@@ -355,7 +362,7 @@ class ExampleGradients:
     def _flat_parts(self) -> list[tuple[str, int]]:
         """Names and sizes of the parameters whose gradients are materialised, in order."""
         hidden = {name for tap in self._taps if not tap.materialised for name in tap.parameters}
-        return [(name, size) for name, size in self._parameters.sizes().items() if name not in hidden]
+        return [(name, size) for name, size in self._parameters.sizes.items() if name not in hidden]
 
     def _numbers(self) -> int:
         """Count of numbers that one example needs at a time."""
