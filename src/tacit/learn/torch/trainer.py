@@ -32,7 +32,7 @@ from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.processes import ManyProcesses, OneProcess, Processes
 from tacit.learn.torch.toeplitz import NoiseStrategy
 from tacit.learn.torch.turns import Participation, PoissonSamples, Turns
-from tacit.learn.torch.unsupported_layers import check_model, trained_parameters
+from tacit.learn.torch.unsupported_layers import check_model, checked_scheduler, trained_parameters
 
 __all__ = ["PrivateTrainer"]
 
@@ -160,7 +160,7 @@ class PrivateTrainer:
         self._gradients: ExampleGradients | None = None
         self._modes: tuple[bool, ...] = ()
         self._pass = ForwardPass.checked(augment, views, precision)
-        self.scheduler, self._callbacks = _checked_scheduler(scheduler), _checked_callbacks(callbacks)
+        self.scheduler, self._callbacks = checked_scheduler(scheduler), _checked_callbacks(callbacks)
         self._average = None if ema is None else WeightAverage(model, ema)
         self._spent = spend([self._phase(self.steps)], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
         self._processes: Processes = ManyProcesses() if distributed else OneProcess()
@@ -419,12 +419,6 @@ def _checked_strategy(strategy: Any) -> NoiseStrategy | None:
     if strategy is None or isinstance(strategy, NoiseStrategy):
         return strategy
     raise InputError("strategy", "must be BandedToeplitz(…) or BufferedToeplitz(…), or left out for secret samples")
-
-
-def _checked_scheduler(scheduler: Any) -> Any:
-    if scheduler is not None and (not callable(getattr(scheduler, "step", None)) or hasattr(scheduler, "is_better")):
-        raise InputError("scheduler", "must move on by step() alone; ReduceLROnPlateau asks for a loss, which costs")
-    return scheduler
 
 
 def _checked_callbacks(callbacks: Any) -> tuple[Any, ...]:
