@@ -1,4 +1,4 @@
-"""Strategies: sensitivity against brute force, exact encoding, decoding, replay on neighbours, the account, refusals."""
+"""Strategies: sensitivity by brute force, exact encoding, decoding, replay on neighbours, the account, refusals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def matrix(strategy: NoiseStrategy, steps: int, period: int) -> NDArray[np.float
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 @pytest.mark.parametrize(("steps", "period"), [(12, 12), (12, 4), (13, 5), (9, 1)])
 def test_sensitivity_is_that_of_the_worst_turn_and_signs(strategy: NoiseStrategy, steps: int, period: int) -> None:
-    """By brute force over turns; scalars of both signs, which is where a matrix with negative entries would be worse."""
+    """By brute force over turns; scalars of both signs, where a matrix with negative entries would be worse."""
     whole = matrix(strategy, steps, period)
     assert (whole >= 0).all()
     worst = 0.0
@@ -146,7 +146,7 @@ def test_the_account_is_of_one_vector_and_of_its_beginning() -> None:
 def test_each_row_counts_once_in_a_pass() -> None:
     learner = trainer(stack(), strategy=BufferedToeplitz(), steps=8)
     chosen = [learner._participation.of(step, 48).tolist() for step in range(8)]
-    assert sorted(sum(chosen[:4], [])) == list(range(48))
+    assert sorted(row for each in chosen[:4] for row in each) == list(range(48))
     assert chosen[:4] == chosen[4:]
     assert len({len(each) for each in chosen}) > 1, "turns are drawn row by row, not dealt out"
 

@@ -20,6 +20,7 @@ from tacit.learn.torch import BufferedToeplitz
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.gradients import STEPS, ExampleGradients, ForwardPass
 from tacit.learn.torch.parameters import Parameters
+from tacit.learn.torch.randomness import RowRandomness
 from tacit.learn.torch.unsupported_layers import trained_parameters
 from tacit.noise import entropy
 
@@ -69,27 +70,18 @@ def test_the_gradient_of_a_row_is_the_mean_over_its_views(make: Any, reduction: 
     """Beside the same views computed one by one: each view is what the row's key draws."""
     X, y = table(rows=8)
     model, loss = make(), nn.CrossEntropyLoss(reduction=reduction)
-    seen: list[torch.Tensor] = []
-
-    def kept(row: torch.Tensor) -> torch.Tensor:
-        view = jitter(row)
-        seen.append(view)
-        return view
-
     several = gradients(model, ForwardPass(jitter, 3), loss)
     several.prepare(Examples((X, y)), 8)
     keys = torch.arange(5, 13)
-    from tacit.learn.torch.randomness import RowRandomness
-
     total = several.summed(torch.arange(8), several.floats((X, y), keys), keys).double() / STEPS
     wanted = torch.zeros_like(total)
     for place in range(8):
         with RowRandomness(keys[place]):
-            views = torch.stack([kept(X[place]) for _ in range(3)])
+            views = torch.stack([jitter(X[place]) for _ in range(3)])
         grads = [
-            torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss(model(v[None]), y[place : place + 1]), list(model.parameters()))])
-            for v in views
-        ]  # fmt: skip
+            torch.cat([each.reshape(-1) for each in torch.autograd.grad(lost, list(model.parameters()))])
+            for lost in (loss(model(view[None]), y[place : place + 1]) for view in views)
+        ]
         mean = torch.stack(grads).mean(0)
         wanted += (mean / max(1.0, float(mean.norm()))).double()
     assert torch.allclose(total, wanted, atol=0.02)

@@ -47,8 +47,8 @@ from tacit.core.events import (
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
-    SampledSumEvent,
     RepeatedEvent,
+    SampledSumEvent,
     ZCDPEvent,
 )
 from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP

@@ -100,7 +100,9 @@ class GaussianBlocks:
         unclear = inside & ~kept & (coin * step <= chances * (1 + _GUARD))
         for at in np.flatnonzero(unclear):
             uniform = LazyUniform(source, int(coins[places[at]]), self.coin)
-            kept[at] = self._settled(int(sizes[places[at]]), Fraction(self.scale, int(self.counts[blocks[at]])), uniform)
+            kept[at] = self._settled(
+                int(sizes[places[at]]), Fraction(self.scale, int(self.counts[blocks[at]])), uniform
+            )
         # A number beyond the blocks has a chance far below one step of the coin: only a coin of zeros may keep it.
         for at in np.flatnonzero((blocks == self.blocks) & (coin == 0)):
             size, factor = self._far(source)
@@ -135,5 +137,3 @@ class GaussianBlocks:
 def blocks_for(sigma2: Fraction) -> GaussianBlocks:
     """The table of a σ², made once."""
     return GaussianBlocks(sigma2)
-
-

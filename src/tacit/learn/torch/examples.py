@@ -51,7 +51,8 @@ class Examples:
             # Two lengths that differ are a mistake of the program, whatever they are; neither is named.
             raise InputError("data", "must have one entry per row in every tensor; the numbers of rows differ")
 
-        self._workers, self._readers = workers if self._dataset is not None else 0, None
+        self._workers = workers if self._dataset is not None else 0
+        self._readers: RowReaders | None = None
 
     def __enter__(self) -> Examples:
         if self._workers:

@@ -56,7 +56,7 @@ class ForwardPass:
     Args:
         augment: makes a view of the features of one row; None for the row as it is.
         views: how many views are averaged.
-        half: whether passes are in bfloat16 where autocast allows it. Whole numbers are made, and their norm is checked,
+        half: whether passes are in bfloat16 where autocast allows it. Whole numbers are made, and their norm checked,
             after the passes and as ever.
     """
 

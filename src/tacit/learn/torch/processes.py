@@ -1,7 +1,7 @@
 """Training by several processes: each sums the gradients of its own rows, one of them adds the noise, once.
 
-Integer sums are added by ``torch.distributed`` exactly, in any order, so the noisy sum has the law that one process with
-all the rows would give it. A process that fails makes the others' next collective call fail, before anything is
+Integer sums are added by ``torch.distributed`` exactly, in any order, so the noisy sum has the law that one process
+with all the rows would give it. A process that fails makes the others' next collective call fail, before anything is
 released; none of them goes on by itself.
 """
 

@@ -1,9 +1,10 @@
 """Noise strategies: noise of a step partly taken back in later ones, as an alternative to secret samples.
 
 A strategy is a lower triangular Toeplitz matrix C with non-negative coefficients, C = 1 on the diagonal. Instead of the
-sums of gradients G the trainer releases C·G with independent noise z, and multiplies by C⁻¹ afterwards: G + C⁻¹·z. The
-noise of sums of steps, which is what a network feels, is far smaller than with independent noise; in return a row counts
-once in each pass over the rows, in a turn of its own, and no sample is secret. ``correlated.proof.md`` has the argument.
+sums of gradients G the trainer releases C·G with independent noise z, and multiplies by C⁻¹ afterwards: G + C⁻¹·z.
+The noise of sums of steps, which is what weights are made of, is far smaller than with independent noise; in return a
+row counts once in each pass over the rows, in a turn of its own, and no sample is secret. ``correlated.proof.md`` has
+the argument.
 
 Coefficients lie on a public grid, so that what one row moves is computed from the very numbers that are used: exactly
 for bands, rounded up for buffers.
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count, float_up, sqrt_bounds
 
-__all__ = ["GRID_BITS", "STATE_BITS", "Bands", "BandedToeplitz", "BufferedToeplitz", "Buffers", "NoiseStrategy"]
+__all__ = ["GRID_BITS", "STATE_BITS", "BandedToeplitz", "Bands", "BufferedToeplitz", "Buffers", "NoiseStrategy"]
 
 Floats = NDArray[np.float64]
 
@@ -226,7 +227,7 @@ def _best_buffers(buffers: int, steps: int, period: int) -> Buffers:
 
 
 def _loss(column: Floats, inverse: Callable[[Floats], Floats], period: int) -> tuple[float, Floats]:
-    """ln of sensitivity² times mean squared error, and its slopes by the coefficients of C."""
+    """Ln of sensitivity² times mean squared error, and its slopes by the coefficients of C."""
     steps = len(column)
     moved = column.copy()
     for place in range(period, steps, period):

@@ -63,8 +63,8 @@ class PrivateTrainer:
         micro_batch: how many rows are held in memory at once; by default as suits the network. It changes nothing
             about the guarantee or the noise.
         relation: which tables are neighbours.
-        strategy: how the noise of steps is correlated, such as ``BufferedToeplitz()``. Rows then take turns, once in each
-            pass, instead of being sampled; by default samples are secret and noise is independent.
+        strategy: how the noise of steps is correlated, such as ``BufferedToeplitz()``. Rows then take turns, once in
+            each pass, instead of being sampled; by default samples are secret and noise is independent.
         augment: from the features of one row to another view of it, random by ``torch.rand`` and the like; the gradient
             of a row is the average over ``views`` views, before it is clipped. It costs no privacy.
         views: how many, with ``augment``.
@@ -95,8 +95,8 @@ class PrivateTrainer:
         a row moves a sum by at most ``clip``, in integer steps of a public grid and with rounding included; checked for
         every row after rounding.
         Twice that for replace-one. With a strategy, what a row moves in all its turns together is computed from the
-        coefficients that are used, rounded up. A gradient that is NaN, infinite, or too large for its norm to be a float, counts
-        as zero.
+        coefficients that are used, rounded up. A gradient that is NaN, infinite, or too large for its norm to be a
+        float, counts as zero.
 
     Error:
         each coordinate of a step's mean gradient has noise of standard deviation at most ``noise``.

@@ -90,8 +90,8 @@ def check_data(data: tuple[Any, ...]) -> None:
         if isinstance(each, torch.utils.data.DataLoader):
             raise InputError(
                 "data",
-                "is a DataLoader, whose batches are not Poisson samples; give what it reads, fit(loader.dataset, workers=…): "
-                "the trainer draws the rows of every step itself",
+                "is a DataLoader, whose batches are not Poisson samples; give what it reads, "
+                "fit(loader.dataset, workers=…): the trainer draws the rows of every step itself",
             )
         if isinstance(each, torch.utils.data.Sampler):
             raise InputError("data", "is a sampler; the trainer draws its own samples, give the tensors or the dataset")
