@@ -51,10 +51,10 @@ _GOLDEN: Final = 0.6180339887498949
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """How the loss of one example is computed.
+    """Settings of the pass that computes the loss of one example.
 
     Args:
-        augment: makes a view of the features of one row; None for the row as it is.
+        augment: makes a view of the features of one row; None for the row unchanged.
         views: how many views are averaged.
         half: whether passes are in bfloat16 where autocast allows it. Whole numbers are made, and their norm checked,
             after the passes and as ever.
@@ -77,7 +77,7 @@ class ForwardPass:
         return cls(augment, count, precision == "bfloat16")
 
     def features(self, row: Tensor) -> Tensor:
-        """What goes into the network: all views of a row, as a batch."""
+        """Input of the network: all views of a row, as a batch."""
         if self.augment is None:
             return row.unsqueeze(0)
         return torch.stack([self.augment(row) for _ in range(self.views)])

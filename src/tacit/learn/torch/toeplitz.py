@@ -92,7 +92,7 @@ class Buffers:
 
 
 class NoiseStrategy(ABC):
-    """How the noise of steps is correlated; made once, used by a trainer for its own number of steps."""
+    """Correlation of the noise of steps; made once, used by a trainer for its own number of steps."""
 
     @abstractmethod
     def made_for(self, steps: int, period: int) -> Bands | Buffers:
