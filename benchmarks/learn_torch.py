@@ -266,7 +266,7 @@ def accuracy(repeats: int) -> None:
         print(f"| {epsilon:g} | {' | '.join(cells)} |")
 
 
-def strategies(repeats: int) -> None:
+def strategies(repeats: int, epsilons: list[float]) -> None:
     """Correlated noise beside independent noise and secret samples at the same ε: noise of sums, and accuracy."""
     import math
 
@@ -288,8 +288,8 @@ def strategies(repeats: int) -> None:
         "turns, 16 bands": BandedToeplitz(16),
         "turns, 3 buffers": BufferedToeplitz(3),
     }
-    for epsilon in (1, 8):
-        for passes in (1, 4, 16):
+    for epsilon in epsilons:
+        for passes in (1, 4):
             for name, strategy in contenders.items():
                 best = (0.0, 0.0)
                 for rate in (0.25, 0.5, 1.0, 2.0):
@@ -312,7 +312,7 @@ def strategies(repeats: int) -> None:
                     moved = strategy.l2_sensitivity(trainer.steps, turns, 650, 1 << 24) / (1 << 24)
                     noise = trainer.noise_multiplier / moved * strategy.error(trainer.steps, turns) / (rows / turns)
                 cells = f"{noise:.3f} | {best[0]:.3f} ± {best[1]:.3f}"
-                print(f"| {epsilon} | {passes} | {name} | {cells} |", flush=True)
+                print(f"| {epsilon:g} | {passes} | {name} | {cells} |", flush=True)
 
 
 def memory() -> None:
@@ -363,6 +363,7 @@ def main() -> None:
     parser.add_argument("--strategies", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--one", nargs=2, metavar=("NETWORK", "CONTENDER"), help="used by --memory")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 8.0])
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -373,7 +374,7 @@ def main() -> None:
     elif arguments.memory:
         memory()
     elif arguments.strategies:
-        strategies(arguments.repeats)
+        strategies(arguments.repeats, arguments.epsilons)
     elif arguments.accuracy:
         accuracy(arguments.repeats)
     else:

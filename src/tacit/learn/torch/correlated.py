@@ -86,7 +86,7 @@ class _ExactBands:
         self._after = made.after
         self._past: deque[Integers] = deque(maxlen=len(made.after))
 
-    def recalled(self) -> Integers | int:
+    def recalled(self) -> Any:
         return _weighted(zip(self._after, self._past, strict=False))
 
     def remember(self, vector: Integers) -> None:
@@ -110,7 +110,7 @@ class _ExactBuffers:
         self._made = made
         self._held: list[Integers] | None = None
 
-    def recalled(self) -> Integers | int:
+    def recalled(self) -> Any:
         if self._held is None:
             return 0
         return _weighted(zip(self._made.weights, self._held, strict=True)) >> STATE_BITS

@@ -150,7 +150,7 @@ class PrivateTrainer:
         self.strategy = _checked_strategy(strategy)
         self._period = max(round(Fraction(self.n, self.batch_size)), 1)
         #: Share of the rows in a step, on average.
-        self.rate = Fraction(1, self._period) if strategy else rate_on_grid(Fraction(self.batch_size, self.n))
+        self.rate = Fraction(1, self._period) if self.strategy else rate_on_grid(Fraction(self.batch_size, self.n))
         self.steps = _steps(epochs, steps, self.rate)
         self.clip = exact_positive(clip, "clip")
         if not _CLIPS[0] <= self.clip <= _CLIPS[1]:
@@ -165,7 +165,9 @@ class PrivateTrainer:
         self._spent = spend([self._phase(self.steps)], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
         self._processes: Processes = ManyProcesses() if distributed else OneProcess()
         self._participation: Participation = Turns(self._period) if strategy else PoissonSamples(self.rate)
-        self._correlated = strategy and CorrelatedRelease(strategy.made_for(self.steps, self._period), self.sigma2)
+        self._correlated = (
+            None if strategy is None else CorrelatedRelease(strategy.made_for(self.steps, self._period), self.sigma2)
+        )
         self._data: tuple[Any, ...] | None = None
         self._steps = StepCount.begin()
         self._guarantees: dict[int, ApproxDP] = {}
