@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -157,6 +158,7 @@ def test_a_run_half_way_is_not_saved_copied_or_given_other_rows(monkeypatch: pyt
     learner = trainer(stack(), strategy=BandedToeplitz(3))
     assert learner.state_dict()["plan"] != trainer(stack(), strategy=BandedToeplitz(2)).state_dict()["plan"]
     learner.fit(X, y, steps=2)
+    assert learner._correlated is not None
     for attempt in (learner.state_dict, lambda: copy.deepcopy(learner)):
         with pytest.raises(InputError, match="half way"):
             attempt()
@@ -174,6 +176,20 @@ def test_a_run_half_way_is_not_saved_copied_or_given_other_rows(monkeypatch: pyt
     assert learner.taken == 3
     with pytest.raises(BudgetError, match="broken off"):
         learner.fit(X, y)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_finished_run_is_copied_without_rows_and_sums() -> None:
+    X, y = table()
+    learner = trainer(stack(), strategy=BandedToeplitz(3), ema="0.9").fit(X, y)
+    text = pickle.dumps(learner)
+    assert X.numpy().tobytes()[:200] not in text
+    again = pickle.loads(text)
+    assert again.guarantee_ == learner.guarantee_
+    assert again._data is None
+    assert not again._correlated._encoder._past
+    with pytest.raises(BudgetError, match="0 of 5"):
+        again.fit(X, y)
 
 
 def test_refused_strategies() -> None:

@@ -28,6 +28,10 @@ class WeightAverage:
         self.model = copy.deepcopy(model)
         self.model.requires_grad_(False)
 
+    def begin(self, model: Any) -> None:
+        """Start from the weights of ``model``."""
+        self.model.load_state_dict(model.state_dict())
+
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def update(self, model: Any) -> None:
         """Move towards the weights of ``model``, and take its buffers."""

@@ -206,6 +206,8 @@ class PrivateTrainer:
         self._check_same(data)
         gradients = self._looked_at(examples)
         self._processes.agree(self._plan(), self.taken, self.model)
+        if self._average is not None and not self.taken:
+            self._average.begin(self.model)
         with examples:
             for _ in progress(range(wanted), "train"):
                 self._step(gradients, examples)
@@ -388,8 +390,12 @@ class PrivateTrainer:
 
     def __getstate__(self) -> dict[str, Any]:
         self._check_movable()
-        # The way to compute gradients is found out again.
-        return self.__dict__ | {"_gradients": None}
+        # The way to compute gradients is found out again; rows, turns and sums without noise stay behind.
+        state = self.__dict__ | {"_gradients": None, "_data": None}
+        if self.strategy is not None:
+            made = self.strategy.made_for(self.steps, self._period)
+            state |= {"_participation": Turns(self._period), "_correlated": CorrelatedRelease(made, self.sigma2)}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copy and its original go on apart, so that each has steps which the other does not know of.
