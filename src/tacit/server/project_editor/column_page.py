@@ -42,7 +42,7 @@ async def change_column(visit: EditorVisit) -> Response:
     try:
         if visit.form.get("leave_out") == "yes":
             visit.editing.edit(visit.revision, {at: None})
-            return visit.redirect(address("/table", table=name))
+            return visit.redirect(address("table", table=name))
         wanted = _wanted(visit.form, said)
         if column in model.columns:
             known = said.model_dump(exclude_unset=True)
@@ -50,11 +50,12 @@ async def change_column(visit: EditorVisit) -> Response:
                 (*at, word): value for word, value in wanted.items() if value != _plain(known.get(word))
             }
         else:
-            changes = {at: {word: value for word, value in wanted.items() if value is not None}}
+            stated = {word: value for word, value in wanted.items() if value is not None}
+            changes = {at: stated} if stated else {}
         visit.editing.edit(visit.revision, changes)
     except TacitError as problem:
         return await show_column(visit, str(problem))
-    return visit.redirect(address("/column", table=name, column=column))
+    return visit.redirect(address("column", table=name, column=column))
 
 
 def _asked(visit: EditorVisit) -> tuple[str, TableModel, str, ColumnModel]:
