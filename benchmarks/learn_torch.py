@@ -1,12 +1,14 @@
 """Steps per second of private training, Tacit beside Opacus and beside plain torch, in one run.
 
-    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1] [--accuracy]
+    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1]
+    .venv/bin/python benchmarks/learn_torch.py --accuracy | --strategies | --memory
 
 The same network, rows, expected batch and optimizer for everyone; Poisson samples, per-example clipping, noise and
 update included. Contenders take turns, and processor time is counted, so that a busy machine changes little; the median
 of the rounds is shown, and the smallest and largest. Opacus draws its samples and noise from torch's generator
 (``secure_mode`` off), Tacit exact noise from the operating system. ``--accuracy`` trains on the digits of scikit-learn
-instead. Prints Markdown.
+instead, ``--strategies`` compares correlated noise with secret samples there, and ``--memory`` takes the largest
+resident size of a fresh process for each contender. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -262,6 +266,93 @@ def accuracy(repeats: int) -> None:
         print(f"| {epsilon:g} | {' | '.join(cells)} |")
 
 
+def strategies(repeats: int, epsilons: list[float]) -> None:
+    """Correlated noise beside independent noise and secret samples at the same ε: noise of sums, and accuracy."""
+    import math
+
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    from tacit.learn.torch import BandedToeplitz, BufferedToeplitz, PrivateTrainer
+
+    features, classes = load_digits(return_X_y=True)
+    rows, batch = 1437, 48
+    print(
+        "Digits, linear 64-10, batch 48 of 1437 rows, SGD, clip 1, δ = 1e-5, the best of lr 0.25, 0.5, 1, 2 for each.\n"
+    )
+    print("Noise is the root mean square over all steps of the noise in a sum of mean gradients, for each number.\n")
+    print("| ε | passes | contender | noise of sums | accuracy (mean, sd) |\n|---|---|---|---|---|")
+    contenders = {
+        "secret samples": None,
+        "turns, independent": BandedToeplitz(1),
+        "turns, 16 bands": BandedToeplitz(16),
+        "turns, 3 buffers": BufferedToeplitz(3),
+    }
+    for epsilon in epsilons:
+        for passes in (1, 4):
+            for name, strategy in contenders.items():
+                best = (0.0, 0.0)
+                for rate in (0.25, 0.5, 1.0, 2.0):
+                    scores = []
+                    for seed in range(repeats):
+                        parts = train_test_split(features / 16, classes, test_size=0.2, random_state=seed)
+                        X, test = (torch.tensor(part, dtype=torch.float32) for part in parts[:2])
+                        y, wanted = (torch.tensor(part) for part in parts[2:])
+                        torch.manual_seed(seed)
+                        model = nn.Linear(64, 10)
+                        trainer = PrivateTrainer(
+                            model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=rate), epsilon=epsilon,
+                            delta="1e-5", n=rows, batch_size=batch, epochs=passes, strategy=strategy,
+                        ).fit(X, y)  # fmt: skip
+                        scores.append(float((model(test).argmax(1) == wanted).float().mean()))
+                    best = max(best, (statistics.mean(scores), statistics.pstdev(scores)))
+                noise = trainer.noise * math.sqrt((trainer.steps + 1) / 2)
+                if strategy is not None:
+                    turns = round(rows / batch)
+                    moved = strategy.l2_sensitivity(trainer.steps, turns, 650, 1 << 24) / (1 << 24)
+                    noise = trainer.noise_multiplier / moved * strategy.error(trainer.steps, turns) / (rows / turns)
+                cells = f"{noise:.3f} | {best[0]:.3f} ± {best[1]:.3f}"
+                print(f"| {epsilon:g} | {passes} | {name} | {cells} |", flush=True)
+
+
+def memory() -> None:
+    """Largest resident size of a fresh process that takes three steps, beside one that only makes network and rows."""
+    print("| network | contender | peak beyond the start (MB) | beside Opacus' ghost clipping |\n|---|---|---|---|")
+    for network in NETWORKS:
+        found = {}
+        for who in (name for name in CONTENDERS if name != "Opacus"):
+            command = [sys.executable, __file__, "--one", network, who]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            found[who] = float(done.stdout.split()[-1])
+        for who, size in found.items():
+            print(f"| {network} | {who} | {size:.0f} | {size / found['Opacus, ghost']:.2f}x |", flush=True)
+
+
+def one(network: str, who: str) -> None:
+    """Print how far the largest resident size of this process rose while it took three steps."""
+    import gc
+
+    import opacus  # noqa: F401 - every contender's process has imported the same
+
+    import tacit.learn.torch  # noqa: F401 - likewise
+
+    torch.set_num_threads(1)
+    take = CONTENDERS[who](NETWORKS[network])
+    gc.collect()
+    # Forget the peak of making things.
+    with open("/proc/self/clear_refs", "w") as peaks:
+        peaks.write("5")
+    before = _status("VmRSS")
+    take(3)
+    print((_status("VmHWM") - before) / 1024)
+
+
+def _status(name: str) -> int:
+    """A size of this process in kilobytes, as the system counts it."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name))
+
+
 def main() -> None:
     """Read the arguments and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -269,12 +360,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--accuracy", action="store_true")
+    parser.add_argument("--strategies", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--one", nargs=2, metavar=("NETWORK", "CONTENDER"), help="used by --memory")
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 8.0])
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     warnings.filterwarnings("ignore", module="opacus")
     warnings.filterwarnings("ignore", module="torch")
-    if arguments.accuracy:
+    if arguments.one:
+        one(*arguments.one)
+    elif arguments.memory:
+        memory()
+    elif arguments.strategies:
+        strategies(arguments.repeats, arguments.epsilons)
+    elif arguments.accuracy:
         accuracy(arguments.repeats)
     else:
         speed(arguments.rounds, arguments.seconds)

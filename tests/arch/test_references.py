@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FILES = [
     path.relative_to(ROOT).as_posix()
-    for folder in ("src", "tests", "benchmarks", "docs")
+    for folder in ("src", "tests", "benchmarks", "docs", "examples")
     for path in (ROOT / folder).rglob("*")
     if path.suffix in (".py", ".md")
 ]

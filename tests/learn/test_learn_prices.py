@@ -22,6 +22,7 @@ from tacit.core.events import (
     Event,
     PoissonSampledEvent,
     RepeatedEvent,
+    SampledSumEvent,
 )
 from tacit.core.guarantees import PureDP
 from tacit.core.relations import REPLACE_ONE
@@ -180,7 +181,7 @@ def noises(event: Event) -> list[tuple[str, int, Fraction]]:
             return noises(event.event) * event.count
         case PoissonSampledEvent():
             return noises(event.event)
-        case DiscreteGaussianEvent():
+        case DiscreteGaussianEvent() | SampledSumEvent():
             return [("gaussian", event.dimension, event.sigma2)]
         case DiscreteLaplaceEvent():
             return [("laplace", event.dimension, event.scale)]

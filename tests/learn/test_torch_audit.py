@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 
 from support.bits import SeededBits
 from tacit.audit.canaries import CanaryAudit, audit_canaries, flip_inclusion_coins, guess_by_score
-from tacit.learn.torch import PrivateTrainer
+from tacit.learn.torch import BandedToeplitz, PrivateTrainer
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.torch
@@ -25,14 +26,14 @@ class HalfTheNoise(PrivateTrainer):
         return super().sigma2 / 4
 
 
-def audited(kind: type[PrivateTrainer]) -> CanaryAudit:
+def audited(kind: type[PrivateTrainer], **ways: Any) -> CanaryAudit:
     """Each canary pulls at a weight of its own as hard as the clip lets it; its weight is its score."""
     model = nn.Sequential(nn.Linear(CANARIES, 1, bias=False))
     nn.init.zeros_(model[0].weight)
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     trainer = kind(
         model, lambda output, _: -output.sum(), optimizer, epsilon=1, delta="1e-4", n=CANARIES, batch_size=CANARIES,
-        steps=2, micro_batch=256,
+        steps=2, micro_batch=256, **ways,
     )  # fmt: skip
     coins = flip_inclusion_coins(CANARIES)
     rows = torch.eye(CANARIES)[torch.from_numpy(np.flatnonzero(coins))]
@@ -43,17 +44,26 @@ def audited(kind: type[PrivateTrainer]) -> CanaryAudit:
     )
 
 
+WAYS: dict[str, dict[str, Any]] = {
+    "sampled": {},
+    "correlated": {"strategy": BandedToeplitz(2)},
+    "views": {"augment": lambda row: row * (1 + torch.rand(1)), "views": 2},
+}
+
+
 @pytest.mark.usefixtures("seeded")
-def test_the_claim_holds() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_the_claim_holds(way: str) -> None:
     """A true claim is refuted with probability at most 5 %; in simulations of this one, never in 25."""
-    found = audited(PrivateTrainer)
+    found = audited(PrivateTrainer, **WAYS[way])
     assert not found.violated, str(found)
     assert found.epsilon > 0.1, "the canaries have to be heard, or nothing was tested"
 
 
-def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["sampled", "correlated"])
+def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """In simulations 23 of 25 such runs are caught; the bits are those of one of them."""
     bits = SeededBits(SEED)
     monkeypatch.setattr(entropy, "current", lambda: bits)
-    found = audited(HalfTheNoise)
+    found = audited(HalfTheNoise, **WAYS[way])
     assert found.violated, str(found)

@@ -158,7 +158,7 @@ def test_noise_is_of_the_size_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batch_sizes_are_binomial() -> None:
     """Kolmogorov's distance of 2,000 sizes from Binomial(200, 1/4); 0.044 is passed by chance once in a thousand."""
     learner = trainer(stack())
-    sizes = np.array([int(learner._sample(200).sum()) for _ in range(2000)])
+    sizes = np.array([len(learner._participation.of(0, 200)) for _ in range(2000)])
     grid = np.arange(201)
     found = (sizes[:, None] <= grid).mean(0)
     assert np.abs(found - binom.cdf(grid, 200, 0.25)).max() < 0.044
@@ -199,7 +199,7 @@ class Stream(IterableDataset[Any]):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (lambda X, y: (DataLoader(TensorDataset(X, y), batch_size=4),), "fit\\(loader.dataset\\)"),
+        (lambda X, y: (DataLoader(TensorDataset(X, y), batch_size=4),), "fit\\(loader.dataset, workers"),
         (lambda X, y: (DataLoader(TensorDataset(X, y), batch_size=4, shuffle=True),), "not Poisson"),
         (lambda X, y: (RandomSampler(TensorDataset(X, y)),), "draws its own samples"),
         (lambda X, y: (Stream(),), "needs a dataset with len"),

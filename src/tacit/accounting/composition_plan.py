@@ -31,6 +31,7 @@ from tacit.core.events import (
     PureEvent,
     RandomizedResponseEvent,
     RepeatedEvent,
+    SampledSumEvent,
     ZCDPEvent,
 )
 from tacit.core.guarantees import RDP, ApproxDP, Guarantee, PureDP
@@ -156,6 +157,8 @@ def _leaves(item: Leaf, count: int) -> Iterable[tuple[Leaf, int]]:
                     yield leaf, times * count * min(changed, len(item.events))
         case PoissonSampledEvent():
             yield from _sampled(item, count)
+        case SampledSumEvent() if item.relation is ADD_REMOVE or item.rate in (0, 1):
+            yield from _leaves(PoissonSampledEvent(item.rate, item.unsampled, relation=item.relation), count)
         case ApproxEvent(delta=delta) if delta == 0:
             yield from _leaves(PureEvent(item.epsilon, relation=item.relation), count)
         case PureEvent(epsilon=epsilon) if epsilon == 0:
@@ -174,7 +177,7 @@ def _is_free(item: Leaf) -> bool:
             return item.l1_sensitivity == 0
         case GaussianEvent():
             return item.l2_sensitivity == 0
-        case DiscreteGaussianEvent():
+        case DiscreteGaussianEvent() | SampledSumEvent():
             return item.l2_squared == 0
         case ExponentialEvent():
             return item.epsilon == 0

@@ -48,6 +48,7 @@ from tacit.core.events import (
     PureEvent,
     RandomizedResponseEvent,
     RepeatedEvent,
+    SampledSumEvent,
     ZCDPEvent,
 )
 from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
@@ -159,6 +160,9 @@ def guarantees_of(event: Event, *, order: int | None = None) -> tuple[Guarantee,
                 ZCDP(epsilon**2 / 8, relation=event.relation),
                 _bounded_range_gdp(epsilon, event.relation),
             )
+        case SampledSumEvent():
+            # Renyi divergence is quasi-convex, so what holds without sampling holds.
+            return guarantees_of(event.unsampled)
         case PoissonSampledEvent():
             return _sampled_guarantees(event, order)
         case _:

@@ -42,6 +42,7 @@ from tacit.core.events import (
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
+    SampledSumEvent,
     ZCDPEvent,
 )
 from tacit.core.guarantees import RDP, renyi_epsilon_up
@@ -140,6 +141,8 @@ def _curve(release: Leaf) -> Curve:
             return _laplace(float_up(release.l1_sensitivity / release.scale))
         case DiscreteLaplaceEvent():
             return _discrete_laplace(float_nearest(release.scale), int(release.l1_sensitivity))
+        case SampledSumEvent():
+            return _convex(_curve(release.unsampled), float_up(release.rate))
         case PoissonSampledEvent():
             return _sampled(release)
         case ParallelEvent():

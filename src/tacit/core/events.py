@@ -39,6 +39,7 @@ __all__ = [
     "PureEvent",
     "RandomizedResponseEvent",
     "RepeatedEvent",
+    "SampledSumEvent",
     "ZCDPEvent",
     "event_from_json",
     "event_to_json",
@@ -229,6 +230,34 @@ class PoissonSampledEvent(Event):
 
 
 @dataclass(frozen=True)
+class SampledSumEvent(_ScaledNoise):
+    """Discrete Gaussian noise of ``sigma2`` on a sum of integer vectors, one of each unit in a secret Poisson sample.
+
+    Each unit is in the sample independently with probability ``rate``, and its vector has a norm of at most
+    √``l2_squared``; a unit that is not in the sample adds nothing. This says more than that the sum moves by so much
+    when a unit is replaced, and so sampling is worth more (``pld.proof.md``).
+    """
+
+    rate: Fraction
+    sigma2: Fraction
+    l2_squared: Fraction
+    dimension: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._fix_pair("sigma2", "l2_squared")
+        self._fix(rate=exact_probability(self.rate, "rate", zero=True, one=True))
+        _check_integer(self.l2_squared, "l2_squared")
+        check_count(self.dimension, "dimension")
+
+    @property
+    def unsampled(self) -> DiscreteGaussianEvent:
+        """The same release where every unit is in the sample: replacing one moves the sum by twice its norm."""
+        moved = self.l2_squared if self.relation is ADD_REMOVE else 4 * self.l2_squared
+        return DiscreteGaussianEvent(self.sigma2, moved, self.dimension, relation=self.relation)
+
+
+@dataclass(frozen=True)
 class RepeatedEvent(Event):
     """``event``, ``count`` times, possibly adaptively."""
 
@@ -309,6 +338,7 @@ _KINDS: dict[str, type[Event]] = {
         RandomizedResponseEvent,
         ExponentialEvent,
         PoissonSampledEvent,
+        SampledSumEvent,
         RepeatedEvent,
         ComposedEvent,
         ParallelEvent,

@@ -4,8 +4,8 @@ A fit is a fixed list of phases. Each phase is one integer vector with discrete 
 of times, possibly on secret Poisson samples. Shares say how the privacy is divided; one common factor of all noises is
 then searched so that the whole composes to the (ε, δ) asked for, by the privacy loss distribution of these very events.
 
-Under replace-one, sampled phases are accounted for as one row that goes and one that comes, each with the amplification
-of Poisson sampling; ``gradient.proof.md`` has the argument.
+Sampled phases are sums over rows, which the event says; under replace-one sampling then amplifies as well
+(``accounting/pld/pld.proof.md``, section 2).
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from tacit.accounting.compose import compose
 from tacit.accounting.composed import Composed
 from tacit.core.errors import InputError
 from tacit.core.events import (
-    ApproxEvent,
     ComposedEvent,
-    DiscreteGaussianEvent,
     Event,
     PoissonSampledEvent,
     RepeatedEvent,
+    SampledSumEvent,
 )
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import (
@@ -35,9 +34,7 @@ from tacit.core.numbers import (
     check_count,
     exact_positive,
     exact_probability,
-    exp_bounds,
     format_up,
-    round_down,
     sqrt_bounds,
 )
 from tacit.core.relations import ADD_REMOVE, Relation
@@ -50,14 +47,12 @@ __all__ = [
     "Spent",
     "check_gaussian_privacy",
     "check_privacy",
-    "half_delta",
+    "phase_event",
     "spend",
 ]
 
 #: More protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
-#: Up to this rate, two rows one after the other always cost less than one of twice the size.
-_SMALL_RATE: Final = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
@@ -105,14 +100,12 @@ class Spent:
         sigma2: of each.
         event: of all of them.
         guarantee: likewise.
-        once: where a replaced row is accounted for in two steps, the event of one of them, for add/remove.
     """
 
     phases: tuple[Phase, ...]
     sigma2: tuple[Fraction, ...]
     event: Event
     guarantee: ApproxDP
-    once: Event | None = None
 
     def of(self, name: str) -> Fraction:
         """σ² of the phase of this name, in integer steps."""
@@ -157,33 +150,9 @@ def _spend(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relati
     for phase in phases:
         check_count(phase.count, "steps")
     sampled = any(phase.rate < 1 for phase in phases)
-    if sampled and relation is not ADD_REMOVE:
-        twice = _spend_twice(phases, epsilon, delta, relation)
-        if max(phase.rate for phase in phases if phase.rate < 1) <= _SMALL_RATE:
-            return twice
-        direct = _spend_at_once(phases, epsilon, delta, relation)
-        # Both are proven; the smaller noise is the better one, and nothing in the data decides it.
-        return min(twice, direct, key=lambda spent: spent.sigma2[-1])
-    return _spend_at_once(phases, epsilon, delta, relation)
-
-
-def _spend_twice(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:
-    """Noise for which one row that goes and one that comes are together (ε, δ)-DP."""
-    spent = _spend_at_once(phases, epsilon / 2, half_delta(epsilon, delta), ADD_REMOVE)
-    event = ApproxEvent(epsilon, delta, "row_replaced_in_two_steps", relation=relation)
-    return Spent(phases, spent.sigma2, event, ApproxDP(epsilon, delta, relation=relation), spent.event)
-
-
-def half_delta(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """δ₁ with (1 + e^(ε/2))·δ₁ <= δ, for each of the two steps in which a row is replaced."""
-    return round_down(delta / (1 + exp_bounds(epsilon / 2)[1]))
-
-
-def _spend_at_once(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relation: Relation) -> Spent:
-    sampled = any(phase.rate < 1 for phase in phases)
 
     def build(scale: Fraction) -> list[Event]:
-        return [_event(phase, _sigma2(phase, scale, phases), relation) for phase in phases]
+        return [phase_event(phase, _sigma2(phase, scale, phases), relation) for phase in phases]
 
     guess = math.sqrt(2 * math.log(1.25 / float(delta))) / float(epsilon)
     scale = calibrate(
@@ -213,11 +182,11 @@ def _sigma2(phase: Phase, scale: Fraction, phases: tuple[Phase, ...]) -> Fractio
     return Fraction(math.ceil(max(wanted, Fraction(16))))
 
 
-def _event(phase: Phase, sigma2: Fraction, relation: Relation) -> Event:
-    factor = 1 if relation is ADD_REMOVE else 4
-    noise: Event = DiscreteGaussianEvent(
-        sigma2, Fraction(factor * phase.l2_squared), dimension=phase.dimension, relation=relation
-    )
+def phase_event(phase: Phase, sigma2: Fraction, relation: Relation) -> Event:
+    """Event of all releases of a phase with noise of ``sigma2``."""
+    summed = SampledSumEvent(phase.rate, sigma2, Fraction(phase.l2_squared), phase.dimension, relation=relation)
+    noise: Event = summed.unsampled
     if phase.rate < 1:
-        noise = PoissonSampledEvent(phase.rate, noise, relation=relation)
+        # For rows that come or go the two events say the same, and this one is known for longer.
+        noise = PoissonSampledEvent(phase.rate, noise) if relation is ADD_REMOVE else summed
     return noise if phase.count == 1 else RepeatedEvent(noise, phase.count, relation=relation)

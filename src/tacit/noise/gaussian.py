@@ -14,6 +14,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
 from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
+from tacit.noise.gaussian_blocks import SMALLEST_SIGMA, blocks_for
 from tacit.noise.inversion import accept_exp, accept_exp_many
 from tacit.noise.laplace import DiscreteLaplace, with_signs
 
@@ -26,6 +27,8 @@ LARGEST_SIGMA: Final = 1 << 40
 _CHUNK: Final = 1 << 14
 #: Up to this many draws one at a time are faster than arrays.
 _FEW: Final = 24
+#: From this many draws on a table of blocks is worth its making.
+_MANY: Final = 2048
 
 
 class DiscreteGaussian:
@@ -64,11 +67,13 @@ class DiscreteGaussian:
         if count <= _FEW:
             return np.array([self.sample(source) for _ in range(count)], dtype=np.int64)
         result = np.empty(count, dtype=np.int64)
+        many = count >= _MANY and self.sigma2 >= SMALLEST_SIGMA**2
+        draw = blocks_for(self.sigma2).candidates if many else self._candidates
         filled = 0
         while filled < count:
             # The number still missing fixes how many proposals are drawn; an excess of kept ones is dropped.
             proposals = min(_CHUNK, (count - filled) * 3 // 2 + 16)
-            kept = self._candidates(proposals, source)[: count - filled]
+            kept = draw(proposals, source)[: count - filled]
             result[filled : filled + len(kept)] = kept
             filled += len(kept)
         return result

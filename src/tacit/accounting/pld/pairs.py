@@ -31,6 +31,7 @@ __all__ = [
     "LossPair",
     "Sides",
     "TwoPoint",
+    "normal_sides",
     "response_pair",
 ]
 
@@ -79,7 +80,7 @@ class GaussianPair(LossPair):
     def sides(self, losses: Floats) -> Sides:
         """Normal tails."""
         scaled = losses / self.mu
-        return Sides(*_normal_sides(scaled - self.mu / 2), *_normal_sides(scaled + self.mu / 2))
+        return Sides(*normal_sides(scaled - self.mu / 2), *normal_sides(scaled + self.mu / 2))
 
     def reach(self, log_tail: float) -> tuple[float, float]:
         """By Φ(-z) <= exp(-z²/2)."""
@@ -176,7 +177,7 @@ def response_pair(epsilon: float, neutral: float) -> Atoms:
     return Atoms(np.array([-epsilon, 0.0, epsilon]), p, p[::-1].copy(), spacing=epsilon)
 
 
-def _normal_sides(z: Floats) -> tuple[Floats, Floats]:
+def normal_sides(z: Floats) -> tuple[Floats, Floats]:
     """1 - Φ(z) and Φ(z), the smaller one computed and the larger its complement."""
     small = normal_cdf(-np.abs(z))
     positive = z > 0

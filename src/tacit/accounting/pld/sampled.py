@@ -15,9 +15,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.accounting.pld.pairs import LossPair, Sides
+from tacit.accounting.pld.pairs import LossPair, Sides, normal_sides
 
-__all__ = ["AddedPair", "EitherPair", "RemovedPair", "ThinnedPair"]
+__all__ = ["AddedPair", "EitherPair", "RemovedPair", "ReplacedPair", "ThinnedPair"]
 
 Floats = NDArray[np.float64]
 
@@ -99,6 +99,46 @@ class EitherPair(LossPair):
     def reach(self, log_tail: float) -> tuple[float, float]:
         """Down as far as adding and up as far as removing goes."""
         return self._added.reach(log_tail)[0], self._removed.reach(log_tail)[1]
+
+
+class ReplacedPair(LossPair):
+    """(1-q)N(0, 1) + qN(μ, 1) against (1-q)N(0, 1) + qN(-μ, 1): one unit replaced by another in a sampled sum.
+
+    The loss at x is ln(1 - q + q e^{μx-μ²/2}) - ln(1 - q + q e^{-μx-μ²/2}), odd and increasing. It is l where
+    μx = l/2 + arsinh(sinh(l/2)·(1-q)/q·e^{μ²/2}).
+    """
+
+    def __init__(self, mu: float, rate: float) -> None:
+        self._mu, self._rate = mu, rate
+        # (1-q)/q·e^{μ²/2}; beyond the range of floats nothing is gained by a grid.
+        self._odds = (1 - rate) / rate * math.exp(mu * mu / 2)
+
+    def sides(self, losses: Floats) -> Sides:
+        """Mixtures of normal tails at the place that has the loss."""
+        half = np.abs(losses) / 2
+        # Where sinh would overflow, arsinh w is ln 2w and 2·sinh is e^.
+        near = np.arcsinh(np.sinh(np.minimum(half, 40.0)) * self._odds)
+        risen = np.where(half > 40, half + math.log(self._odds), near)
+        place = np.copysign((half + risen) / self._mu, losses)
+        middle, up, down = (normal_sides(place - shift) for shift in (0.0, self._mu, -self._mu))
+        first = (self._mixed(here, there) for here, there in zip(middle, up, strict=True))
+        second = (self._mixed(here, there) for here, there in zip(middle, down, strict=True))
+        return Sides(*first, *second)
+
+    def _mixed(self, middle: Floats, moved: Floats) -> Floats:
+        mixture: Floats = (1 - self._rate) * middle + self._rate * moved
+        return mixture
+
+    def reach(self, log_tail: float) -> tuple[float, float]:
+        """By Φ(-z) <= exp(-z²/2), beyond the farther of the two places."""
+        z = math.sqrt(max(-2 * log_tail, 1.0)) + self._mu
+        high = self._image(self._mu * z - self._mu**2 / 2) - self._image(-self._mu * z - self._mu**2 / 2)
+        return -high, high
+
+    def _image(self, exponent: float) -> float:
+        if exponent > 600:
+            return exponent + math.log(self._rate)
+        return math.log1p(self._rate * math.expm1(exponent))
 
 
 class ThinnedPair(LossPair):

@@ -15,7 +15,7 @@ from tacit.accounting.amplification import amplified_epsilon
 from tacit.accounting.composition_plan import Leaf
 from tacit.accounting.pld.discrete import DiscreteGaussianPair, DiscreteLaplacePair
 from tacit.accounting.pld.pairs import BoundedRangePair, GaussianPair, LaplacePair, LossPair, TwoPoint, response_pair
-from tacit.accounting.pld.sampled import AddedPair, EitherPair, RemovedPair, ThinnedPair
+from tacit.accounting.pld.sampled import AddedPair, EitherPair, RemovedPair, ReplacedPair, ThinnedPair
 from tacit.core.events import (
     ApproxEvent,
     DiscreteGaussianEvent,
@@ -27,6 +27,7 @@ from tacit.core.events import (
     PoissonSampledEvent,
     PureEvent,
     RandomizedResponseEvent,
+    SampledSumEvent,
 )
 from tacit.core.numbers import float_down, float_nearest, float_up, log_bounds
 from tacit.core.relations import ADD_REMOVE
@@ -114,6 +115,8 @@ def terms_of(release: Leaf, *, changing: bool = False) -> Term | None:
             # Two candidates whose scores change places: randomized response with odds e^{ε/2}.
             attained = _exchanged(release.epsilon)
             return Term(pair, pair, (attained, attained), closes=False)
+        case SampledSumEvent():
+            return _sampled_sum(release)
         case PoissonSampledEvent():
             return _sampled(release, changing=changing)
         case _:
@@ -179,6 +182,19 @@ def _sampled(release: PoissonSampledEvent, *, changing: bool) -> Term | None:
         either = EitherPair(high, q)
         return Term(either, either, lower, closes=closes)
     return Term(RemovedPair(high, q), AddedPair(high, q), lower, closes=closes)
+
+
+def _sampled_sum(release: SampledSumEvent) -> Term | None:
+    """Replacing a unit; the same pair from both sides, so it does not matter which neighbour is the first."""
+    bounds = mu_squared(DiscreteGaussianEvent(release.sigma2, release.l2_squared, release.dimension))
+    if bounds is None:
+        base = _base(release.unsampled)
+        thinned = None if base is None else ThinnedPair(base[1], float_nearest(release.rate))
+        return None if thinned is None else Term(thinned, thinned, None)
+    low, high = (math.sqrt(float_nearest(bound)) for bound in bounds)
+    upper = ReplacedPair(high * (1 + 1e-15), float_nearest(release.rate))
+    lower = ReplacedPair(low * (1 - 1e-15), float_nearest(release.rate))
+    return Term(upper, upper, (lower, lower))
 
 
 def _base(inner: Event) -> tuple[LossPair, LossPair] | None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.learn.torch.layout import Layout
+from tacit.learn.torch.row_readers import RowReaders, read_row
 from tacit.learn.torch.torch_import import Tensor, torch
 from tacit.learn.torch.unsupported_layers import check_data
 
@@ -36,9 +37,10 @@ class Examples:
 
     Args:
         data: the tensors (features and targets, as the loss takes them), or one dataset of such tuples.
+        workers: processes that read the rows of a dataset, while the examples are entered.
     """
 
-    def __init__(self, data: tuple[Any, ...]) -> None:
+    def __init__(self, data: tuple[Any, ...], workers: int = 0) -> None:
         check_data(data)
         arrays = tuple(torch.from_numpy(np.asarray(each)) if isinstance(each, np.ndarray) else each for each in data)
         if len(arrays) == 1 and isinstance(arrays[0], torch.utils.data.TensorDataset):
@@ -48,6 +50,18 @@ class Examples:
         if self._tensors and len({len(each) for each in self._tensors}) > 1:
             # Two lengths that differ are a mistake of the program, whatever they are; neither is named.
             raise InputError("data", "must have one entry per row in every tensor; the numbers of rows differ")
+
+        self._workers = workers if self._dataset is not None else 0
+        self._readers: RowReaders | None = None
+
+    def __enter__(self) -> Examples:
+        if self._workers:
+            self._readers = RowReaders(self._dataset, self._workers)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Without a reference to them the worker processes end.
+        self._readers = None
 
     def __len__(self) -> int:
         return len(self._tensors[0]) if self._dataset is None else len(self._dataset)
@@ -68,8 +82,9 @@ class Examples:
 
         A row of a dataset that cannot be read, or has another form than rows have, is left out: it counts for nothing.
         """
-        for members, places in layout.batches(np.arange(len(chosen), dtype=np.intp)):
-            read, good = self._take(chosen[members].tolist())
+        planned = list(layout.batches(np.arange(len(chosen), dtype=np.intp)))
+        wanted = [chosen[members].tolist() for members, _ in planned]
+        for (members, places), (read, good) in zip(planned, self._taken(wanted), strict=True):
             taken, own = torch.from_numpy(places[good]), keys[torch.from_numpy(members[good])]
             if len(taken):
                 yield taken, tuple(_placed(each, taken, layout.size) for each in read), _placed(own, taken, layout.size)
@@ -84,19 +99,21 @@ class Examples:
         return max(known, key=lambda form: known[form]) if known else None
 
     def _row(self, place: int) -> tuple[Tensor, ...] | None:
-        """One row of the dataset as tensors; None if it cannot be read."""
-        try:
-            row = self._dataset[place]  # type: ignore[index]
-            return tuple(torch.as_tensor(part) for part in (row if isinstance(row, tuple | list) else (row,)))
-        except Exception:
-            return None
+        return read_row(self._dataset, place)
 
-    def _take(self, places: list[int]) -> tuple[tuple[Tensor, ...], list[int]]:
-        """The rows at some places, and which of these could be read."""
+    def _taken(self, wanted: list[list[int]]) -> Iterator[tuple[tuple[Tensor, ...], list[int]]]:
+        """The rows of one batch after the other, and which of these could be read."""
         if self._dataset is None:
-            index = torch.tensor(places)
-            return tuple(each[index.to(each.device)] for each in self._tensors), list(range(len(places)))
-        rows = [self._row(place) for place in places]
+            for places in wanted:
+                index = torch.tensor(places)
+                yield tuple(each[index.to(each.device)] for each in self._tensors), list(range(len(places)))
+        elif self._readers is None:
+            for places in wanted:
+                yield self._joined([self._row(place) for place in places])
+        else:
+            yield from map(self._joined, self._readers.read(wanted))
+
+    def _joined(self, rows: list[tuple[Tensor, ...] | None]) -> tuple[tuple[Tensor, ...], list[int]]:
         good = [i for i, row in enumerate(rows) if row is not None and _form_of(row) == self._form]
         read = [row for i in good if (row := rows[i]) is not None]
         return tuple(torch.stack(column) for column in zip(*read, strict=True)), good

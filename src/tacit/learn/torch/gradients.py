@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import check_count
 from tacit.learn.integer_rows import Integers
 from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.examples import KINDS, Examples
@@ -29,7 +30,7 @@ from tacit.learn.torch.randomness import RowRandomness, made_up_keys, mixed
 from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.noise import entropy
 
-__all__ = ["STEPS", "ExampleGradients", "GradientParts"]
+__all__ = ["STEPS", "ExampleGradients", "ForwardPass", "GradientParts"]
 
 #: The clip in steps of the grid: what one example adds is an integer vector of at most this norm. Noise in one number
 #: is about as large, so that a finer grid would cost time and be no better.
@@ -46,6 +47,44 @@ _EXACT: Final = 2.0**52
 _ROOM: Final = 1 << 24
 #: Fractions of multiples of this number are spread evenly.
 _GOLDEN: Final = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """Settings of the pass that computes the loss of one example.
+
+    Args:
+        augment: makes a view of the features of one row; None for the row unchanged.
+        views: how many views are averaged.
+        half: whether passes are in bfloat16 where autocast allows it. Whole numbers are made, and their norm checked,
+            after the passes and as ever.
+    """
+
+    augment: Callable[[Tensor], Tensor] | None = None
+    views: int = 1
+    half: bool = False
+
+    @classmethod
+    def checked(cls, augment: Any, views: int, precision: str | None) -> ForwardPass:
+        """The settings as a trainer takes them."""
+        count = check_count(views, "views", maximum=1024)
+        if augment is not None and not callable(augment):
+            raise InputError("augment", "must be a function from the features of one row to another view of them")
+        if augment is None and count > 1:
+            raise InputError("views", "needs augment, a function that makes another view of a row; else all are equal")
+        if precision not in (None, "float32", "bfloat16"):
+            raise InputError("precision", 'must be "bfloat16", or left out; float16 would need scaling of losses')
+        return cls(augment, count, precision == "bfloat16")
+
+    def features(self, row: Tensor) -> Tensor:
+        """Input of the network: all views of a row, as a batch."""
+        if self.augment is None:
+            return row.unsqueeze(0)
+        return torch.stack([self.augment(row) for _ in range(self.views)])
+
+    def autocast(self, device: Any) -> Any:
+        """Context of the pass."""
+        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.half)
 
 
 @dataclass(frozen=True)
@@ -77,10 +116,19 @@ class ExampleGradients:
         clip: the norm that gradients are shortened to.
         micro_batch: how many examples are looked at together; this changes memory and speed and nothing else. None for
             as many as suits the network.
+        forward: how the loss of an example is computed.
     """
 
-    def __init__(self, parameters: Parameters, loss: Callable[..., Any], clip: float, micro_batch: int | None) -> None:
+    def __init__(
+        self,
+        parameters: Parameters,
+        loss: Callable[..., Any],
+        clip: float,
+        micro_batch: int | None,
+        forward: ForwardPass | None = None,
+    ) -> None:
         self._parameters, self._loss, self._clip, self._size = parameters, loss, clip, micro_batch
+        self._pass = forward or ForwardPass()
         self._func = load("torch.func")
         self._taps: tuple[LayerTap, ...] = ()
         self._looking = True
@@ -107,10 +155,11 @@ class ExampleGradients:
         Each chosen row draws a key, by which its random layers draw.
         """
         keys = torch.from_numpy(entropy.current().words(len(chosen)).view(np.int64))
-        total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+        total: Tensor | None = None
         for taken, batch, own in examples.batches(chosen, self.layout, keys):
-            total += self._added(taken, batch, own)
-        raw: Integers = total.cpu().numpy()
+            added = self._added(taken, batch, own)
+            total = added if total is None else total.add_(added)
+        raw: Integers = (self._nothing() if total is None else total).cpu().numpy()
         return raw
 
     def _added(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
@@ -125,7 +174,7 @@ class ExampleGradients:
             # That is up to the shape of a batch, which is always the same.
             raise
         except Exception:
-            total = torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+            total = self._nothing()
             if len(taken) == 1:
                 return total
             for place in taken.split(1):
@@ -135,6 +184,9 @@ class ExampleGradients:
             return total
         return self.summed(taken, parts, keys)
 
+    def _nothing(self) -> Tensor:
+        return torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def summed(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> Tensor:
         """The sum of the integer gradients at the places that are taken, as int64."""
@@ -142,19 +194,22 @@ class ExampleGradients:
         taken = taken.to(short.device)
         # What is dropped may be infinite, and an infinity times 0 is no number: it does not take part at all.
         kept = taken[short[taken]]
-        found: dict[str, Tensor] = {}
+        # Whole float64 are written to their places as int64, in one pass over each layer.
+        sums = torch.empty(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+        places = dict(zip(self._parameters.names, sums.split(list(self._parameters.sizes.values())), strict=True))
         for tap, outer in whole.outers:
-            product = Outer(outer.inputs[kept], outer.returns[kept]).summed().to(torch.int64)
-            found |= _weight_and_bias(tap, product)
+            product = Outer(outer.inputs[kept], outer.returns[kept]).summed()
+            for name, part in _weight_and_bias(tap, product).items():
+                places[name].view(part.shape).copy_(part)
         for tap, words, back in whole.tables:
             table = torch.zeros(tap.words, tap.outputs, dtype=torch.float64, device=back.device)
             table.index_add_(0, words[kept].flatten(), back[kept].flatten(0, 1))
-            found[tap.weight] = table.to(torch.int64)
-        sums, start = whole.flat[kept].sum(0), 0
+            places[tap.weight].view(table.shape).copy_(table)
+        flat, start = whole.flat[kept].sum(0), 0
         for name, count in self._flat_parts():
-            found[name] = sums[start : start + count]
+            places[name].copy_(flat[start : start + count])
             start += count
-        return torch.cat([found[name].reshape(-1) for name in self._parameters.names])
+        return sums
 
     def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
         """Whole numbers for each example, and whether they are checked to have a norm of at most STEPS together."""
@@ -245,7 +300,7 @@ class ExampleGradients:
     ) -> GradientParts:
         outers, tables = [], []
         for tap in self._taps:
-            into, back = tap.arrange(inputs[tap.weight], returns[tap.weight])
+            into, back = tap.arrange(*(_widened(each[tap.weight]) for each in (inputs, returns)))
             if tap.words:
                 tables.append((tap, into, back))
                 continue
@@ -272,9 +327,12 @@ class ExampleGradients:
 
     def _lost(self, values: dict[str, Tensor], example: tuple[Tensor, ...], key: Tensor, taps: LayerTaps) -> Tensor:
         """The loss of one example."""
-        with RowRandomness(key, taps):
-            output = self._func.functional_call(self._parameters.model, values, (example[0].unsqueeze(0),))
-            lost: Tensor = self._loss(output, *(each.unsqueeze(0) for each in example[1:])).sum()
+        with RowRandomness(key, taps), self._pass.autocast(self._parameters.device):
+            output = self._func.functional_call(self._parameters.model, values, (self._pass.features(example[0]),))
+            targets = tuple(each.unsqueeze(0) for each in example[1:])
+            # View by view, so that a loss that adds up and one that averages are both averaged here.
+            views = output.split(1) if self._pass.views > 1 else (output,)
+            lost: Tensor = sum(self._loss(view, *targets).sum() for view in views) / len(views)
         return lost
 
     def _survey(self, examples: Examples) -> tuple[LayerTap, ...]:
@@ -304,11 +362,16 @@ class ExampleGradients:
     def _flat_parts(self) -> list[tuple[str, int]]:
         """Names and sizes of the parameters whose gradients are materialised, in order."""
         hidden = {name for tap in self._taps if not tap.materialised for name in tap.parameters}
-        return [(name, size) for name, size in self._parameters.sizes().items() if name not in hidden]
+        return [(name, size) for name, size in self._parameters.sizes.items() if name not in hidden]
 
     def _numbers(self) -> int:
         """Count of numbers that one example needs at a time."""
         return sum(tap.numbers for tap in self._taps) + sum(size for _, size in self._flat_parts())
+
+
+def _widened(values: Tensor) -> Tensor:
+    """Numbers of half a word as float32, before they are put on a grid; words and all others as they are."""
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
 def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -100,7 +100,8 @@ class LayerTaps:
         if name not in self._nudges:
             return None
         self.inputs[name] = args[0]
-        nudged: Tensor = func(*args, **named) + self._nudges[name]
+        plainly: Tensor = func(*args, **named)
+        nudged: Tensor = plainly + self._nudges[name].to(plainly.dtype)
         return nudged
 
 
@@ -183,7 +184,7 @@ def _convolution(call: _Call) -> LayerTap | None:
     places = ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1))
     stride, padding, dilation = (call.argument(*place) for place in places)
     groups = call.argument(6, "groups", 1)
-    if images.dim() != sides + 2 or len(images) != 1 or isinstance(padding, str):
+    if images.dim() != sides + 2 or isinstance(padding, str):
         return None
     # A line is an image of height 1, so that both kinds are unfolded alike.
     layout = {
@@ -195,11 +196,14 @@ def _convolution(call: _Call) -> LayerTap | None:
     outputs, inputs = weight.shape[0] // groups, math.prod(weight.shape[1:])
 
     def arrange(into: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-        grid = into.reshape(len(into), into.shape[2], *((1,) * (2 - sides)), *into.shape[3:])
-        patches = functional.unfold(grid, **layout).reshape(len(into), groups, inputs, -1)
-        return patches.permute(0, 3, 1, 2), back.reshape(len(back), groups, outputs, -1).permute(0, 3, 1, 2)
+        # Views of an example, the second dimension, are more positions.
+        views = into.shape[1]
+        grid = into.reshape(len(into) * views, into.shape[2], *((1,) * (2 - sides)), *into.shape[3:])
+        patches = functional.unfold(grid, **layout).reshape(len(into), views, groups, inputs, -1)
+        returned = back.reshape(len(back), views, groups, outputs, -1)
+        return patches.permute(0, 1, 4, 2, 3).flatten(1, 2), returned.permute(0, 1, 4, 2, 3).flatten(1, 2)
 
-    positions = math.prod(call.output.shape[2:])
+    positions = len(images) * math.prod(call.output.shape[2:])
     return LayerTap(call.weight, call.bias, tuple(call.output.shape), positions, groups, inputs, outputs, 0, arrange)
 
 

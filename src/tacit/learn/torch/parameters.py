@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,35 +26,41 @@ class Parameters:
 
     def detached(self) -> dict[str, Tensor]:
         """Their values now, outside of any graph, as copies: what a pass over rows does to them is forgotten."""
-        return {name: parameter.detach().clone() for name, parameter in self._trained().items()}
+        return {name: parameter.detach().clone() for name, parameter in self._trained.items()}
 
     def others(self) -> dict[str, Tensor]:
         """Copies of the parameters that are not trained, and of the buffers."""
-        kept = {name: each for name, each in self.model.named_parameters() if name not in self.names}
-        return {name: each.detach().clone() for name, each in (kept | dict(self.model.named_buffers())).items()}
+        return {name: each.detach().clone() for name, each in (self._kept | dict(self.model.named_buffers())).items()}
 
+    @cached_property
     def sizes(self) -> dict[str, int]:
         """Count of numbers of each."""
-        return {name: parameter.numel() for name, parameter in self._trained().items()}
+        return {name: parameter.numel() for name, parameter in self._trained.items()}
 
     @property
     def dimension(self) -> int:
         """Total number of parameters."""
-        return sum(self.sizes().values())
+        return sum(self.sizes.values())
 
     @property
     def device(self) -> Any:
         """Device of the parameters."""
-        return next(iter(self._trained().values())).device
+        return next(iter(self._trained.values())).device
 
     def give(self, gradient: NDArray[np.float64]) -> None:
         """Give each its part of a noisy gradient."""
         flat, start = torch.from_numpy(gradient), 0
-        for parameter in self._trained().values():
+        for parameter in self._trained.values():
             part = flat[start : start + parameter.numel()].reshape(parameter.shape)
             parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype)
             start += parameter.numel()
 
+    @cached_property
     def _trained(self) -> dict[str, Tensor]:
+        # Parameters stay the same objects when a model is moved or loads a state.
         every = dict(self.model.named_parameters())
         return {name: every[name] for name in self.names}
+
+    @cached_property
+    def _kept(self) -> dict[str, Tensor]:
+        return {name: each for name, each in self.model.named_parameters() if name not in self.names}

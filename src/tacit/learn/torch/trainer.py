@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,20 +13,26 @@ from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, InputError
-from tacit.core.events import ApproxEvent, ComposedEvent, Event, NoEvent, RepeatedEvent, event_to_json
+from tacit.core.events import Event, NoEvent, RepeatedEvent, event_to_json
 from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_down, format_up
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
-from tacit.learn.budget_allocation import Phase, check_privacy, half_delta, spend
+from tacit.learn.budget_allocation import Phase, check_privacy, phase_event, spend
 from tacit.learn.estimator import PrivacyReport
-from tacit.learn.gradient import rate_on_grid, sample_rows
+from tacit.learn.gradient import rate_on_grid
+from tacit.learn.integer_rows import Integers
 from tacit.learn.progress import progress
+from tacit.learn.torch.averaging import WeightAverage
 from tacit.learn.torch.checkpoints import StepCount, load_together
+from tacit.learn.torch.correlated import CorrelatedRelease
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradients import STEPS, ExampleGradients
+from tacit.learn.torch.gradients import STEPS, ExampleGradients, ForwardPass
 from tacit.learn.torch.parameters import Parameters
-from tacit.learn.torch.unsupported_layers import check_model, trained_parameters
+from tacit.learn.torch.processes import ManyProcesses, OneProcess, Processes
+from tacit.learn.torch.toeplitz import NoiseStrategy
+from tacit.learn.torch.turns import Participation, PoissonSamples, Turns
+from tacit.learn.torch.unsupported_layers import check_model, checked_scheduler, trained_parameters
 
 __all__ = ["PrivateTrainer"]
 
@@ -56,9 +63,21 @@ class PrivateTrainer:
         micro_batch: how many rows are held in memory at once; by default as suits the network. It changes nothing
             about the guarantee or the noise.
         relation: which tables are neighbours.
+        strategy: how the noise of steps is correlated, such as ``BufferedToeplitz()``. Rows then take turns, once in
+            each pass, instead of being sampled; by default samples are secret and noise is independent.
+        augment: from the features of one row to another view of it, random by ``torch.rand`` and the like; the gradient
+            of a row is the average over ``views`` views, before it is clipped. It costs no privacy.
+        views: how many, with ``augment``.
+        precision: ``"bfloat16"`` for forward and backward passes in that type where PyTorch's autocast allows it.
+        scheduler: of the learning rate, such as ``torch.optim.lr_scheduler.OneCycleLR``; moved on after every step.
+        ema: decay of an average of the weights, such as 0.99; the average is ``averaged``.
+        callbacks: functions of the trainer, called after every step. What they see is released: parameters, and never a
+            row or a loss of one.
+        distributed: True for training by all processes of ``torch.distributed``, each with rows of its own.
 
     Attributes:
         steps: of the whole plan; ``taken`` have been taken.
+        averaged: a copy of the model with averaged weights, with ``ema``; else None.
         guarantee_: of the steps taken so far, for a number of steps that was chosen without looking at the outcome.
         planned: of all steps, which also holds for a caller who stops sooner because of an outcome.
         event_: what was released so far; :meth:`privacy_report` puts it in words.
@@ -66,7 +85,8 @@ class PrivateTrainer:
     Privacy:
         (ε, δ)-DP under ``relation`` for the parameters after every step together, where
 
-        * a step releases Σ g_i + noise on a Poisson sample of the rows, g_i the integer gradient of row i;
+        * a step releases Σ g_i + noise on a Poisson sample of the rows, g_i the integer gradient of row i; with a
+          strategy C the steps together release C·G + noise, G the sums over the rows whose turn it is;
         * the noise is discrete Gaussian, exact, drawn once per step on the CPU, whatever the micro-batches or device;
         * ε is that of the privacy loss distribution of these very steps (``event_``);
         * one row is one person.
@@ -74,8 +94,9 @@ class PrivateTrainer:
     Sensitivity:
         a row moves a sum by at most ``clip``, in integer steps of a public grid and with rounding included; checked for
         every row after rounding.
-        Twice that for replace-one. A gradient that is NaN, infinite, or too large for its norm to be a float, counts
-        as zero.
+        Twice that for replace-one. With a strategy, what a row moves in all its turns together is computed from the
+        coefficients that are used, rounded up. A gradient that is NaN, infinite, or too large for its norm to be a
+        float, counts as zero.
 
     Error:
         each coordinate of a step's mean gradient has noise of standard deviation at most ``noise``.
@@ -87,8 +108,9 @@ class PrivateTrainer:
         that runs which go on from one checkpoint are brought together, or added up by hand.
 
     References:
-        Abadi et al. (2016) for the algorithm; Zhu, Dong, Wang (2022) for the account of Poisson samples. Proof:
-        ``gradients.proof.md``.
+        Abadi et al. (2016) for the algorithm; Zhu, Dong, Wang (2022) for the account of Poisson samples; Denisov et
+        al. (2022) for strategies; De et al. (2022) for views and averages. Proofs: ``gradients.proof.md``,
+        ``correlated.proof.md``.
     """
 
     def __init__(
@@ -106,6 +128,14 @@ class PrivateTrainer:
         clip: Number = 1,
         micro_batch: int | None = None,
         relation: Relation | str = "add_remove",
+        strategy: NoiseStrategy | None = None,
+        augment: Callable[..., Any] | None = None,
+        views: int = 1,
+        precision: str | None = None,
+        scheduler: Any = None,
+        ema: Number | None = None,
+        callbacks: Sequence[Callable[[PrivateTrainer], object]] = (),
+        distributed: bool = False,
     ) -> None:
         check_model(model, optimizer)
         if not callable(loss):
@@ -117,7 +147,10 @@ class PrivateTrainer:
         self.n, self.batch_size = check_count(n, "n"), check_count(batch_size, "batch_size")
         if self.batch_size > self.n:
             raise InputError("batch_size", "must be at most n, the number of rows")
-        self.rate = rate_on_grid(Fraction(self.batch_size, self.n))
+        self.strategy = _checked_strategy(strategy)
+        self._period = max(round(Fraction(self.n, self.batch_size)), 1)
+        #: Share of the rows in a step, on average.
+        self.rate = Fraction(1, self._period) if self.strategy else rate_on_grid(Fraction(self.batch_size, self.n))
         self.steps = _steps(epochs, steps, self.rate)
         self.clip = exact_positive(clip, "clip")
         if not _CLIPS[0] <= self.clip <= _CLIPS[1]:
@@ -126,19 +159,35 @@ class PrivateTrainer:
         self._micro_batch = None if micro_batch is None else check_count(micro_batch, "micro_batch", maximum=1 << 20)
         self._gradients: ExampleGradients | None = None
         self._modes: tuple[bool, ...] = ()
-        phase = Phase("gradient", STEPS**2, self._parameters.dimension, Fraction(1), self.steps, self.rate)
-        self._spent = spend([phase], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
-        self._single = _single(self._spent.once or self._spent.event)
+        self._pass = ForwardPass.checked(augment, views, precision)
+        self.scheduler, self._callbacks = checked_scheduler(scheduler), _checked_callbacks(callbacks)
+        self._average = None if ema is None else WeightAverage(model, ema)
+        self._spent = spend([self._phase(self.steps)], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
+        self._processes: Processes = ManyProcesses() if distributed else OneProcess()
+        self._participation: Participation = Turns(self._period) if strategy else PoissonSamples(self.rate)
+        self._correlated = (
+            None if strategy is None else CorrelatedRelease(strategy.made_for(self.steps, self._period), self.sigma2)
+        )
+        self._data: tuple[Any, ...] | None = None
         self._steps = StepCount.begin()
         self._guarantees: dict[int, ApproxDP] = {}
 
-    def fit(self, *data: Any, steps: int | None = None) -> PrivateTrainer:
+    def _phase(self, count: int) -> Phase:
+        """The first ``count`` steps as one kind of release; with a strategy they are one vector."""
+        numbers, each = self._parameters.dimension, Fraction(1)
+        if self.strategy is None:
+            return Phase("gradient", STEPS**2, numbers, each, count, self.rate)
+        moved = self.strategy.l2_sensitivity(self.steps, self._period, numbers, STEPS, count)
+        return Phase("gradient", moved**2, count * numbers, each)
+
+    def fit(self, *data: Any, steps: int | None = None, workers: int = 0) -> PrivateTrainer:
         """Take all steps that are left, or this many of them.
 
         Args:
             data: features and targets as tensors (or arrays) with one row per example, or one dataset with ``len()``
-                and an index.
+                and an index. With a strategy, the same objects in every call.
             steps: how many steps; by default all that are left.
+            workers: processes that read the rows of a dataset; which rows they read is drawn here.
 
         Raises:
             BudgetError: no step is left, or fewer than asked for.
@@ -147,42 +196,64 @@ class PrivateTrainer:
         table, and a row of a dataset that cannot be read, count for nothing; an error would tell of that row. Try the
         loss on some rows of your own before a long training.
         """
-        examples = Examples(data)
+        examples = Examples(data, check_count(workers, "workers", minimum=0, maximum=256))
         left = self.steps - self.taken
         wanted = left if steps is None else check_count(steps, "steps")
         if not left or wanted > left:
             raise BudgetError(
                 f"{left} of {self.steps} steps are left; plan more steps, or a larger epsilon, from the start"
             )
+        self._check_same(data)
         gradients = self._looked_at(examples)
-        for _ in progress(range(wanted), "train"):
-            self._step(gradients, examples)
+        self._processes.agree(self._plan(), self.taken, self.model)
+        if self._average is not None and not self.taken:
+            self._average.begin(self.model)
+        with examples:
+            for _ in progress(range(wanted), "train"):
+                self._step(gradients, examples)
         return self
+
+    def _check_same(self, data: tuple[Any, ...]) -> None:
+        """With a strategy, refuse other data than in the first fit: rows would lose their turns."""
+        if self._correlated is None:
+            return
+        self._correlated.check_whole()
+        if self._data is not None and not _same_objects(self._data, data):
+            raise InputError("data", "must be the same objects in every fit with a strategy: each row keeps its turn")
+        self._data = data
 
     def _looked_at(self, examples: Examples) -> ExampleGradients:
         """The way to gradients that suits the network, found on made-up rows; again if layers are in another mode."""
         modes = tuple(layer.training for layer in self.model.modules())
         if self._gradients is not None and modes == self._modes:
             return self._gradients
-        found = ExampleGradients(self._parameters, self.loss, float_down(self.clip), self._micro_batch)
+        found = ExampleGradients(self._parameters, self.loss, float_down(self.clip), self._micro_batch, self._pass)
         found.prepare(examples, self.batch_size)
         # Without rows there was nothing to look at: next time, then.
         self._gradients, self._modes = found if len(examples) else None, modes
         return found
 
     def _step(self, gradients: ExampleGradients, examples: Examples) -> None:
-        chosen = np.flatnonzero(self._sample(len(examples)))
-        raw = gradients.raw_sum(examples, chosen)
+        chosen = self._participation.of(self.taken, len(examples))
+        raw = self._processes.summed(gradients.raw_sum(examples, chosen))
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
-        noisy = release.release_gaussian(raw, self.sigma2)
+        noisy = self._processes.released(raw, self._released)
         self._parameters.give(noisy * self._per_step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.scheduler is not None:
+            self.scheduler.step()
+        if self._average is not None:
+            self._average.update(self.model)
+        for callback in self._callbacks:
+            callback(self)
 
-    def _sample(self, rows: int) -> NDArray[np.bool_]:
-        """Draw the rows of a step: each independently with probability exactly ``rate``."""
-        return sample_rows(rows, self.rate)
+    def _released(self, raw: Integers) -> NDArray[np.float64]:
+        """The sum of a step with its noise: the only exit of what was computed from rows."""
+        if self._correlated is not None:
+            return self._correlated.release(raw)
+        return release.release_gaussian(raw, self.sigma2)
 
     @property
     def sigma2(self) -> Fraction:
@@ -191,26 +262,32 @@ class PrivateTrainer:
 
     @property
     def noise_multiplier(self) -> float:
-        """The standard deviation of the noise in a sum, in units of the clip."""
+        """The standard deviation of the noise in a sum, in units of the clip; with a strategy, of the encoded sum."""
         return math.sqrt(self.sigma2) / STEPS
 
     @property
     def noise(self) -> float:
-        """The standard deviation of the noise in each coordinate of a step's mean gradient."""
-        return math.sqrt(self.sigma2) * self._per_step
+        """The standard deviation of the noise in each coordinate of a step's mean gradient; of the noisiest step."""
+        spread = 1.0
+        if self.strategy is not None:
+            spread = float(np.linalg.norm(self.strategy.made_for(self.steps, self._period).inverse(self.steps)))
+        return math.sqrt(self.sigma2) * self._per_step * spread
+
+    @property
+    def averaged(self) -> Any:
+        """Copy of the model with averaged weights, or None without ``ema``."""
+        return None if self._average is None else self._average.model
 
     @property
     def _per_step(self) -> float:
         """Worth of a step of the grid in the mean gradient: a public number."""
-        return float(self.clip / (STEPS * self.batch_size))
+        rows = self.batch_size if self.strategy is None else Fraction(self.n, self._period)
+        return float(self.clip / (STEPS * rows))
 
     @property
     def event_(self) -> Event:
         """Event of the steps taken so far."""
-        if self._spent.once is None or not self.taken:
-            return self._event(self.taken)
-        found = self.guarantee_
-        return ApproxEvent(found.epsilon, found.delta, "row_replaced_in_two_steps", relation=self.relation)
+        return self._event(self.taken)
 
     @property
     def guarantee_(self) -> ApproxDP:
@@ -218,15 +295,8 @@ class PrivateTrainer:
         if self.taken == self.steps:
             return self.planned
         if self.taken not in self._guarantees:
-            self._guarantees[self.taken] = self._composed(self.taken)
+            self._guarantees[self.taken] = compose([self.event_], delta=self.delta, method="pld")
         return self._guarantees[self.taken]
-
-    def _composed(self, count: int) -> ApproxDP:
-        if self._spent.once is None or not count:
-            return compose([self._event(count)], delta=self.delta, method="pld")
-        # One row that goes and one that comes; fewer steps have a smaller ε, so that the share of δ is large enough.
-        once = compose([self._event(count)], delta=half_delta(self.epsilon, self.delta), method="pld")
-        return ApproxDP(2 * once.epsilon, self.delta, relation=self.relation)
 
     @property
     def planned(self) -> ApproxDP:
@@ -237,7 +307,9 @@ class PrivateTrainer:
         """Guarantee of the training and how it was made up; printed, a short text."""
         noise = f"σ = {self.noise_multiplier:.4g} clips"
         released = f"gradient: {self.taken} of {self.steps} sums of {self._parameters.dimension} numbers, {noise}"
-        if self.rate < 1:
+        if self.strategy is not None:
+            released += f", correlated by {self.strategy!r}, each row in one of {self._period} turns"
+        elif self.rate < 1:
             released += f", each on a fresh secret sample of {format_up(self.rate)} of the rows"
         public = (
             f"n = {self.n}, batch_size = {self.batch_size}, steps = {self.steps}, clip = {format_up(self.clip)}",
@@ -253,14 +325,28 @@ class PrivateTrainer:
         return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (released,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
-        """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
+        """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for.
+
+        Raises:
+            InputError: a run with a strategy is half way. What it needs to go on, sums without noise, is secret.
+        """
+        self._check_movable()
         return {
             "format": _FORMAT,
             "runs": self._steps.to_dict(),
             "plan": self._plan(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            **({} if self._average is None else {"averaged": self._average.model.state_dict()}),
+            **({} if self.scheduler is None else {"scheduler": self.scheduler.state_dict()}),
         }
+
+    def _check_movable(self) -> None:
+        if self.strategy is not None and 0 < self.taken < self.steps:
+            raise InputError(
+                "strategy",
+                "keeps sums without noise between steps, so a run half way is not saved or copied; finish it",
+            )
 
     def load_state_dict(self, state: Any) -> None:
         """Go on from a checkpoint, its steps included in the account; all of it, or nothing.
@@ -282,11 +368,17 @@ class PrivateTrainer:
         if steps.total > self.steps:
             both = f"{self.taken} steps taken here and those of the checkpoint"
             raise BudgetError(f"{both} are {steps.total}, which exceed {self.steps}")
+        if self.strategy is not None and 0 < steps.total < self.steps:
+            raise InputError("state", "has some of the steps of a plan with a strategy, which is trained in one run")
         # Counted first, and taken back only once everything else is: what cannot be undone has been paid for.
         before, self._steps = self._steps, steps
         load_together(
             self.model, self.optimizer, state["model"], state["optimizer"], undone=lambda: self._count_again(before)
         )
+        if self._average is not None and "averaged" in state:
+            self._average.model.load_state_dict(state["averaged"])
+        if self.scheduler is not None and "scheduler" in state:
+            self.scheduler.load_state_dict(state["scheduler"])
 
     def _count_again(self, steps: StepCount) -> None:
         self._steps = steps
@@ -297,8 +389,13 @@ class PrivateTrainer:
         return self._steps.total
 
     def __getstate__(self) -> dict[str, Any]:
-        # The way to compute gradients is found out again.
-        return self.__dict__ | {"_gradients": None}
+        self._check_movable()
+        # The way to compute gradients is found out again; rows, turns and sums without noise stay behind.
+        state = self.__dict__ | {"_gradients": None, "_data": None}
+        if self.strategy is not None:
+            made = self.strategy.made_for(self.steps, self._period)
+            state |= {"_participation": Turns(self._period), "_correlated": CorrelatedRelease(made, self.sigma2)}
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copy and its original go on apart, so that each has steps which the other does not know of.
@@ -308,21 +405,34 @@ class PrivateTrainer:
     def _event(self, count: int) -> Event:
         if not count:
             return NoEvent(relation=self.relation)
-        return RepeatedEvent(self._single, count, relation=self._single.relation)
+        phase = self._phase(count)
+        one = phase_event(replace(phase, count=1), self.sigma2, self.relation)
+        return one if self.strategy is not None else RepeatedEvent(one, count, relation=self.relation)
 
     def _plan(self) -> str:
         """Everything the account depends on, as text."""
-        return f"{event_to_json(self._event(self.steps))} clip {self.clip} batch {self.batch_size} delta {self.delta}"
+        event = event_to_json(self._event(self.steps))
+        correlated = "" if self.strategy is None else f" {self.strategy.made_for(self.steps, self._period)!r}"
+        return f"{event} clip {self.clip} batch {self.batch_size} delta {self.delta}{correlated}"
 
     def __repr__(self) -> str:
         return f"<PrivateTrainer {type(self.model).__name__}: {self.taken} of {self.steps} steps, {self.planned!r}>"
 
 
-def _single(event: Event) -> Event:
-    """One step of a plan that was paid for as a whole."""
-    while isinstance(event, ComposedEvent | RepeatedEvent):
-        event = event.event if isinstance(event, RepeatedEvent) else event.events[0]
-    return event
+def _same_objects(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
+    return len(first) == len(second) and all(one is other for one, other in zip(first, second, strict=True))
+
+
+def _checked_strategy(strategy: Any) -> NoiseStrategy | None:
+    if strategy is None or isinstance(strategy, NoiseStrategy):
+        return strategy
+    raise InputError("strategy", "must be BandedToeplitz(…) or BufferedToeplitz(…), or left out for secret samples")
+
+
+def _checked_callbacks(callbacks: Any) -> tuple[Any, ...]:
+    if callable(callbacks) or not all(callable(each) for each in callbacks):
+        raise InputError("callbacks", "must be a list of functions of the trainer")
+    return tuple(callbacks)
 
 
 def _steps(epochs: Number | None, steps: int | None, rate: Fraction) -> int:

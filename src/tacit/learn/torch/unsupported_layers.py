@@ -14,7 +14,7 @@ import numpy as np
 from tacit.core.errors import InputError
 from tacit.learn.torch.torch_import import torch
 
-__all__ = ["check_data", "check_model", "trained_parameters"]
+__all__ = ["check_data", "check_model", "checked_scheduler", "trained_parameters"]
 
 _REMEDY = "use torch.nn.GroupNorm(…) or torch.nn.LayerNorm(…) instead"
 
@@ -46,6 +46,14 @@ def check_model(model: Any, optimizer: Any) -> None:
                 f"layer {path or 'at the top'} ({type(layer).__name__}) draws masks that follow a row's place in the "
                 "batch; set its dropout to 0 and put torch.nn.Dropout(…) between layers",
             )
+
+
+def checked_scheduler(scheduler: Any) -> Any:
+    """A scheduler of learning rates, or None; refuse one that wants to see a loss."""
+    plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+    if scheduler is not None and (plateau or not callable(getattr(scheduler, "step", None))):
+        raise InputError("scheduler", "must move on by step() alone; ReduceLROnPlateau asks for a loss, which costs")
+    return scheduler
 
 
 def _mixes(layer: Any) -> str:
@@ -82,8 +90,8 @@ def check_data(data: tuple[Any, ...]) -> None:
         if isinstance(each, torch.utils.data.DataLoader):
             raise InputError(
                 "data",
-                "is a DataLoader, whose batches are not Poisson samples; give what it reads, fit(loader.dataset): "
-                "the trainer draws the sample of every step itself",
+                "is a DataLoader, whose batches are not Poisson samples; give what it reads, "
+                "fit(loader.dataset, workers=…): the trainer draws the rows of every step itself",
             )
         if isinstance(each, torch.utils.data.Sampler):
             raise InputError("data", "is a sampler; the trainer draws its own samples, give the tensors or the dataset")
