@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -227,7 +228,10 @@ def success_limit(successes: ArrayLike, trials: int, tail: float) -> Floats:
     limits = np.zeros(len(asked))
     open_ = asked > 0
     k = asked[open_]
-    limit = np.minimum(k / trials, 1 - 1e-3 / trials)
+    # Wilson's limit is near: a few steps are left.
+    z = -NormalDist().inv_cdf(min(max(tail, 1e-300), 1 - 1e-16))
+    spread = z * np.sqrt(k * (trials - k) / trials + z * z / 4)
+    limit = np.clip((k + z * z / 2 - spread) / (trials + z * z), 1e-9 * k / trials, 1 - 1e-3 / trials)
     for _ in range(_NEWTON_STEPS):
         chance = np.maximum(binomial_tail(k, trials, limit), _TINY)
         slope = k * np.maximum(binomial_masses(k, trials, limit), _TINY) / chance
