@@ -42,6 +42,7 @@ __all__ = [
     "build",
     "load",
     "load_places",
+    "project_of",
     "validate",
     "written_as",
 ]
@@ -190,8 +191,12 @@ class Project:
 def load(path: str | Path) -> Project:
     """The project that a file describes; relative sources are looked for beside the file."""
     place = Path(path)
-    model = _read(place)
-    about, folder = model.project, place.parent
+    return project_of(_read(place), place.parent)
+
+
+def project_of(model: ProjectModel, folder: Path) -> Project:
+    """The project of a file that was read; relative sources are looked for in its folder."""
+    about = model.project
     kind = engine_kind(about.engine)
     sources = {
         name: written_as(Source.on(kind, table.source, folder, table.version, f"tables.{name}"), table, name)
@@ -405,7 +410,8 @@ def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -
     try:
         return Column(name, kind, bounds, step, categories, model.nullable, model.unique, model.source)
     except InputError as problem:
-        raise InputError(where, problem.problem) from None
+        other = "" if is_name(name) else f"; give it such a name and write source = {name!r} beside its type"
+        raise InputError(where, problem.problem + other) from None
 
 
 def _foreign_key(table: str, column: str, target: str) -> ForeignKey:
