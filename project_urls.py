@@ -1,7 +1,7 @@
-"""URLs of the distribution, from where it is built: no address is written down that a fork or a mirror would make wrong.
+"""URLs of the distribution, from where it is built: none is written down that a fork or a mirror would make wrong.
 
-On GitHub's machines the repository is known. Elsewhere ``TACIT_REPOSITORY=https://… python -m build`` says it, and without
-it the distribution has no URLs.
+On GitHub's machines the repository is known. Elsewhere ``TACIT_REPOSITORY=https://… python -m build`` says it, and
+without it the distribution has no URLs.
 """
 
 import os

@@ -96,7 +96,9 @@ def check(
         for each in found:
             _print(*each)
         if exercise is None:
-            typer.echo(f"{right} of {len(found)} answers are right; {len(EXERCISES) - len(found)} are open.")
+            still = len(EXERCISES) - len(found)
+            counted = f"{right} of {len(found)} answers are right; " if found else "Nothing is answered yet; "
+            typer.echo(f"{counted}{still} are open.")
     if right < len(found):
         raise typer.Exit(1)
 

@@ -208,6 +208,8 @@ def _show(draft: Draft, output: Path, places: list[str]) -> None:
         say(f"Note: {visible(sentence)}")
     say("Bounds are left for you to state: taken from the data they would tell on the most extreme person.")
     if places:
+        if not draft.sampled and any(place.endswith(".type") for place in places):
+            say("With --yes the first rows are looked at, and types, encoding, decimal mark and dates proposed.")
         say("\nTo fill in:")
         for place in places:
             say(f"  {place}")

@@ -182,7 +182,10 @@ def _read(place: str) -> bytes:
         with Path(place).open("rb") as file:
             return file.read(_LARGEST)
     except (OSError, ValueError) as problem:
-        raise InputError("receipt", f"cannot read {place}: {getattr(problem, 'strerror', None) or problem}") from None
+        why = getattr(problem, "strerror", None) or problem
+        # A number is one in the ledger, which only the owner has; what is verified is a file that readers have.
+        hint = f"; tacit receipt show {place} --json > receipt.json writes that file" if place.isdecimal() else ""
+        raise InputError("receipt", f"cannot read {place}: {why}{hint}") from None
 
 
 def _key(said: str) -> str:
@@ -232,7 +235,7 @@ def _show(receipt: Receipt) -> None:
             line("Released", f"numbers with digest {str(answer['released'])[:16]}…")
     except (KeyError, TypeError, AttributeError, ValueError, ZeroDivisionError):
         raise InputError("receipt", "is not of a version that can be shown") from None
-    line("Signed", f"with key {receipt['key']}; tacit receipt verify checks it")
+    line("Signed", f"with key {receipt['key']}; tacit receipt verify FILE checks it")
 
 
 def _amounts(named: Mapping[str, str]) -> str:

@@ -129,7 +129,7 @@ def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any,
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] == "tacit":
             raise
-        raise InputError("project", f"serving needs {problem.name}: {install_command('server')}") from None
+        raise InputError("serve", f"needs {problem.name}: {install_command('server')}") from None
     # Whether a limit is a whole number, and above 0, is said where it is set.
     known = [each.name for each in fields(Settings) if each.name not in words]
     unknown = next((name for name in limits if name not in known), None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,8 @@ _NEWTON_STEPS: Final = 200
 _DROP: Final = 45.0
 _NOTHING: Final = 1e-17
 _TINY: Final = 1e-300
+#: Trials times limits that are found one by one.
+_FEW: Final = 5000
 
 
 def normal_cdf(z: Floats) -> Floats:
@@ -219,10 +222,16 @@ def success_limit(successes: ArrayLike, trials: int, tail: float) -> Floats:
     In logarithms of the probability the tail's logarithm is concave, so Newton's steps approach from below.
     """
     asked, places = np.unique(np.asarray(successes, dtype=np.float64).ravel(), return_inverse=True)
+    if len(asked) * trials <= _FEW:
+        limits = np.array([_limit_of_few(int(k), trials, tail) for k in asked.tolist()])
+        return limits[places].reshape(np.shape(successes))
     limits = np.zeros(len(asked))
     open_ = asked > 0
     k = asked[open_]
-    limit = np.minimum(k / trials, 1 - 1e-3 / trials)
+    # Wilson's limit is near: a few steps are left.
+    z = -NormalDist().inv_cdf(min(max(tail, 1e-300), 1 - 1e-16))
+    spread = z * np.sqrt(k * (trials - k) / trials + z * z / 4)
+    limit = np.clip((k + z * z / 2 - spread) / (trials + z * z), 1e-9 * k / trials, 1 - 1e-3 / trials)
     for _ in range(_NEWTON_STEPS):
         chance = np.maximum(binomial_tail(k, trials, limit), _TINY)
         slope = k * np.maximum(binomial_masses(k, trials, limit), _TINY) / chance
@@ -234,6 +243,25 @@ def success_limit(successes: ArrayLike, trials: int, tail: float) -> Floats:
             break
     limits[open_] = limit
     return limits[places].reshape(np.shape(successes))
+
+
+def _limit_of_few(k: int, n: int, tail: float) -> float:
+    """The same for one number and few trials, without arrays: the tail is added up."""
+    if k == 0:
+        return 0.0
+    ways, limit, step = math.log(math.comb(n, k)), min(k / n, 1 - 1e-3 / n), 1.0
+    for _ in range(_NEWTON_STEPS):
+        odds, term, total = limit / (1 - limit), 1.0, 1.0
+        for i in range(k, n):
+            term *= (n - i) / (i + 1) * odds
+            total += term
+        # The first term of the tail, in logarithms; the tail is ``total`` times it.
+        first = ways + k * math.log(limit) + (n - k) * math.log1p(-limit)
+        step = (math.log(tail) - first - math.log(total)) * total / k
+        limit = min(limit * math.exp(max(min(step, 50.0), -50.0)), 1.0 - 2.0**-53)
+        if abs(step) < 1e-9:
+            break
+    return limit
 
 
 #: Of 0 (unused) to 15.

@@ -349,6 +349,7 @@ def clopper_pearson(
     could unlike coins undercut the binomial tail. Quantiles are floats; both limits are moved outwards a little.
     """
     found = np.asarray(counts, dtype=np.float64)
-    low = np.where(found <= min(1, n - 1), 0.0, success_limit(found, n, tail))
-    high = np.where(found >= max(n - 1, 1), 1.0, 1 - success_limit(n - found, n, tail))
+    from_below, from_above = success_limit(np.stack((found, n - found)), n, tail)
+    low = np.where(found <= min(1, n - 1), 0.0, from_below)
+    high = np.where(found >= max(n - 1, 1), 1.0, 1 - from_above)
     return low - _QUANTILE_SLACK, high + _QUANTILE_SLACK

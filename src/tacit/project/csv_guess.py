@@ -45,6 +45,7 @@ _COMMA: Final = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([.  \u202f'][0-9]{3})+)?(,[
 _POINT: Final = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([,  \u202f'][0-9]{3})+)?(\.[0-9]+)?\Z")
 _MOST_UNITS: Final = 5
 _MOST_VALUES: Final = 1000
+_CODE: Final = re.compile(r"[A-Za-z]+[0-9]+\Z")
 _WITH_UNIT: Final = re.compile(r"([^0-9+.,\s-]{0,4})\s?[+-]?[0-9][0-9.,]*\s?([^0-9.,\s]{0,12})\Z")
 
 
@@ -152,9 +153,13 @@ def value_remarks(name: str, texts: Sequence[str | None], *, show: bool) -> list
         show: whether the sentences may quote them.
     """
     given = [text for text in texts if text is not None and text.strip()]
+    if texts and not given:
+        return [f"{name}: is empty in the first rows; state its type, or delete its line"]
     said = []
     units = [_WITH_UNIT.match(text.strip()) for text in given]
-    if given and all(unit and (unit.group(1) or unit.group(2)) for unit in units):
+    # Letters right before digits alone, as in P0017, are the name of a thing: no amount and its unit of measurement.
+    named = all(_CODE.match(text.strip()) for text in given)
+    if given and not named and all(unit and (unit.group(1) or unit.group(2)) for unit in units):
         signs = sorted({repr(unit.group(1) or unit.group(2)) for unit in units if unit})
         if len(signs) <= _MOST_UNITS:
             shown = f" ({', '.join(signs)})" if show else ""
