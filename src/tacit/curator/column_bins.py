@@ -147,7 +147,9 @@ class EqualBins(ColumnBins):
     nulls: bool = False
 
     @classmethod
-    def of(cls, column: Column, *, nulls: bool = False, most: int = _MOST_VALUES, bins: int = _BINS) -> EqualBins | None:
+    def of(
+        cls, column: Column, *, nulls: bool = False, most: int = _MOST_VALUES, bins: int = _BINS
+    ) -> EqualBins | None:
         """The bins of a column; None where it has few values, each for itself, or no bounds.
 
         Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,

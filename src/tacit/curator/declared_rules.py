@@ -95,7 +95,9 @@ class DeclaredRules:
         }
         for name, told in lower.items():
             if next(iter(told)) in lower:
-                raise InputError("determined", f"{name} follows from a column that follows from another; name the first")
+                raise InputError(
+                    "determined", f"{name} follows from a column that follows from another; name the first"
+                )
         return cls(
             tuple({str(name).lower(): value for name, value in each.items()} for each in impossible),
             lower,
@@ -158,9 +160,7 @@ class DeclaredRules:
             raise InputError("impossible", f"leaves no combination of {', '.join(names)}")
 
     @staticmethod
-    def _places(
-        rule: str, name: str, wanted: Any, counts: MarginalCounts, bins: Mapping[str, ColumnBins]
-    ) -> list[int]:
+    def _places(rule: str, name: str, wanted: Any, counts: MarginalCounts, bins: Mapping[str, ColumnBins]) -> list[int]:
         """Places of the values that a rule names."""
         found = []
         for each in wanted if isinstance(wanted, list) else [wanted]:

@@ -90,10 +90,10 @@ class SynthesisRequest:
 
     @classmethod
     def of(
-        cls, source: str | Mapping[str, Sequence[str] | None], columns: Sequence[str] | None, options: Mapping[str, Any],
-        method: str, *, marginals: Sequence[Sequence[str]] | None = None, minutes: int = MINUTES,
-        impossible: Sequence[Mapping[str, Any]] = (), determined: Mapping[str, Any] | None = None,
-        only_if: Mapping[str, Any] | None = None, quantiles: Sequence[str] = (), nulls: Sequence[str] = (),
+        cls, source: str | Mapping[str, Sequence[str] | None], columns: Sequence[str] | None,
+        options: Mapping[str, Any], method: str, *, marginals: Sequence[Sequence[str]] | None = None,
+        minutes: int = MINUTES, impossible: Sequence[Mapping[str, Any]] = (),
+        determined: Mapping[str, Any] | None = None, only_if: Mapping[str, Any] | None = None, quantiles: Sequence[str] = (), nulls: Sequence[str] = (),
     ) -> SynthesisRequest:  # fmt: skip
         """A request from what was typed.
 

@@ -446,12 +446,16 @@ def _star(context: CuratorContext, request: SynthesisRequest) -> StarNames:
     keys = [key.column for key in rows.foreign_keys if key.table.lower() == persons.name.lower()]
     owner = rows.unit or (keys[0] if keys else None)
     if owner is None:
-        raise InputError("source", f"{rows.name} needs a column that names the person, or a foreign key to {persons.name}")
+        raise InputError(
+            "source", f"{rows.name} needs a column that names the person, or a foreign key to {persons.name}"
+        )
     stated = Request.of("", request.options).stated_rows
     known = context.plans.catalog.table(rows.name)
     most = countable_rows(context, f'SELECT 1 AS one FROM "{rows.name}"', max_rows=stated).rows if known else 1  # noqa: S608
     if most > _MOST_CHILDREN:
-        raise InputError("max_rows", f"must be at most {_MOST_CHILDREN} for two tables, because their number is a column")
+        raise InputError(
+            "max_rows", f"must be at most {_MOST_CHILDREN} for two tables, because their number is a column"
+        )
     return StarNames(persons, rows, person, owner, most)
 
 

@@ -113,8 +113,8 @@ def check_against_data(
         text = canonical([ready.counts.text, position, stored.outcome.digest, [list(names) for names in sets]])
         lines = about_mechanism(measured.mechanism, measured.event, label, released="")["mechanisms"]
         about = {
-            "name": label, "query": stored.stages.request.label, "plan": digest_of(text), "bounding": ready.counts.bounding,
-            "groups": "public: one distance for each marginal", "mechanisms": lines,
+            "name": label, "query": stored.stages.request.label, "plan": digest_of(text),
+            "bounding": ready.counts.bounding, "groups": "public: one distance for each marginal", "mechanisms": lines,
         }  # fmt: skip
         version = context.version(ready.counts.tables())
         parts = [_FORMAT, text, context.catalog.digest, ready.plan.relation.value, repr(guarantee), repr(version)]

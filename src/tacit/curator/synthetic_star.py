@@ -1,12 +1,12 @@
 """Two synthetic tables that belong together: persons, and rows of theirs that point to them by a made-up key.
 
-Persons are drawn from their model, each with the number of rows that it has; then so many rows for each of them, from the
-model of the other table given the columns of the person. Everything here is post-processing, and free.
+Persons are drawn from their model, each with the number of rows that it has; then so many rows for each of them, from
+the model of the other table given the columns of the person. Everything here is post-processing, and free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,18 @@ class SyntheticStar:
         self.others = others
         self.rows = persons.rows
         self._names = names
+        outer = {names.number, *(names.outer(name) for name in persons.columns)}
+        others.outer = frozenset(outer & set(others.columns))
+        for table in (persons, others):
+            table.draw_as(self._member(table.name))
+
+    def _member(self, name: str) -> Callable[[], Any]:
+        return lambda: self.to_arrow()[name]
+
+    def sign(self, charge: Entry, receipt: Receipt) -> None:
+        """Put charge and receipt beside the tables."""
+        for each in (self, self.persons, self.others):
+            each.charge, each.receipt = charge, receipt
 
     @property
     def names(self) -> tuple[str, str]:
@@ -59,20 +71,20 @@ class SyntheticStar:
     # -- rows
 
     def to_arrow(self) -> dict[str, Any]:
-        """Both tables by name, drawn once."""
+        """Both tables by name, with bits that follow from the release: the same for every process."""
         return self._tables
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        return self.sample(self.rows)
+        return self._drawn(self.rows, ExpandedShares(self.receipt.signature))
 
     def sample(self, rows: int) -> dict[str, Any]:
         """Two more Arrow tables of the models, with so many persons; free."""
         return self._drawn(rows, None)
 
     def repeatable_tables(self) -> dict[str, Any]:
-        """Tables that are the same for every process that draws them, with bits that follow from the release."""
-        return self._drawn(self.rows, ExpandedShares(self.receipt.signature))
+        """The tables of :meth:`to_arrow`."""
+        return self.to_arrow()
 
     def _drawn(self, rows: int, shares: Shares | None) -> dict[str, Any]:
         names, number = self._names, self._names.number

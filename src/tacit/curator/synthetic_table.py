@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -85,8 +85,15 @@ class SyntheticTable:
         self.rows = rows
         self.columns = {name: tuple(values) for name, values in columns.items()}
         self.bins = dict(bins)
+        #: Columns of persons beside rows of theirs; another table tells about them.
+        self.outer: frozenset[str] = frozenset()
+        self._draw: Callable[[], Any] = lambda: self.sample(self.rows)
         self.charge: Entry
         self.receipt: Receipt
+
+    def draw_as(self, draw: Callable[[], Any]) -> None:
+        """Let the rows be drawn together with those of another table."""
+        self._draw = draw
 
     # -- rows
 
@@ -96,7 +103,7 @@ class SyntheticTable:
 
     @cached_property
     def _table(self) -> Any:
-        return self.sample(self.rows)
+        return self._draw()
 
     def sample(self, rows: int, given: Mapping[str, Any] | None = None) -> Any:
         """Another Arrow table of the model, with so many rows; free.
@@ -139,7 +146,7 @@ class SyntheticTable:
 
     def to_pandas(self) -> Any:
         """The table as a pandas frame."""
-        return self._table.to_pandas()
+        return self.to_arrow().to_pandas()
 
     def save(self, path: str | Path) -> None:
         """Write the table to a Parquet or CSV file, by the ending of its name."""
@@ -256,7 +263,7 @@ class SyntheticTable:
         """Pairs of columns about which nothing is promised."""
         known = [frozenset(each.columns) for each in self.measured]
         names = list(self.columns)
-        pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
+        pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :] if not {a, b} <= self.outer]
         return tuple(pair for pair in pairs if not any({*pair} <= each for each in known))
 
     def report(self) -> str:
@@ -268,12 +275,10 @@ class SyntheticTable:
             f"and noisy counts are {100 * each.distance:.1f}% apart, of which noise makes {100 * each.noise:.1f}%"
             for each in self.quality()
         ]
-        missing, count = self.not_measured, len(self.columns)
+        missing, pairs = self.not_measured, math.comb(len(self.columns), 2) - math.comb(len(self.outer), 2)
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
-            lines.append(
-                f"  not measured, so nothing is promised: {len(missing)} of {math.comb(count, 2)} pairs ({shown})"
-            )
+            lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
         return "\n".join(lines)
 
     # -- files of models

@@ -228,7 +228,8 @@ class StoredSynthesis:
         persons, others = self.released[-2:]
         size = _rows(persons, rows)
         made = SyntheticStar(_made(persons, size), _made(others, _rows(others, None)), star)
-        return self._signed(made)
+        made.sign(self.charge, Receipt.from_json(self.outcome.receipt))
+        return made
 
     def table(self, rows: int | None) -> SyntheticTable:
         """The table, fitted anew.
@@ -238,10 +239,8 @@ class StoredSynthesis:
         """
         if self.stages.star is not None:
             raise InputError("position", "has two tables, which are drawn and saved together")
-        made = self.released[-1]
-        return self._signed(_made(made, _rows(made, rows)))
-
-    def _signed(self, made: Any) -> Any:
+        done = self.released[-1]
+        made = _made(done, _rows(done, rows))
         made.charge, made.receipt = self.charge, Receipt.from_json(self.outcome.receipt)
         return made
 
