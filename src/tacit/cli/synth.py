@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,11 +81,12 @@ def synth(
             raise InputError("output", "must end in .parquet or .csv")
         screen = console()
         asked: Any = source[0] if len(source) == 1 else dict.fromkeys(source)
-        table: SyntheticTable | SyntheticStar = curator.synthesize(
+        make: Callable[..., SyntheticTable | SyntheticStar] = curator.synthesize
+        table = make(
             asked,
             columns or None,
             rows=rows,
-            method=method,  # type: ignore[arg-type]  # checked by the plan
+            method=method,
             minutes=MINUTES if minutes is None else minutes,
             epsilon=epsilon,
             delta=delta,
@@ -97,7 +99,7 @@ def synth(
         )
         if len(source) == 2:
             folder = output.with_suffix("")
-            written = [str(each) for each in table.save(folder) or ()]
+            written = list(map(str, table.save(folder) or ()))
             beside = folder / "synthetic"
         else:
             table.save(output)

@@ -10,7 +10,7 @@ import datetime
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
@@ -147,9 +147,7 @@ class EqualBins(ColumnBins):
     nulls: bool = False
 
     @classmethod
-    def of(
-        cls, column: Column, *, nulls: bool = False, most: int = _MOST_VALUES, bins: int = _BINS
-    ) -> EqualBins | None:
+    def of(cls, column: Column, *, nulls: bool = False) -> EqualBins | None:
         """The bins of a column; None where it has few values, each for itself, or no bounds.
 
         Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,
@@ -172,16 +170,18 @@ class EqualBins(ColumnBins):
             low, high = math.ceil(ends[0] / step), math.floor(ends[1] / step)
         else:
             return None
-        few = high - low < most
+        few = high - low < _MOST_VALUES
         if few and kind in (Kind.INTEGER, Kind.DATE) and not nulls:
             return None
-        return cls(low, high, 1 if few else -(-(high - low + 1) // bins), kind.value, str(step), nulls)
+        return cls(low, high, 1 if few else -(-(high - low + 1) // _BINS), kind.value, str(step), nulls)
 
     @classmethod
     def grid_of(cls, column: Column) -> EqualBins | None:
         """The fine bins in which quantiles of a column are measured; None where each value has a bin by itself."""
         found = cls.of(column)
-        return None if found is None or found.width == 1 else cls.of(column, most=_GRID, bins=_GRID)
+        if found is None or found.width == 1:
+            return None
+        return replace(found, width=-(-(found.high - found.low + 1) // _GRID))
 
     @property
     def starts(self) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Rules that an owner declares about a table, from public knowledge: they change the model, and nothing that is counted.
+"""Rules that an owner declares about a table, from public knowledge: they change the model, and no count.
 
 * impossible: combinations of values that no row has.
 * only if: a column has a value only where others have some; elsewhere it is NULL.

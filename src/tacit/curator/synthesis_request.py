@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.curator.declared_rules import DeclaredRules
-from tacit.synth.table_synthesis import MINUTES
+from tacit.synth.table_synthesis import MINUTES, Method
 
 __all__ = ["SynthesisOptions", "SynthesisRequest", "request_of"]
 
@@ -51,7 +51,7 @@ _SHAPES: Final = ("marginals", "minutes", "impossible", "determined", "only_if",
 def request_of(
     source: str | Mapping[str, Sequence[str] | None],
     columns: Sequence[str] | None,
-    method: str,
+    method: Method,
     options: Mapping[str, Any],
 ) -> SynthesisRequest:
     """The request of :class:`SynthesisOptions`, and of other options of questions, which are refused later.
@@ -81,7 +81,7 @@ class SynthesisRequest:
 
     tables: tuple[tuple[str, tuple[str, ...] | None], ...]
     options: Mapping[str, Any]
-    method: str
+    method: Method
     marginals: tuple[tuple[str, ...], ...] | None = None
     minutes: int = MINUTES
     rules: DeclaredRules = field(default_factory=DeclaredRules)
@@ -91,9 +91,10 @@ class SynthesisRequest:
     @classmethod
     def of(
         cls, source: str | Mapping[str, Sequence[str] | None], columns: Sequence[str] | None,
-        options: Mapping[str, Any], method: str, *, marginals: Sequence[Sequence[str]] | None = None,
+        options: Mapping[str, Any], method: Method, *, marginals: Sequence[Sequence[str]] | None = None,
         minutes: int = MINUTES, impossible: Sequence[Mapping[str, Any]] = (),
-        determined: Mapping[str, Any] | None = None, only_if: Mapping[str, Any] | None = None, quantiles: Sequence[str] = (), nulls: Sequence[str] = (),
+        determined: Mapping[str, Any] | None = None, only_if: Mapping[str, Any] | None = None,
+        quantiles: Sequence[str] = (), nulls: Sequence[str] = (),
     ) -> SynthesisRequest:  # fmt: skip
         """A request from what was typed.
 
@@ -106,7 +107,7 @@ class SynthesisRequest:
         if isinstance(source, Mapping):
             if columns is not None:
                 raise InputError("columns", "stand with each of the two tables")
-            if len(source) != 2 or not all(isinstance(name, str) and is_name(name) for name in source):
+            if len(source) != 2 or not all(is_name(str(name)) for name in source):
                 raise InputError(
                     "source", "must name two tables: the one with a row for each person, then the one with several"
                 )

@@ -36,7 +36,7 @@ from tacit.synth.bin_edges import edges_of
 from tacit.synth.count_measurement import divide
 from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
 from tacit.synth.junction_tree import model_cells
-from tacit.synth.table_synthesis import MINUTES, QUANTILES, SynthesisPlan, Transcript, fitted
+from tacit.synth.table_synthesis import MINUTES, QUANTILES, Method, SynthesisPlan, Transcript, fitted
 
 __all__ = ["FittedStage", "Stage", "StarNames", "SynthesisStages"]
 
@@ -206,11 +206,13 @@ class SynthesisStages:
         outer, given = self._outer(counts, before) if number else ((), ())
         sets = self._sets(counts, others=bool(self.star))
         # Where no set is listed for one of two tables, its columns are measured by themselves.
-        method = "independent" if self.star and self.request.method == "marginals" and not sets else self.request.method
+        method: Method = self.request.method
+        if self.star and method == "marginals" and not sets:
+            method = "independent"
         plan = SynthesisPlan(
             method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
             outer, given,
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
         rules = self.request.rules
         table = self._tables[number] if self._tables else None
         impossible = rules.cells(counts, bins, skip=bool(self.star))
@@ -403,7 +405,7 @@ def _seen_by_rows(persons: FittedStage, star: StarNames, sizes: Mapping[str, int
     names = [name for name in persons.stage.plan.sizes if name != number]
     measured = [each for each in persons.transcript.measured if len(each.measurement.columns) == 2]
     pairs = list(dict.fromkeys(each.measurement.columns for each in measured))
-    sets: list[tuple[str, ...]] = [(name,) for name in names] + [(number,)]
+    sets: list[tuple[str, ...]] = [(name,) for name in (*names, number)]
     inside: list[tuple[str, ...]] = []
     for pair in pairs:
         shown = tuple(number if name == number else star.outer(name) for name in pair)

@@ -183,7 +183,7 @@ class GraphicalModel:
             else:
                 able[rows] &= (most.ravel() > 0)[kind]
         for names, shared, _ in self._tree:
-            free = [name for name in names if name not in seen]
+            free = tuple(name for name in names if name not in seen)
             rest = [name for name in free if name not in shared]
             if not rest:
                 continue

@@ -63,8 +63,10 @@ class SyntheticTableBody(ResponseBody):
     @classmethod
     def of(cls, made: SyntheticTable | SyntheticStar, name: str = "") -> Self:
         """The body about a table; of two, about the one of a name, or the first."""
-        table, more = made, {}
-        if not isinstance(made, SyntheticTable):
+        more = {}
+        if isinstance(made, SyntheticTable):
+            table = made
+        else:
             table = made[name or made.names[0]]
             more = {"beside": next(other for other in made.names if other != table.name)}
         measured = [

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.core.errors import TacitError
-from tacit.curator.synthetic_table import BANNER
+from tacit.curator.synthetic_table import BANNER, SyntheticTable
 from tacit.server.api.jobs import put_job
 from tacit.server.api.request_body import read_body, synthesis_text
 from tacit.server.api.synthesis_routes import FORMS, one_of
@@ -72,7 +72,7 @@ async def show_synthetic(visit: PageRequest) -> Response:
         missing=missing[:_MOST_PAIRS],
         more=len(missing) - _MOST_PAIRS,
         note=BANNER,
-        beside=[] if table is made else [each for each in made.names if each != table.name],
+        beside=[] if isinstance(made, SyntheticTable) else [each for each in made.names if each != table.name],
         forms=list(FORMS),
     )
 
