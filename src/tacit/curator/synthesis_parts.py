@@ -93,7 +93,7 @@ def transcripts_to_text(made: Sequence[Transcript]) -> str:
 
 
 def transcripts_of(text: str, count: int) -> list[Mapping[str, Any]]:
-    """What was released in each stage, as :func:`transcripts_to_text` wrote it.
+    """Plain content of each stage, as :func:`transcripts_to_text` wrote it.
 
     Raises:
         InternalError: the text is of another form, or of another number of stages.

@@ -38,7 +38,7 @@ from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMargina
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.table_synthesis import MINUTES, QUANTILES, Method, SynthesisPlan, Transcript, fitted
 
-__all__ = ["FittedStage", "Stage", "StarNames", "SynthesisStages"]
+__all__ = ["FittedStage", "StarNames", "SynthesisStage", "SynthesisStages"]
 
 _HEEDED: Final = ("epsilon", "delta", "rho", "max_rows")
 #: Share of the price for where bins begin, of those that have bins by quantiles.
@@ -52,7 +52,7 @@ _OUTER_CELLS: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Stage:
+class SynthesisStage:
     """One table that is counted and measured.
 
     Args:
@@ -76,7 +76,7 @@ class Stage:
 class FittedStage:
     """A stage and what was released in it."""
 
-    stage: Stage
+    stage: SynthesisStage
     transcript: Transcript
 
     @cached_property
@@ -155,7 +155,7 @@ class SynthesisStages:
     def __len__(self) -> int:
         return len(self._kinds)
 
-    def stage(self, number: int, before: Sequence[FittedStage]) -> Stage:
+    def stage(self, number: int, before: Sequence[FittedStage]) -> SynthesisStage:
         """A stage, given those before it."""
         return self._first[number] if not before else self._stage(number, before)
 
@@ -167,7 +167,7 @@ class SynthesisStages:
 
     @property
     def bounding(self) -> str:
-        """How much of one unit counts, in words."""
+        """Words about how much of one unit counts."""
         if self.star is None:
             return self._first[-1].counts.bounding
         persons, rows = (stage.counts.bounding for stage in self._first[-2:])
@@ -184,7 +184,7 @@ class SynthesisStages:
         return canonical(told[0] if len(told) == 1 else told)
 
     @staticmethod
-    def _told(stage: Stage) -> list[Any]:
+    def _told(stage: SynthesisStage) -> list[Any]:
         plan = stage.plan
         # Minutes matter for one method, and tables from before there were any have none.
         stated = [] if plan.method != "aim" or plan.minutes == MINUTES else [plan.minutes]
@@ -192,14 +192,14 @@ class SynthesisStages:
 
     # -- one stage
 
-    def _stage(self, place: int, before: Sequence[FittedStage] | None) -> Stage:
+    def _stage(self, place: int, before: Sequence[FittedStage] | None) -> SynthesisStage:
         """A stage; before the charge (None) with the most bins that there can be."""
         kind, number = self._kinds[place]
         if kind == "bins":
             grids = self._grids[number]
             counts = self._grid_counts(number, grids)
             plan = SynthesisPlan(QUANTILES, counts.sizes, self._price(place), counts.rows, self.relation)
-            return Stage(f"bins of {self._tables[number].name}", counts, plan, grids)
+            return SynthesisStage(f"bins of {self._tables[number].name}", counts, plan, grids)
         found = {} if before is None else self._found_bins(before)
         counts = self._counts(number, found)
         bins = {name: each for name, each in self._bins(number, found).items() if name in counts.columns}
@@ -217,7 +217,7 @@ class SynthesisStages:
         table = self._tables[number] if self._tables else None
         impossible = rules.cells(counts, bins, skip=bool(self.star))
         determined = () if table is None else rules.columns(table, counts, bins)
-        return Stage(self.request.tables[number][0], counts, plan, bins, impossible, determined)
+        return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined)
 
     def _price(self, place: int) -> Fraction:
         """The part of the price that a stage has, from public numbers alone."""
@@ -291,7 +291,7 @@ class SynthesisStages:
         return countable_rows(self._context, text, max_rows=star.most)
 
     def _numbers(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> str:
-        """How many rows each person has, of those that count, up to the most."""
+        """SQL: the number of rows of each person, of those that count, up to the most."""
         counts, read = self._rows_alone(found), dict(self._listed(1, found))
         kept = " AND ".join(_is_listed(read[name], column) for name, column in counts.columns.items())
         return (
