@@ -9,24 +9,13 @@ from typing import Any
 
 import pytest
 
+from support.accessible import DESK, FLAGS, findings
 from support.served import COUNT, Served, serve
 from support.visiting import PASSWORD, listening
 from tacit.local import KaryResponse
 
 pytestmark = pytest.mark.browser
 
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-DESK = {"width": 1280, "height": 800}
-PHONE = {"width": 390, "height": 844}
-#: Looks of a page with the rules that are checked in them: all in the first, then those that colours and width decide.
-COLOURS = ["color-contrast", "link-in-text-block"]
-SIZES = ["target-size", "scrollable-region-focusable"]
-LOOKS: tuple[tuple[str, Any, list[str]], ...] = (
-    ("light", DESK, []),
-    ("dark", DESK, COLOURS),
-    ("light", PHONE, SIZES),
-    ("dark", PHONE, COLOURS),
-)
 PAGES = ("questions", "datasets", "history", "budget", "guarantee", "synthetic", "surveys", "people",
          "people/one?name=alice", "ledger", "password", "nowhere", "answers/1")  # fmt: skip
 OUTSIDE = ("sign-in", "survey/drinks", "setup/x")
@@ -53,26 +42,6 @@ def page(hospital: Served) -> Iterator[Any]:
         context.set_default_timeout(20_000)
         yield context.new_page()
         browser.close()
-
-
-def findings(page: Any) -> list[str]:
-    """Violations that the checker reports for the page that is shown."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = []
-    checker = Axe()
-    for scheme, size, rules in LOOKS:
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size(size)
-        options: dict[str, Any] = {"resultTypes": ["violations"]}
-        if rules:
-            options["runOnly"] = {"type": "rule", "values": rules}
-        for each in checker.run(page, options=options).response["violations"]:
-            where = f"{page.url} {scheme} {size['width']}: {each['id']}"
-            found += [f"{where}: {node['html'][:160]}" for node in each["nodes"]]
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size(DESK)
-    return found
 
 
 def test_the_checker_finds_nothing_on_any_page(page: Any, hospital: Served) -> None:

@@ -15,8 +15,7 @@ Modules:
   type
 * :mod:`.errors` — Exit codes and messages for errors
 * :mod:`.init` — ``tacit init``: from data files, or tables of a PostgreSQL, to a commented project file
-* :mod:`.init_postgres` — ``tacit init postgresql://…``: draft tables from the database's own schema
-* :mod:`.init_preview` — Preview of the error of a sum and an average for stated bounds; reads no data
+* :mod:`.init_edit` — ``tacit init --edit``: the project file in the browser, on this machine alone
 * :mod:`.init_prompts` — Prompts of ``tacit init``: types, unit, categories, bounds
 * :mod:`.ledger` — ``tacit ledger``: verify, read and operate the ledger
 * :mod:`.mcp` — ``tacit mcp``: let an AI assistant ask, within a share of the budget

@@ -17,37 +17,32 @@ from typing import Annotated, Any
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.init_postgres import address_without_secrets, is_address, postgres_tables
 from tacit.cli.open_project import listening
 from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, visible
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
-from tacit.engines.csv_format import CsvFormat
-from tacit.project.csv_draft import draft_csv
+from tacit.engines.registry import is_database_address
+from tacit.project.database_draft import address_without_secrets, postgres_tables
+from tacit.project.file_draft import CSV, draft_file, project_name
 from tacit.project.project_template import (
     Draft,
     DraftColumn,
     DraftTable,
     open_places,
     project_text,
-    typed_column,
 )
 from tacit.project.schema_inference import (
     SAMPLE_ROWS,
-    guess_unit,
 )
 
 __all__ = ["init"]
 
-_CSV = (".csv", ".tsv")
-_PARQUET = (".parquet", ".pq")
-
 
 def init(
     sources: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(help="Data to protect: Parquet or CSV files, or postgresql://….", show_default=False),
-    ],
+    ] = None,
     table: Annotated[list[str] | None, typer.Option(help="A table or view of the database: schema.table.")] = None,
     public: Annotated[
         list[str] | None, typer.Option(help="A file, or a table of the database, with public contents.")
@@ -59,6 +54,10 @@ def init(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("tacit.toml"),
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; guess the types of CSV columns from rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Write it in the browser: a project file, a folder, or data to begin with.")
+    ] = False,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser; with --edit.")] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a commented project file for your data.
@@ -69,14 +68,23 @@ def init(
     tacit init visits.csv --public wards.csv --unit patient_id --epsilon 4
 
     tacit init postgresql://reader@host/hospital --table clinic.visits --public clinic.wards
+
+    tacit init --edit visits.csv
     """
-    with reported("sources", "source", as_json=as_json):
+    with reported("sources", "source", "project", as_json=as_json):
+        if edit:
+            from tacit.cli.init_edit import edit_in_browser
+
+            edit_in_browser(sources or [], output, open_browser=browser)
+            return
+        if not sources:
+            raise InputError("sources", "name the data to protect, such as visits.csv; or: tacit init --edit")
         _check_words(population, epsilon, delta)
         if output.exists() and not force:
             raise InputError("output", f"{output} exists already; --force replaces it")
         asking = is_interactive() and not yes and not as_json
-        draft = Draft(_project_name(output), (), population, epsilon, delta)
-        if any(map(is_address, sources)):
+        draft = Draft(project_name(output), (), population, epsilon, delta)
+        if any(map(is_database_address, sources)):
             draft, files = _of_database(draft, sources, table or [], public or [], unit)
         else:
             draft, files = _of_files(draft, sources, table, public or [], unit, output.parent, look=yes)
@@ -119,9 +127,9 @@ def _of_files(
     if names:
         raise InputError("table", "is for a database, such as postgresql://reader@host/hospital")
     paths = [Path(source) for source in sources]
-    protected = [_table(path, beside, public=False, unit=unit, look=look) for path in paths]
-    others = [_table(Path(source), beside, public=True, unit=unit, look=True) for source in public]
-    sampled = tuple(path.name for path in paths if look and path.suffix.lower() in _CSV)
+    protected = [draft_file(path, beside, public=False, unit=unit, look=look) for path in paths]
+    others = [draft_file(Path(source), beside, public=True, unit=unit, look=True) for source in public]
+    sampled = tuple(path.name for path in paths if look and path.suffix.lower() in CSV)
     files = {table.name: path for table, path in zip(protected, paths, strict=True)}
     return replace(draft, tables=(*protected, *others), sampled=sampled), files
 
@@ -148,58 +156,6 @@ def _check_tables(draft: Draft, unit: str | None) -> None:
     if unit is not None and unit != "row" and all(table.unit is None for table in protected):
         columns = ", ".join(column.name for table in protected for column in table.columns)
         raise InputError("unit", f"{unit!r} is not a column; there are {columns}")
-
-
-def _table(path: Path, beside: Path, *, public: bool, unit: str | None, look: bool) -> DraftTable:
-    """Draft one table from its file without asking; rows are looked at only if ``look`` says so."""
-    from tacit.project.source import Source, table_name
-
-    if path.suffix.lower() not in (*_CSV, *_PARQUET):
-        raise InputError("source", f"{path.name!r} must end in one of {', '.join((*_CSV, *_PARQUET))}")
-    if not path.is_file():
-        raise InputError("source", f"there is no file {path}")
-    if any(sign in str(path) for sign in "*?["):
-        raise InputError("source", f"{path} has one of *?[ in its name, which stand for many files; rename it")
-    drafted = draft_csv(path, look=look) if path.suffix.lower() in _CSV else None
-    columns = _parquet_columns(path) if drafted is None else drafted.columns
-    names = [column.name for column in columns if column.why_not is None]
-    if not names:
-        raise InputError("source", f"none of the columns of {path.name} can be used; {columns[0].why_not}")
-    mine = None if public or unit is None else next((n for n in (*names, "row") if n.lower() == unit.lower()), None)
-    return DraftTable(
-        name=table_name(Source.of(str(path))),
-        source=_relative(path, beside),
-        columns=columns,
-        public=public,
-        unit=mine,
-        guess=None if public or mine else guess_unit(names),
-        form=CsvFormat() if drafted is None else drafted.form,
-        remarks=() if drafted is None else drafted.remarks,
-    )
-
-
-def _parquet_columns(path: Path) -> tuple[DraftColumn, ...]:
-    from tacit.project.source import Source, column_types
-
-    stored = column_types(Source.of(str(path)), "source") or {}
-    return tuple(typed_column(name, None if kind is None else str(kind)) for name, kind in stored.items())
-
-
-def _relative(path: Path, beside: Path) -> str:
-    try:
-        text = os.path.relpath(path, beside)
-    except ValueError:
-        text = str(path.resolve())
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InputError("source", f"the name of {path!r} is not UTF-8 text; rename the file") from None
-    return Path(text).as_posix()
-
-
-def _project_name(output: Path) -> str:
-    name = output.resolve().parent.name
-    return name if name.isprintable() and name.isascii() and name else "project"
 
 
 def _write(output: Path, text: str) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import typer
 
-from tacit.cli.init_preview import accuracy_lines
 from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact, exact_positive, exact_probability
+from tacit.project.accuracy_preview import accuracy_lines
 from tacit.project.csv_draft import draft_csv, plain_numbers
 from tacit.project.csv_guess import AMBIGUOUS
 from tacit.project.project_template import Draft, DraftColumn, DraftTable

@@ -19,6 +19,8 @@ Modules:
 * :mod:`.opening` — ``tacit.open``: a curator from a project file, or from one file or frame; its ledger and keys
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit
 * :mod:`.planner` — Planner with a cache of recent questions and plans
+* :mod:`.project_changes` — Effects of an edited project file on its ledger: whether it can be opened, and which answers
+  cost anew
 * :mod:`.query_session` — Sessions of counting queries: any number of them, of which only the hard ones are paid for
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
 * :mod:`.reuse` — Releases that the ledger holds, found again for coarser questions that are sums of their cells

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tacit.project.project_file import Project
 
-__all__ = ["NOT_PRIVATE", "ColumnLoss", "LimitChoice", "RowsKept", "draft_choices", "owner_views"]
+__all__ = ["NOT_PRIVATE", "ColumnLoss", "LimitChoice", "RowsKept", "draft_choices", "owner_views", "rows_kept"]
 
 NOT_PRIVATE: Final = "Not private: exact numbers of protected rows, for the owner's eyes. Do not pass them on."
 #: Choices that are shown, until one keeps everything.
@@ -140,6 +140,16 @@ def owner_views(project: Project) -> Iterator[RowsKept]:
     with open_unprotected(project.catalog, read) as connection:
         for table in tables:
             yield _view(connection, project.catalog, table, read)
+
+
+def rows_kept(project: Project, name: str) -> RowsKept | None:
+    """The view of one protected table; None where its rows are in a database, or it is public."""
+    table = project.catalog.table(name)
+    elsewhere = any(source.is_elsewhere for source in project.sources.values())
+    if table is None or table.public or elsewhere or project.engine != "duckdb":
+        return None
+    with open_unprotected(project.catalog, project.sources) as connection:
+        return _view(connection, project.catalog, table, project.sources)
 
 
 def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:

@@ -42,6 +42,7 @@ __all__ = [
     "build",
     "load",
     "load_places",
+    "project_of",
     "validate",
     "written_as",
 ]
@@ -190,8 +191,12 @@ class Project:
 def load(path: str | Path) -> Project:
     """The project that a file describes; relative sources are looked for beside the file."""
     place = Path(path)
-    model = _read(place)
-    about, folder = model.project, place.parent
+    return project_of(_read(place), place.parent)
+
+
+def project_of(model: ProjectModel, folder: Path) -> Project:
+    """The project of a file that was read; relative sources are looked for in its folder."""
+    about = model.project
     kind = engine_kind(about.engine)
     sources = {
         name: written_as(Source.on(kind, table.source, folder, table.version, f"tables.{name}"), table, name)

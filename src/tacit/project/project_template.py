@@ -22,8 +22,10 @@ __all__ = [
     "Draft",
     "DraftColumn",
     "DraftTable",
+    "hints_of",
     "open_places",
     "project_text",
+    "table_text",
     "toml_text",
     "typed_column",
 ]
@@ -142,6 +144,17 @@ def open_places(content: Mapping[str, Any], where: str = "") -> list[str]:
 def project_text(draft: Draft) -> str:
     """The whole file."""
     return "\n".join(_lines(draft)) + "\n"
+
+
+def table_text(table: DraftTable, draft: Draft) -> str:
+    """The part of the file about one table."""
+    return "\n".join(_table(table, draft)) + "\n"
+
+
+def hints_of(key: str) -> re.Pattern[str]:
+    """A pattern for the comments below a key that offer words for it; once it has some they are of no use."""
+    offers = "= .*# (for sums and averages|for groups|a guess, by the name of the column)"
+    return re.compile(rf"^# *{re.escape(key)} *({offers}|is .*, as the source says)$\n?", re.MULTILINE)
 
 
 def _lines(draft: Draft) -> Iterator[str]:

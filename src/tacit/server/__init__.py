@@ -9,6 +9,8 @@ Modules:
 * :mod:`.mcp` — Model Context Protocol: tools with which AI assistants ask, within a share of the budget that a person
   states
 * :mod:`.pgwire` — PostgreSQL protocol: psql, drivers and dashboards
+* :mod:`.project_editor` — Project editor: ``tacit init --edit``, pages on which the owner of data writes a project
+  file, on their own machine
 * :mod:`.rate_limit` — Token-bucket rate limits
 * :mod:`.response_slots` — Response slots: fixed times at which responses leave
 * :mod:`.serve` — Serving: sockets, TLS, worker processes, connection limits, logs and metrics

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from tacit.server.console.drawings import CATEGORY, TIME, Drawing, Panel, Point, Series, thinned
 
-__all__ = ["MOST_BARS", "MOST_MARKS", "draw_curve", "draw_panels", "draw_stairs", "tick_text"]
+__all__ = ["MOST_BARS", "MOST_MARKS", "draw_curve", "draw_histogram", "draw_panels", "draw_stairs", "tick_text"]
 
 #: Categories that get a row and a label each; more stand side by side.
 MOST_BARS: Final = 40
@@ -95,6 +95,66 @@ def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter:
         height = _between(prices, errors, place)
         marks.append(_tag("circle", cx=f"{frame.x(place):.1f}", cy=f"{frame.y(height):.1f}", r="5.5", class_="now"))
     return _svg(_NARROW, frame.height, words, marks)
+
+
+def draw_histogram(
+    edges: Sequence[float],
+    counts: Sequence[int],
+    bounds: tuple[float, float] | None,
+    title: str,
+    words: str,
+    *,
+    is_time: bool = False,
+) -> dict[str, Markup]:
+    """Bars of a histogram, and bounds as two lines; what lies beyond them is hatched.
+
+    Args:
+        edges: ends of the bins, one more than there are bars.
+        counts: heights of the bars.
+        bounds: a lower and an upper one, within the edges; None where there are none.
+        title: above.
+        words: for screen readers.
+        is_time: whether places are days.
+    """
+    return {
+        name: _histogram(edges, counts, bounds, title, words, width, is_time=is_time)
+        for name, width in (("wide", _WIDE), ("narrow", _NARROW))
+    }
+
+
+def _histogram(
+    edges: Sequence[float],
+    counts: Sequence[int],
+    bounds: tuple[float, float] | None,
+    title: str,
+    words: str,
+    width: int,
+    *,
+    is_time: bool,
+) -> Markup:
+    span = edges[0], edges[-1]
+    frame = _Frame(width, 220, title, _ticks(0, max(*counts, 1), 4), span)
+    most = 6 if width > _NARROW else 3
+    places = _time_ticks(*span, most) if is_time else _inside(span, most)
+    marks = frame.axes(
+        "", [each for each in places if span[0] <= each <= span[1]], _time_text(*span) if is_time else tick_text
+    )
+    base = frame.y(0)
+    for start, end, count in zip(edges, edges[1:], counts, strict=False):
+        left, right, top = frame.x(start), frame.x(end), frame.y(count)
+        if count:
+            size = {"width": f"{max(right - left - 1, 0.6):.1f}", "height": f"{max(base - top, 0.8):.1f}"}
+            marks.append(_tag("rect", x=f"{left:.1f}", y=f"{min(top, base - 0.8):.1f}", class_="bar s0", **size))
+    if bounds is not None:
+        roof = frame.y(frame.ticks[-1])
+        for place, start, end in ((bounds[0], span[0], bounds[0]), (bounds[1], bounds[1], span[1])):
+            left, right = frame.x(start), frame.x(end)
+            if right > left:
+                size = {"width": f"{right - left:.1f}", "height": f"{base - roof:.1f}"}
+                marks.append(_tag("rect", x=f"{left:.1f}", y=f"{roof:.1f}", class_="beyond", **size))
+            x = f"{frame.x(place):.1f}"
+            marks.append(_tag("line", x1=x, x2=x, y1=f"{roof:.1f}", y2=f"{base:.1f}", class_="bound"))
+    return _svg(width, frame.height, words, marks)
 
 
 def tick_text(number: float) -> str:

@@ -18,6 +18,7 @@ _KINDS: Final = {
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
     "editor.js": "text/javascript; charset=utf-8",
+    "project.js": "text/javascript; charset=utf-8",
     "mark.svg": "image/svg+xml",
 }
 

@@ -1,4 +1,4 @@
-"""``tacit init postgresql://…``: draft tables from the database's own schema.
+"""Draft of tables of a database for ``tacit init postgresql://…``: from the database's own schema.
 
 Names and types are read, and nothing else: no row, and none of the statistics that a database keeps of its columns,
 which hold smallest, largest and most frequent values.
@@ -11,19 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
-from tacit.engines.registry import is_database_address, stored_names, stored_types
+from tacit.engines.registry import stored_names, stored_types
 from tacit.project.project_template import DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit
 
-__all__ = ["address_without_secrets", "is_address", "postgres_tables"]
+__all__ = ["address_without_secrets", "postgres_tables"]
 
 _SECRETS = ("password", "sslpassword")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
-
-
-def is_address(text: str) -> bool:
-    """Whether a source is a database rather than a file."""
-    return is_database_address(text)
 
 
 def postgres_tables(

@@ -1,0 +1,324 @@
+"""Editing of a project file: its text, edited value by value, its problems, its changes, and how it is saved.
+
+The text is the only state. A choice of the owner is an edit of the text (:mod:`.toml_edit`), so that the file that is
+shown is the file that is saved, and comments and settings of which the editor knows nothing stay as they are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import tempfile
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tacit.core.errors import InputError
+from tacit.project.file_draft import CSV, draft_file, project_name
+from tacit.project.project_file import Project, ProjectModel, project_of, validate
+from tacit.project.project_template import MARK, Draft, DraftTable, hints_of, open_places, project_text, table_text
+from tacit.project.toml_edit import Place, edit_toml, toml_value
+
+__all__ = ["MOST_TEXT", "Change", "EditedProject", "changes_between", "draft_source", "stated_value"]
+
+_NUMBER: Final = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+#: A project file has some kilobytes; an editor in a browser is no place for a megabyte.
+MOST_TEXT: Final = 1 << 20
+#: Tables with more columns are edited in the text.
+MOST_COLUMNS: Final = 2000
+
+
+@dataclass(frozen=True)
+class Change:
+    """One setting with other words than in the file on disk; empty where it is not there."""
+
+    place: str
+    before: str
+    after: str
+
+
+class EditedProject:
+    """A project file while it is edited; safe to use from several threads.
+
+    ``revision`` grows with every edit. An edit says which revision it is about, so that a page that is out of date
+    changes nothing.
+
+    Args:
+        path: of the file, which may not be there yet.
+
+    Raises:
+        InputError: it is there and cannot be read, or is not TOML.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder = path.parent
+        self._lock = threading.RLock()
+        self.on_disk = _read_text(path)
+        self.text = self.on_disk if self.on_disk is not None else project_text(Draft(project_name(path), ()))
+        self.revision = 1
+        if self.on_disk is not None:
+            _parsed(self.on_disk)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The text as TOML."""
+        return _parsed(self.text)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the text differs from the file."""
+        return self.text != self.on_disk
+
+    def edit(self, revision: int, changes: Mapping[Place, Any]) -> None:
+        """Change values; None takes one away.
+
+        Raises:
+            InputError: the text was edited since, or cannot be edited in place.
+        """
+        with self._lock:
+            self._check(revision)
+            text = edit_toml(self.text, changes)
+            for place, value in changes.items():
+                if value is not None:
+                    text = _without_hints(text, place)
+                if place[-1] == "unit" and len(place) == 3:
+                    # Whose name a column is, it has no bounds and no categories.
+                    text = _without_hints(text, (*place[:2], "columns", str(value)))
+            self._keep(text)
+
+    def rewrite(self, revision: int, text: str) -> None:
+        """Put another text in its place.
+
+        Raises:
+            InputError: it is too long or not TOML, or the text was edited since.
+        """
+        with self._lock:
+            self._check(revision)
+            _parsed(text)
+            self._keep(text if text.endswith("\n") else f"{text}\n")
+
+    def add(self, revision: int, table: DraftTable, engine: str | None = None) -> str:
+        """Add a drafted table, and return its name: another where there is such a table already.
+
+        Raises:
+            InputError: its columns are too many for this editor, or the text was edited since.
+        """
+        if len(table.columns) > MOST_COLUMNS:
+            raise InputError(
+                "source", f"has {len(table.columns):,} columns; this editor takes {MOST_COLUMNS:,} at most"
+            )
+        with self._lock:
+            self._check(revision)
+            content = self.content
+            taken = {name.lower() for name in content.get("tables", {})}
+            name, number = table.name, 2
+            while name.lower() in taken:
+                name, number = f"{table.name}_{number}", number + 1
+            people = next(iter(content.get("populations", {})), "people")
+            text = self.text
+            if engine is not None and content.get("project", {}).get("engine") != engine:
+                text = edit_toml(text, {("project", "engine"): engine})
+            part = table_text(replace(table, name=name), Draft("", (), people))
+            self._keep(f"{text.rstrip()}\n\n{part}")
+            return name
+
+    def problems(self) -> list[str]:
+        """Reasons for which the file cannot be opened: the open places, else the first error."""
+        content = self.content
+        places = open_places(content)
+        if places:
+            return [f"{place} is still to be filled in by you" for place in places]
+        try:
+            self.project()
+        except InputError as problem:
+            return [str(problem)]
+        return []
+
+    def project(self) -> Project:
+        """The project that the text describes.
+
+        Raises:
+            InputError: as the loader.
+        """
+        return project_of(validate(ProjectModel, self.content), self.folder)
+
+    def viewable(self, name: str) -> Project:
+        """The project without what is still open, to look at a table; without the other tables if one is wrong.
+
+        Raises:
+            InputError: as the loader.
+        """
+        try:
+            return project_of(validate(ProjectModel, _closed(self.content)), self.folder)
+        except InputError:
+            content = _closed(self.content)
+            content["tables"] = {known: table for known, table in content.get("tables", {}).items() if known == name}
+            return project_of(validate(ProjectModel, content), self.folder)
+
+    def changes(self) -> list[Change]:
+        """Settings that differ from the file on disk, in the order of the new text."""
+        before = {} if self.on_disk is None else _parsed(self.on_disk)
+        return changes_between(before, self.content)
+
+    def save(self, revision: int) -> None:
+        """Write the text in one step, so that a reader sees the old file or the new one.
+
+        Raises:
+            InputError: the file on disk was changed since it was read, or cannot be written; it stays as it is then.
+        """
+        with self._lock:
+            self._check(revision)
+            if _read_text(self.path) != self.on_disk:
+                raise InputError(
+                    "project",
+                    f"{self.path.name} was changed on disk since it was opened here, and is left unchanged; "
+                    "copy your text, and open the editor again",
+                )
+            _replace(self.path, self.text)
+            self.on_disk = self.text
+            self.revision += 1
+
+    def _check(self, revision: int) -> None:
+        if revision != self.revision:
+            raise InputError(
+                "page", "was out of date: the project was edited in another tab or window; this is its present state"
+            )
+
+    def _keep(self, text: str) -> None:
+        if len(text) > MOST_TEXT:
+            raise InputError("text", f"has more than {MOST_TEXT:,} characters, which is too long for this editor")
+        _parsed(text)
+        self.text = text
+        self.revision += 1
+
+
+def draft_source(path: Path, beside: Path, *, public: bool) -> DraftTable:
+    """Draft a table from a file for its owner, who sees its values.
+
+    Raises:
+        InputError: it cannot be read, or has too many columns for this editor.
+    """
+    if path.suffix.lower() in CSV and path.is_file():
+        from tacit.engines.registry import csv_header
+        from tacit.project.csv_guess import guess_form
+
+        # Guesses take a moment for each column, so columns are counted first.
+        columns = len(csv_header(str(path), guess_form(path, look=False)))
+        if columns > MOST_COLUMNS:
+            raise InputError(
+                "source", f"{path.name} has {columns:,} columns; this editor takes {MOST_COLUMNS:,} at most"
+            )
+    return draft_file(path, beside, public=public, unit=None, look=True, show=True)
+
+
+def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """Settings that differ between two contents of a file."""
+    old, new = dict(_settings(before)), dict(_settings(after))
+    return [
+        Change(".".join(place), old.get(place, ""), new.get(place, ""))
+        for place in [*new, *(place for place in old if place not in new)]
+        if old.get(place) != new.get(place)
+    ]
+
+
+def stated_value(text: str) -> Any:
+    """A bound or a category as the owner typed it: a number, a day, or a text.
+
+    A number with more digits than a float has is kept as text, which is read exactly.
+    """
+    said = text.strip()
+    if _NUMBER.match(said):
+        if "." not in said:
+            return int(said)
+        return float(said) if len(said) <= 15 else said
+    if _DAY.match(said):
+        try:
+            return dt.date.fromisoformat(said)
+        except ValueError:
+            return said
+    return said
+
+
+def _settings(content: Mapping[str, Any], above: Place = ()) -> Iterator[tuple[Place, str]]:
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, (*above, key))
+        else:
+            yield (*above, key), toml_value(value)
+
+
+def _closed(content: dict[str, Any]) -> dict[str, Any]:
+    """A content without its open places: budgets do not matter, a column without a type is not there."""
+    people = content.get("populations")
+    if isinstance(people, dict):
+        content["populations"] = {name: {} if isinstance(said, dict) else said for name, said in people.items()}
+    tables = content.get("tables")
+    for table in tables.values() if isinstance(tables, dict) else ():
+        columns = table.get("columns") if isinstance(table, dict) else None
+        if isinstance(columns, dict):
+            for said in columns.values():
+                if isinstance(said, dict) and MARK in (said.get("bounds") or ()):
+                    del said["bounds"]
+            table["columns"] = {name: said for name, said in columns.items() if not open_places({"": said})}
+        if isinstance(table, dict) and table.get("unit") == MARK:
+            table["unit"] = "row"
+    return content
+
+
+def _without_hints(text: str, place: Place) -> str:
+    """The text without comments of the template that offered words for a place that has them now."""
+    # A setting of a column stands in the line of the column.
+    above = place[:3] if place[:1] == ("tables",) and len(place) > 3 else place[:-1]
+    key, header = place[len(above)], f"[{'.'.join(above)}]"
+    start = text.find(f"{header}\n")
+    if start < 0:
+        return text
+    end = text.find("\n[", start + 1)
+    end = len(text) if end < 0 else end
+    return text[:start] + hints_of(key).sub("", text[start:end]) + text[end:]
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    if len(text) > MOST_TEXT:
+        raise InputError("text", f"has more than {MOST_TEXT:,} characters, which is too long for this editor")
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as problem:
+        raise InputError("text", f"is not TOML: {problem}") from None
+
+
+def _read_text(path: Path) -> str | None:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(4 * MOST_TEXT + 1).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise InputError("project", f"cannot read {path}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError("project", f"{path.name} is not UTF-8 text") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file beside the old one and put it in its place; a link stays, and so do the rights of an old file."""
+    place = path.resolve()
+    temporary = ""
+    try:
+        mode = place.stat().st_mode & 0o777 if place.exists() else 0o600
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, place)
+    except OSError as problem:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise InputError("project", f"cannot write {path}: {problem.strerror}") from None

@@ -1,0 +1,132 @@
+"""Page of a budget, with a guide to choosing epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from tacit.core.cautions import cautions
+from tacit.core.errors import InputError, TacitError
+from tacit.curator.accounts import filter_of
+from tacit.project.column_view import unit_facts
+from tacit.project.project_file import PopulationModel, validate
+from tacit.project.project_template import MARK
+from tacit.project.toml_edit import Place
+from tacit.server.console.belief_bounds import Promise, promise
+from tacit.server.console.number_format import as_pair, up
+from tacit.server.project_editor.epsilon_guide import PUBLISHED, guess_risks
+from tacit.server.project_editor.owner_pages import EditorVisit, address
+
+__all__ = ["change_budget", "show_budget"]
+
+_WORDS: Final = ("epsilon", "delta", "rho", "mu", "query_delta")
+_ACCOUNTING: Final = (
+    ("pure", "pure: prices add up; no delta"),
+    ("approx", "approx: prices and deltas add up"),
+    ("zcdp", "zcdp: many small questions cost less than their sum"),
+    ("gdp", "gdp: the same for Gaussian noise"),
+)
+#: Price of a question by which a budget is told in questions.
+_PRICES: Final = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
+
+
+async def show_budget(visit: EditorVisit, problem: str = "") -> Response:
+    """Show the budget of a population and the risk that it means."""
+    name, model = _asked(visit)
+    context = await run_in_threadpool(_context, visit, name, model)
+    return await visit.page("editor_budget.html", 400 if problem else 200, problem=problem, **context)
+
+
+async def change_budget(visit: EditorVisit) -> Response:
+    """Take over the terms of an account."""
+    name, model = _asked(visit)
+    try:
+        visit.editing.edit(visit.revision, _changes(name, visit.form, model))
+    except TacitError as problem:
+        return await show_budget(visit, str(problem))
+    return visit.redirect(address("/budget", population=name))
+
+
+def _asked(visit: EditorVisit) -> tuple[str, PopulationModel]:
+    name = visit.asked("population")
+    people = visit.editing.content.get("populations", {})
+    if not isinstance(people, dict) or name not in people:
+        raise InputError("population", f"there is no population {name!r} in the project")
+    return name, validate(PopulationModel, people[name], f"populations.{name}")
+
+
+def _changes(name: str, form: Mapping[str, str], model: PopulationModel) -> dict[Place, Any]:
+    at = ("populations", name)
+    changes: dict[Place, Any] = {}
+    for word in _WORDS:
+        said = form.get(word, "").strip()
+        known = getattr(model, word)
+        if said != ("" if known is None else str(known)):
+            changes[(*at, word)] = said or None
+    if not form.get("epsilon", "").strip() and not form.get("rho", "").strip() and not form.get("mu", "").strip():
+        changes[(*at, "epsilon")] = MARK
+    for word, usual in (("accounting", "pure"), ("relation", "add_remove")):
+        said = form.get(word, usual)
+        if said != getattr(model, word):
+            changes[(*at, word)] = None if said == usual else said
+    return changes
+
+
+def _context(visit: EditorVisit, name: str, model: PopulationModel) -> dict[str, Any]:
+    people = _people(visit, name)
+    said: dict[str, Any] = {
+        word: "" if getattr(model, word) in (None, MARK) else str(getattr(model, word)) for word in _WORDS
+    }
+    context: dict[str, Any] = {
+        "population": name,
+        "said": said,
+        "accounting": model.accounting,
+        "relation": model.relation,
+        "kinds": _ACCOUNTING,
+        "published": PUBLISHED,
+        "people": people,
+        "delta_hint": "" if not people else f"1e-{len(str(10 * people))}",
+        "risks": guess_risks(None),
+        "promise": None,
+        "questions": [],
+        "cautions": (),
+        "trouble": "",
+    }
+    if not any(said[word] for word in ("epsilon", "rho", "mu")):
+        return context
+    try:
+        guarantee = filter_of(name, model).guarantee
+        epsilon, delta = as_pair(guarantee)
+    except TacitError as problem:
+        context["trouble"] = str(problem)
+        return context
+    found: Promise = promise(epsilon, delta)
+    context |= {
+        "promise": found,
+        "risks": guess_risks(epsilon, up(epsilon)),
+        "questions": [(up(price), int(epsilon / price)) for price in _PRICES if price <= epsilon],
+        "cautions": cautions(epsilon=epsilon, delta=delta or None, people=people or None),
+    }
+    return context
+
+
+def _people(visit: EditorVisit, name: str) -> int:
+    """Number of people in the largest table of a population whose unit is a column; 0 where it is not known."""
+    most = 0
+    for table, said in visit.editing.content.get("tables", {}).items():
+        if not isinstance(said, dict) or said.get("population") != name:
+            continue
+        try:
+            _, known, source = visit.viewed(table)
+            column = known.find(str(said.get("unit", "")))
+            if column is not None and not source.is_elsewhere:
+                facts = visit.state.once("unit", column, source, partial(unit_facts, source, column))
+                most = max(most, facts.people)
+        except TacitError:
+            continue
+    return most

@@ -1,0 +1,182 @@
+"""Page of a column: type, categories, bounds, and a picture of what they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from tacit.core.errors import InputError, TacitError
+from tacit.project.accuracy_preview import SUPPOSED, sum_and_average_errors
+from tacit.project.column_view import ColumnHistogram, column_values, histogram
+from tacit.project.project_editing import stated_value
+from tacit.project.project_file import ColumnModel, TableModel
+from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
+from tacit.project.toml_edit import Place
+from tacit.query.catalog import Column, Table
+from tacit.query.types import Kind
+from tacit.server.console.charts import draw_histogram
+from tacit.server.project_editor.owner_pages import EditorVisit, address
+
+__all__ = ["change_column", "show_column"]
+
+_TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
+_EPSILON: Final = "0.5"
+_MOST_CATEGORIES: Final = 10_000
+
+
+async def show_column(visit: EditorVisit, problem: str = "") -> Response:
+    """Show a column with the picture of what its declaration keeps."""
+    name, model, column, said = _asked(visit)
+    context = await run_in_threadpool(_context, visit, name, model, column, said)
+    return await visit.page("editor_column.html", 400 if problem else 200, problem=problem, **context)
+
+
+async def change_column(visit: EditorVisit) -> Response:
+    """Take over what was said about a column."""
+    name, model, column, said = _asked(visit)
+    at = ("tables", name, "columns", column)
+    try:
+        if visit.form.get("leave_out") == "yes":
+            visit.editing.edit(visit.revision, {at: None})
+            return visit.redirect(address("/table", table=name))
+        wanted = _wanted(visit.form, said)
+        if column in model.columns:
+            known = said.model_dump(exclude_unset=True)
+            changes: dict[Place, Any] = {
+                (*at, word): value for word, value in wanted.items() if value != _plain(known.get(word))
+            }
+        else:
+            changes = {at: {word: value for word, value in wanted.items() if value is not None}}
+        visit.editing.edit(visit.revision, changes)
+    except TacitError as problem:
+        return await show_column(visit, str(problem))
+    return visit.redirect(address("/column", table=name, column=column))
+
+
+def _asked(visit: EditorVisit) -> tuple[str, TableModel, str, ColumnModel]:
+    name, model = visit.table()
+    column = visit.asked("column")
+    said = model.columns.get(column)
+    if said is None:
+        try:
+            known = visit.viewed(name)[1].find(column)
+        except TacitError:
+            known = None
+        if known is None:
+            raise InputError("column", f"there is no column {column!r} in {name}")
+        said = ColumnModel()
+    return name, model, column, said
+
+
+def _wanted(form: Mapping[str, str], said: ColumnModel) -> dict[str, Any]:
+    """The settings of the form, as they stand in a file; None where a setting is not stated."""
+    low, high = form.get("low", "").strip(), form.get("high", "").strip()
+    lines = [line.strip("\r") for line in form.get("categories", "").split("\n")]
+    listed = [line for line in lines if line.strip()]
+    if len(listed) > _MOST_CATEGORIES:
+        raise InputError("categories", f"are {len(listed):,}, and the editor takes {_MOST_CATEGORIES:,}")
+    kind = form.get("type", "").strip() or None
+    as_number = kind in ("integer", "decimal", "double", "date", "timestamp")
+    categories = [stated_value(line) if as_number else line for line in listed] or None
+    if kind == "boolean" and categories is not None:
+        categories = [{"true": True, "false": False}.get(str(each).lower(), each) for each in categories]
+    return {
+        "type": kind or (MARK if said.type == MARK else None),
+        "step": form.get("step", "").strip() or None,
+        "date_format": form.get("date_format", "").strip() or None,
+        "bounds": [stated_value(low) if low else MARK, stated_value(high) if high else MARK] if low or high else None,
+        "categories": categories,
+        "null_category": True if form.get("null_category") == "yes" else None,
+        "nullable": False if form.get("not_null") == "yes" else None,
+        "unique": True if form.get("unique") == "yes" else None,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said: ColumnModel) -> dict[str, Any]:
+    context: dict[str, Any] = {
+        "name": name,
+        "column": column,
+        "said": said,
+        "types": _TYPES,
+        "stored": "",
+        "is_csv": False,
+        "is_unit": column.lower() == (model.unit or "").lower(),
+        "low": "" if said.bounds is None else _typed(said.bounds[0]),
+        "high": "" if said.bounds is None else _typed(said.bounds[1]),
+        "categories": "\n".join(map(_typed, said.categories or ())),
+        "trouble": "",
+        "picture": None,
+        "shape": None,
+        "choices": [],
+        "values": None,
+        "epsilon": _EPSILON,
+        "supposed": SUPPOSED,
+    }
+    try:
+        _, table, source = visit.viewed(name)
+        known = table.find(column)
+        context["is_csv"] = source.kind == "csv"
+        context["is_elsewhere"] = source.is_elsewhere
+        context["others"] = _others(table, column)
+        if known is None:
+            context["trouble"] = "" if said.type in (None, MARK) else "this column cannot be read as declared"
+            return context
+        context["stored"] = str(known.type).partition("(")[0].lower()
+        if source.is_elsewhere:
+            return context
+        if known.type.is_ordered and known.type.kind is not Kind.BOOLEAN and not context["is_unit"]:
+            shape = visit.state.once("shape", known, source, lambda: histogram(source, known))
+            context["shape"] = shape
+            context["picture"] = None if shape is None else _picture(shape, known)
+            context["choices"] = [] if shape is None else _choices(shape, name, model, known)
+        if not context["is_unit"]:
+            context["values"] = visit.state.once("values", known, source, lambda: column_values(source, known))
+    except TacitError as problem:
+        context["trouble"] = str(problem)
+    return {"is_elsewhere": False, "others": (None, None), **context}
+
+
+def _others(table: Table, column: str) -> tuple[str | None, str | None]:
+    names = [each.name for each in table.columns]
+    place = next((n for n, each in enumerate(names) if each.lower() == column.lower()), None)
+    if place is None:
+        return None, names[0] if names else None
+    return names[place - 1] if place else None, names[place + 1] if place + 1 < len(names) else None
+
+
+def _typed(value: Any) -> str:
+    if value == MARK:
+        return ""
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+def _picture(shape: ColumnHistogram, column: Column) -> dict[str, Any]:
+    from tacit.project.column_view import place_of_value
+
+    bounds = None if column.bounds is None else (place_of_value(column.bounds[0]), place_of_value(column.bounds[1]))
+    kept = "" if shape.clipped is None else f" Bounds keep {1 - sum(shape.clipped):.1%} of the values."
+    words = f"Histogram of {column.name}: {shape.values:,} values.{kept}"
+    return draw_histogram(shape.edges, shape.counts, bounds, f"values of {column.name}", words, is_time=shape.is_time)
+
+
+def _choices(shape: ColumnHistogram, name: str, model: TableModel, column: Column) -> list[dict[str, Any]]:
+    """Round bounds with the share that they keep and the error of an average under them."""
+    limits = {word: getattr(model, word) for word in ("max_groups", "max_rows") if getattr(model, word) is not None}
+    drafted = DraftColumn(column.name, str(column.type).partition("(")[0].lower())
+    found = []
+    for choice in shape.choices:
+        stated = replace(drafted, bounds=(choice.low, choice.high))
+        table = DraftTable(name, "", (stated,), **limits)
+        errors = sum_and_average_errors(Draft("", ()), table, column.name, _EPSILON)
+        found.append(
+            {"low": choice.low, "high": choice.high, "kept": choice.kept, "error": errors and f"{errors[1]:,.3g}"}
+        )
+    return found

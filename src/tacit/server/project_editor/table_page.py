@@ -1,0 +1,238 @@
+"""Page of a table: how it is written, whose rows, its columns, its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from tacit.core.errors import InputError, TacitError
+from tacit.project.column_view import UnitFacts, unit_facts
+from tacit.project.csv_draft import draft_csv
+from tacit.project.csv_guess import AMBIGUOUS, read_rows
+from tacit.project.owner_view import RowsKept, rows_kept
+from tacit.project.project_file import ColumnModel, TableModel
+from tacit.project.project_template import MARK, DraftColumn
+from tacit.project.schema_inference import guess_unit, read_sample
+from tacit.project.source import Source, column_types
+from tacit.project.toml_edit import Place
+from tacit.query.catalog import ROW
+from tacit.query.contribution import AUTO
+from tacit.server.project_editor.owner_pages import EditorVisit, address, readable
+
+__all__ = ["change_table", "remove_table", "show_table"]
+
+_FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
+_NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")
+_EXAMPLES: Final = 3
+
+
+async def show_table(visit: EditorVisit, problem: str = "") -> Response:
+    """Show a table with all that is known and declared about it."""
+    name, model = visit.table()
+    context = await run_in_threadpool(_context, visit, name, model)
+    return await visit.page("editor_table.html", 400 if problem else 200, problem=problem, **context)
+
+
+async def change_table(visit: EditorVisit) -> Response:
+    """Take over one of the forms of the page."""
+    name, model = visit.table()
+    part, at = visit.form.get("part", ""), ("tables", name)
+    try:
+        if part == "form":
+            changes = _form_changes(at, visit.form, model)
+        elif part == "unit":
+            changes = _unit_changes(at, visit.form, model)
+        elif part == "limits":
+            changes = _limit_changes(at, visit.form, model)
+        elif part == "add":
+            changes = await run_in_threadpool(_new_column, visit, name)
+        else:
+            raise InputError("form", "is not one of this page")
+        visit.editing.edit(visit.revision, changes)
+    except TacitError as problem:
+        return await show_table(visit, str(problem))
+    return visit.redirect(address("/table", table=name))
+
+
+async def remove_table(visit: EditorVisit) -> Response:
+    """Take a table out of the project; its file stays where it is."""
+    name = visit.asked("table")
+    visit.editing.edit(visit.revision, {("tables", name): None})
+    return visit.redirect("/")
+
+
+def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]:
+    source, trouble = _source(visit, name)
+    drafted, remarks, samples = _looked(source) if source is not None else ({}, [], {})
+    stored = _stored(source) if source is not None else {}
+    columns = _columns(model, drafted, stored, samples)
+    unit = next((c["name"] for c in columns if c["name"].lower() == (model.unit or "").lower()), model.unit)
+    names = [column["name"] for column in columns if column["is_declared"]]
+    context: dict[str, Any] = {
+        "name": name,
+        "model": model,
+        "remarks": remarks,
+        "trouble": trouble,
+        "is_csv": source is not None and source.kind == "csv",
+        "is_elsewhere": source is not None and source.is_elsewhere,
+        "form": {word: getattr(model, word) or "" for word in _FORM},
+        "columns": columns,
+        "unit": "" if unit in (None, MARK) else unit,
+        "guess": guess_unit(names),
+        "names": names,
+        "populations": list(visit.editing.content.get("populations", {})),
+        "limits": {word: getattr(model, word) or "" for word in _NUMBERS},
+        "facts": None,
+        "kept": None,
+        "is_row": model.unit == ROW,
+        "auto": AUTO,
+    }
+    if not model.public and model.unit not in (None, MARK, ROW) and not context["is_elsewhere"]:
+        try:
+            context["facts"], context["kept"] = _counted(visit, name, str(model.unit))
+        except TacitError as problem:
+            context["trouble"] = context["trouble"] or str(problem)
+    return context
+
+
+def _source(visit: EditorVisit, name: str) -> tuple[Source | None, str]:
+    try:
+        return visit.viewed(name)[2], ""
+    except TacitError as problem:
+        return None, str(problem)
+
+
+def _counted(visit: EditorVisit, name: str, unit: str) -> tuple[UnitFacts | None, RowsKept | None]:
+    project, table, source = visit.viewed(name)
+    column = table.find(unit)
+    state = visit.state
+    facts = None if column is None else state.once("unit", column, source, lambda: unit_facts(source, column))
+    kept = state.once("kept", project.catalog.digest, source, lambda: rows_kept(project, name))
+    return facts, kept
+
+
+def _looked(source: Source) -> tuple[dict[str, DraftColumn], list[str], Mapping[str, list[str | None]]]:
+    """Guesses by the name in the source, remarks, and the first values by that name."""
+    if source.is_elsewhere or not source.files or source.kind not in ("csv", "parquet"):
+        return {}, [], {}
+    file = source.files[0]
+    try:
+        if source.kind == "parquet":
+            names = list(column_types(source, "source") or {})
+            return {}, [], read_sample(file, names)
+        drafted = draft_csv(file, look=True, show=True)
+        header, rows = read_rows(file, source.csv)
+    except TacitError as problem:
+        return {}, [str(problem)], {}
+    texts = {
+        stored: [(row[place].strip("\r\n") or None) if place < len(row) else None for row in rows]
+        for place, stored in enumerate(header)
+    }
+    prefix = f"{file.name}: "
+    remarks = [sentence.removeprefix(prefix) for sentence in drafted.remarks]
+    remarks += _form_remarks(file, drafted.form.delimiter_of(file.name), source)
+    return {column.source or column.name: column for column in drafted.columns}, remarks, texts
+
+
+def _form_remarks(file: Path, guessed: str, source: Source) -> list[str]:
+    stated = source.csv.delimiter_of(file.name)
+    if stated != guessed:
+        return [f"the project says that fields are separated by {stated!r}, and the first lines look like {guessed!r}"]
+    return []
+
+
+def _stored(source: Source) -> dict[str, str | None]:
+    try:
+        found = column_types(source, "source") or {}
+    except TacitError:
+        return {}
+    return {name: None if kind is None else str(kind).partition("(")[0].lower() for name, kind in found.items()}
+
+
+def _columns(
+    model: TableModel,
+    drafted: Mapping[str, DraftColumn],
+    stored: Mapping[str, str | None],
+    samples: Mapping[str, list[str | None]],
+) -> list[dict[str, Any]]:
+    """Columns of the table, then those of the source that it leaves out."""
+    declared = {said.source or name: name for name, said in model.columns.items()}
+    places = [*dict.fromkeys([*declared, *(name for name in stored if stored[name] is not None), *drafted])]
+    found = []
+    for place in places:
+        guess = drafted.get(place)
+        name = declared.get(place) or (guess.name if guess is not None else place)
+        said = model.columns.get(name, ColumnModel())
+        kind = said.type or stored.get(place) or ""
+        examples = [readable(text, 24) for text in dict.fromkeys(t for t in samples.get(place, ()) if t)]
+        found.append(
+            {
+                "name": name,
+                "place": place,
+                "type": "" if kind == MARK else kind,
+                "guess": "" if guess is None else guess.type or "",
+                "is_ambiguous": said.date_format == AMBIGUOUS,
+                "examples": examples[:_EXAMPLES],
+                "is_declared": place in declared or place in stored,
+                "is_unit": name.lower() == (model.unit or "").lower(),
+                "bounds": said.bounds,
+                "categories": said.categories,
+            }
+        )
+    return found
+
+
+def _form_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
+    changes: dict[Place, Any] = {}
+    for word in _FORM:
+        said = form.get(word, "")
+        said = "\t" if word == "delimiter" and said in ("\\t", "tab") else said if said == " " else said.strip()
+        if said != (getattr(model, word) or ""):
+            changes[(*at, word)] = said or None
+    return changes
+
+
+def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
+    if form.get("public") == "yes":
+        gone: dict[Place, Any] = {
+            (*at, word): None for word in ("population", "unit", *_NUMBERS) if _is_said(model, word)
+        }
+        return {**gone, (*at, "public"): True}
+    changes: dict[Place, Any] = {(*at, "public"): None} if model.public else {}
+    said = {"unit": form.get("unit", "").strip() or MARK, "population": form.get("population", "").strip() or "people"}
+    for word, value in said.items():
+        if value != getattr(model, word):
+            changes[(*at, word)] = value
+    if said["unit"] == ROW:
+        changes |= {(*at, word): None for word in ("max_groups", "max_rows") if _is_said(model, word)}
+    return changes
+
+
+def _limit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
+    changes: dict[Place, Any] = {}
+    for word in _NUMBERS:
+        said = form.get(word, "").strip()
+        value: Any = int(said) if said.isdecimal() and len(said) < 19 else said or None
+        if value != getattr(model, word):
+            changes[(*at, word)] = value
+    return changes
+
+
+def _is_said(model: TableModel, word: str) -> bool:
+    return getattr(model, word) is not None
+
+
+def _new_column(visit: EditorVisit, name: str) -> dict[Place, Any]:
+    """A column of the source that the table leaves out, as it is guessed."""
+    source, _ = _source(visit, name)
+    place = visit.form.get("place", "")
+    drafted = _looked(source)[0] if source is not None else {}
+    guess = drafted.get(place)
+    if guess is None:
+        raise InputError("column", f"{place!r} is not a column of the source")
+    value = {"source": guess.source, "type": guess.type or MARK, "step": guess.step, "date_format": guess.date_format}
+    return {("tables", name, "columns", guess.name): {key: said for key, said in value.items() if said is not None}}

@@ -1,0 +1,198 @@
+"""The owner's editor over HTTP: who is let in, every page without a script, hostile values, stale pages, saving."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from starlette.testclient import TestClient
+
+from tacit.project.project_editing import EditedProject
+from tacit.server.project_editor import editor_app
+from tacit.server.project_editor.epsilon_guide import PUBLISHED, guess_risks
+from tacit.server.project_editor.gate import EditorGate
+
+PORT = 5999
+HERE = f"http://127.0.0.1:{PORT}"
+HIDDEN = re.compile(r'name="(csrf|revision)" value="([^"]*)"')
+
+
+class Owner:
+    """A browser without scripts: keeps the cookie, sends forms with what the page it saw last holds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ended: list[bool] = []
+        self.editing = EditedProject(folder / "tacit.toml")
+        self.gate = EditorGate(PORT)
+        self.app = editor_app(self.editing, self.gate, lambda: self.ended.append(True))
+        self.client = TestClient(self.app, base_url=HERE, follow_redirects=True)
+        self.hidden: dict[str, str] = {}
+
+    def enter(self) -> None:
+        """By the link of the terminal."""
+        assert self.client.get(f"/open/{self.gate.secret}").status_code == 200
+        self.get("/")
+
+    def get(self, path: str, status: int = 200) -> str:
+        """The text of a page."""
+        return self._seen(self.client.get(path), status)
+
+    def post(self, path: str, status: int = 200, **fields: str) -> str:
+        """Send a form; the page that follows."""
+        body = urlencode({**self.hidden, **fields})
+        return self._seen(
+            self.client.post(path, content=body, headers={"content-type": "application/x-www-form-urlencoded"}), status
+        )
+
+    def _seen(self, answer: object, status: int) -> str:
+        assert answer.status_code == status, answer.text  # type: ignore[attr-defined]
+        assert answer.headers["cache-control"] == "no-store"  # type: ignore[attr-defined]
+        text = str(answer.text)  # type: ignore[attr-defined]
+        self.hidden |= dict(HIDDEN.findall(text))
+        return text
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Owner]:
+    rows = "".join(f"{n % 40},{'A' if n % 3 else 'a '},{n}.5\n" for n in range(120))
+    (tmp_path / "visits.csv").write_text(f"patient_id,ward,cost\n{rows}")
+    found = Owner(tmp_path)
+    found.enter()
+    return found
+
+
+def test_only_the_link_of_the_terminal_opens_it_and_once(tmp_path: Path) -> None:
+    owner = Owner(tmp_path)
+    for path in ("/", "/save", "/files", "/open/" + "0" * 32, "/open/x"):
+        assert "does not open the editor" in owner.client.get(path).text
+    assert owner.client.post("/save", data={"csrf": owner.gate.csrf}).status_code == 403
+    owner.enter()
+    # Another browser has the used link.
+    stranger = TestClient(owner.app, base_url=HERE)
+    assert stranger.get(f"/open/{owner.gate.secret}").status_code == 403
+    assert stranger.get("/").status_code == 403
+    # The first one may reload it.
+    assert owner.client.get(f"/open/{owner.gate.secret}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:5999", "127.0.0.1", "127.0.0.1:1", "127.0.0.1:5999.evil"]
+)
+def test_a_name_elsewhere_that_points_here_is_refused(owner: Owner, host: str) -> None:
+    for path in ("/", f"/open/{owner.gate.secret}"):
+        answer = owner.client.get(path, headers={"host": host})
+        assert (answer.status_code, "tables" in answer.text) == (421, False)
+
+
+def test_forms_from_elsewhere_are_refused(owner: Owner) -> None:
+    text = owner.editing.text
+    form = {"revision": owner.hidden["revision"], "text": "x = 1\n"}
+    for token, headers in (("", {}), ("0" * 32, {}), (owner.gate.csrf, {"origin": "https://evil.example"}),
+                           (owner.gate.csrf, {"sec-fetch-site": "cross-site"})):  # fmt: skip
+        answer = owner.client.post("/text", data={**form, "csrf": token}, headers=headers)
+        assert answer.status_code == 400
+        assert "did not come from a page" in answer.text
+    assert owner.editing.text == text
+
+
+def test_a_project_from_a_file_to_the_saved_text_without_scripts(owner: Owner) -> None:
+    page = owner.post("/", source="visits.csv")
+    assert "First values, not private" in page
+    assert "patient_id (a guess, by its name)" in page
+    page = owner.post("/table?table=visits", part="unit", unit="patient_id", population="people")
+    assert "120 rows, 40 people, at most 3 rows of one person" in page
+    assert "What each number of rows keeps" in page
+    owner.post("/table?table=visits", part="limits", max_rows="3", max_groups="auto", max_rows_limit="5")
+    page = owner.post("/column?table=visits&column=ward", type="text", categories="A\nB")
+    assert "33.3 % of the rows are in no category" in page
+    assert "<code>a </code> differs from <code>A</code>" in page
+    page = owner.post("/column?table=visits&column=cost", type="decimal", step="0.1", low="0", high="50")
+    assert "41.7 % of the values are kept" in page
+    assert "<line" in page
+    page = owner.post("/budget?population=people", epsilon="2", delta="", accounting="pure", relation="add_remove")
+    assert "2, chosen" in page
+    assert "4 questions at epsilon 0.5" in page
+    page = owner.get("/save")
+    assert "Ready to save" in page
+    page = owner.post("/save", then="finish")
+    assert "is written" in page
+    assert owner.ended == [True]
+    saved = (owner.editing.folder / "tacit.toml").read_text()
+    assert 'cost       = { type = "decimal", step = "0.1", bounds = [0, 50] }' in saved
+    assert "max_rows_limit = 5" in saved
+    # Nothing of the rows is in the file but what was chosen.
+    assert "119.5" not in saved
+    assert not (owner.editing.folder / "tacit.ledger").exists()
+
+
+def test_a_stale_tab_is_told_and_shows_what_is_there(owner: Owner) -> None:
+    owner.post("/", source="visits.csv")
+    old = dict(owner.hidden)
+    owner.post("/column?table=visits&column=cost", type="decimal", step="0.1", low="0", high="50")
+    owner.hidden = old
+    page = owner.post("/column?table=visits&column=cost", 400, type="decimal", step="0.1", low="0", high="9")
+    assert "another tab" in page
+    assert 'name="high" value="50"' in page
+    owner.hidden["revision"] = "nine"
+    owner.post("/save", 400, then="stay")
+
+
+def test_markup_in_names_and_values_is_text(owner: Owner) -> None:
+    bad = "<script>alert(1)</script>"
+    (owner.editing.folder / "bad.csv").write_text(
+        f'"<img src=x>",ward,"x{"y" * 200}"\n' + f'{bad},"{bad}","{"z" * 5000}\x1b[0m"\n' * 6
+    )
+    page = owner.post("/", source="bad.csv")
+    page += owner.get("/column?table=bad&column=ward")
+    page += owner.get("/save")
+    assert bad not in page
+    assert "<img src=x>" not in page
+    assert unescape(page).count(bad) >= 2
+    assert "z" * 200 not in page
+    assert "\x1b" not in page
+
+
+def test_what_is_typed_wrong_is_told_on_the_page(owner: Owner) -> None:
+    assert "there is no file" in owner.post("/", 400, source="gone.csv")
+    assert "postgresql://reader@host" in owner.post("/database", 400, engine="mysql://x", table="t")
+    assert "there is no table" in owner.get("/table?table=nothing", 400)
+    owner.post("/", source="visits.csv")
+    assert "there is no column" in owner.get("/column?table=visits&column=x", 400)
+    page = owner.post("/column?table=visits&column=cost", type="decimal", step="0.1", low="9", high="1")
+    assert "tables.visits.columns.cost" in page
+    page = owner.post("/budget?population=people", epsilon="1", delta="1e-6", accounting="pure", relation="add_remove")
+    assert "needs epsilon, and nothing else" in page
+    assert "is not TOML" in owner.post("/text", 400, text="x = [")
+    # A text that is TOML and no project is shown with its first problem, and can be corrected.
+    page = owner.post("/text", text="tables = 3\n")
+    assert "Still to do" in page
+    for path in ("/", "/save"):
+        owner.get(path)
+    owner.get("/nowhere", 404)
+
+
+def test_names_of_files_are_completed(owner: Owner) -> None:
+    (owner.editing.folder / "more").mkdir()
+    (owner.editing.folder / "more" / "x.parquet").touch()
+    (owner.editing.folder / ".hidden.csv").touch()
+    assert owner.client.get("/files?near=").json() == ["visits.csv", "more/"]
+    assert owner.client.get("/files?near=more/").json() == ["more/x.parquet"]
+    assert owner.client.get("/files?near=%00/").json() == []
+
+
+def test_the_guide_has_the_numbers_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "choosing-epsilon.md").read_text()
+    for each in PUBLISHED:
+        assert f"| {each.release} | {each.epsilon} | {each.unit} |" in page
+    assert [risk.percent for risk in guess_risks(None)] == [
+        "52.5 %",
+        "62.3 %",
+        "73.2 %",
+        "88.1 %",
+        "98.3 %",
+        "over 99.9 %",
+    ]

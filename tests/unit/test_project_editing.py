@@ -1,0 +1,184 @@
+"""A project file while it is edited: drafts, problems, staleness, saving; and the owner's view of columns."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import tacit
+from tacit.core.errors import InputError
+from tacit.curator.project_changes import effects_of, is_account_term
+from tacit.engines.csv_format import CsvFormat
+from tacit.project.column_view import column_values, histogram, unit_facts
+from tacit.project.project_editing import EditedProject, draft_source, stated_value
+from tacit.project.project_file import load
+from tacit.project.source import Source
+from tacit.query.catalog import Column
+from tacit.query.types import DATE, INTEGER, TEXT, decimal
+
+COLUMN = ("tables", "visits", "columns")
+
+
+def messy(folder: Path) -> Path:
+    """A CSV file with semicolons, decimal commas, odd dates, rows without a person, and values that nearly match."""
+    rows = [f"{n % 50};{'A' if n % 3 else 'a '};{n},5;{n % 28 + 1:02d}.02.2024" for n in range(300)]
+    path = folder / "visits.csv"
+    path.write_text("\n".join(["patient_id;ward;cost;day", *rows, ";B;99999,0;01.01.2023"]) + "\n")
+    return path
+
+
+def edited(folder: Path) -> EditedProject:
+    """A project with a drafted table, every place filled in."""
+    found = EditedProject(folder / "tacit.toml")
+    found.add(found.revision, draft_source(messy(folder), folder, public=False))
+    found.edit(
+        found.revision,
+        {
+            ("populations", "people", "epsilon"): "4",
+            ("tables", "visits", "unit"): "patient_id",
+            (*COLUMN, "ward", "categories"): ["A", "B"],
+            (*COLUMN, "cost", "bounds"): [0, 500],
+        },
+    )
+    return found
+
+
+def test_choices_are_edits_of_a_commented_text_that_loads(tmp_path: Path) -> None:
+    found = EditedProject(tmp_path / "tacit.toml")
+    found.add(found.revision, draft_source(messy(tmp_path), tmp_path, public=False))
+    assert found.problems() == [
+        "populations.people.epsilon is still to be filled in by you",
+        "tables.visits.unit is still to be filled in by you",
+    ]
+    found = edited(tmp_path)
+    assert found.problems() == []
+    assert "# every charge ever made" in found.text
+    # Offers of the template go once they are taken.
+    assert "categories = [every" not in found.text.split("ward ")[1].split("\n")[1]
+    assert "bounds = [lowest, highest]" not in found.text
+    found.save(found.revision)
+    assert (tmp_path / "tacit.toml").read_text() == found.text
+    assert os.stat(tmp_path / "tacit.toml").st_mode & 0o777 == 0o600
+    found.edit(found.revision, {(*COLUMN, "cost", "bounds"): [500, 0]})
+    assert "tables.visits.columns.cost" in found.problems()[0]
+
+
+def test_a_page_that_is_out_of_date_changes_nothing(tmp_path: Path) -> None:
+    found = edited(tmp_path)
+    old = found.revision
+    found.edit(old, {(*COLUMN, "cost", "bounds"): [0, 100]})
+    text = found.text
+    with pytest.raises(InputError, match="another tab"):
+        found.edit(old, {(*COLUMN, "cost", "bounds"): [0, 200]})
+    with pytest.raises(InputError, match="another tab"):
+        found.save(old)
+    assert found.text == text
+
+
+def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    found = edited(tmp_path)
+    found.save(found.revision)
+    found.path.write_text("# theirs\n")
+    with pytest.raises(InputError, match="changed on disk"):
+        found.save(found.revision)
+    assert found.path.read_text() == "# theirs\n"
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+
+
+def test_saving_follows_a_link_and_keeps_rights(tmp_path: Path) -> None:
+    found = edited(tmp_path)
+    found.save(found.revision)
+    os.chmod(found.path, 0o640)
+    link = tmp_path / "other"
+    link.mkdir()
+    (link / "tacit.toml").symlink_to(found.path)
+    again = EditedProject(link / "tacit.toml")
+    again.rewrite(again.revision, again.text + "# more\n")
+    again.save(again.revision)
+    assert (link / "tacit.toml").is_symlink()
+    assert found.path.read_text().endswith("# more\n")
+    assert found.path.stat().st_mode & 0o777 == 0o640
+
+
+def test_sources_that_cannot_be_drafted(tmp_path: Path) -> None:
+    wide = tmp_path / "wide.csv"
+    wide.write_text(",".join(f"c{n}" for n in range(3000)) + "\n")
+    with pytest.raises(InputError, match="3,000 columns"):
+        draft_source(wide, tmp_path, public=False)
+    for name, content in (("a.csv", b"\xff\xfea\0"), ("b.parquet", b"PAR1"), ("c.txt", b"x"), ("d.csv", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError):
+            draft_source(tmp_path / name, tmp_path, public=False)
+    with pytest.raises(InputError, match="there is no file"):
+        draft_source(tmp_path / "gone.csv", tmp_path, public=False)
+    (tmp_path / "tacit.toml").write_text("x = [")
+    with pytest.raises(InputError, match="not TOML"):
+        EditedProject(tmp_path / "tacit.toml")
+
+
+def test_values_as_they_are_typed() -> None:
+    assert [stated_value(text) for text in ("5", " -0.5", "1e3", "007", "2024-02-30")] == [
+        5,
+        -0.5,
+        "1e3",
+        "007",
+        "2024-02-30",
+    ]
+    assert str(stated_value("2024-02-29")) == "2024-02-29"
+    assert stated_value("0.12345678901234567") == "0.12345678901234567"
+
+
+def test_pictures_are_exact(tmp_path: Path) -> None:
+    form = CsvFormat(";", decimal_mark=",", date_formats={"day": "%d.%m.%Y"})
+    source = replace(Source.of(str(messy(tmp_path))), csv=form)
+    facts = unit_facts(source, Column("patient_id", INTEGER))
+    assert (facts.rows, facts.missing, facts.people, facts.most) == (301, 1, 50, 6)
+    shape = histogram(source, Column("cost", decimal(2), (Fraction(0), Fraction(100))))
+    assert shape is not None
+    assert sum(shape.counts) + sum(shape.outside) == shape.values == 301
+    assert shape.clipped == (0, pytest.approx(201 / 301))
+    # 0.5 to 299.5, and one value far out.
+    assert {choice.high: round(choice.kept * 301) for choice in shape.choices} == {
+        "200": 200,
+        "500": 300,
+        "100000": 301,
+    }
+    assert shape.edges[-1] < 1000
+    days = histogram(source, Column("day", DATE))
+    assert days is not None
+    assert set(days.counts) - {0} <= {10, 11}
+    values = column_values(source, Column("ward", TEXT, categories=("A", "B")))
+    assert values.values == (("A", 200), ("a ", 100), ("B", 1))
+    assert values.near == (("a ", "A"),)
+    assert values.unlisted == pytest.approx(100 / 301)
+
+
+def test_effects_on_an_account_that_was_charged(tmp_path: Path) -> None:
+    found = edited(tmp_path)
+    assert effects_of(None, found.project()).refusal == ""
+    found.save(found.revision)
+    with tacit.open(found.path) as curator:
+        for _ in range(2):
+            curator.sql("SELECT COUNT(*) FROM visits", epsilon="0.5")
+        assert len(curator.history()) == 1
+    before = load(found.path)
+    same = effects_of(before, before)
+    assert (same.charges, same.lost_count, same.refusal) == (1, 0, "")
+    assert "0.5 of 4 spent" in same.spent[0]
+    found.edit(found.revision, {(*COLUMN, "cost", "bounds"): [0, 1000]})
+    other = effects_of(before, found.project())
+    assert (other.lost, other.refusal) == (("SELECT COUNT(*) FROM visits",), "")
+    # It is as it was said: the question costs again after saving.
+    found.save(found.revision)
+    with tacit.open(found.path) as curator:
+        curator.sql("SELECT COUNT(*) FROM visits", epsilon="0.5")
+        assert len(curator.history()) == 2
+    found.edit(found.revision, {("tables", "visits", "unit"): "row"})
+    assert "unit" in effects_of(before, found.project()).refusal
+    assert [change.place for change in found.changes()] == ["tables.visits.unit"]
+    assert "whom it protects" in is_account_term("tables.visits.unit")
+    assert is_account_term("tables.visits.columns.unit.type") == ""
