@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -16,16 +18,22 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
-from tacit.core.errors import InputError, QueryError
+from tacit.core.errors import InputError, QueryError, TacitError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator import synthetic_questions
 from tacit.curator.curator import Curator
+from tacit.curator.marginal_counts import MarginalCounts
 from tacit.curator.synthesis_request import SynthesisRequest
 from tacit.curator.synthesis_stages import SynthesisStages
 from tacit.curator.synthetic_star import SyntheticStar
+from tacit.server.api.request_body import read_body
+from tacit.server.api.synthesis_routes import one_of
+from tacit.server.errors import Unknown
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel
 from tacit.synth.table_synthesis import SynthesisPlan, counted
+from tacit.wire.job_responses import SyntheticTableBody
+from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 MOST = 3
 BOTH = {"patients": ["sex", "age"], "visits": ["ward", "cost"]}
@@ -186,6 +194,8 @@ def test_tables_that_do_not_belong_together_are_refused(
         curator.synthesize(source, rho="1", method="mst")
     with pytest.raises(InputError, match="at most 200"):
         curator.synthesize(BOTH, rho="1", method="mst", max_rows=201)
+    with pytest.raises(InputError, match="fewer persons"):
+        curator.synthesize(BOTH, rho="1", method="mst", rows=5_000_000)
     assert len(curator.history()) == before
 
 
@@ -327,3 +337,45 @@ def test_rows_that_no_model_has_are_said_to_be_impossible() -> None:
     model = GraphicalModel({"a": 2, "b": 3}, {("a", "b"): np.zeros((2, 3))}, 10.0, {("a", "b"): never})
     _, able = model.sample_beside({"a": np.array([0, 1, 0])})
     assert able.tolist() == [True, False, True]
+
+
+def test_a_file_that_changes_between_the_tables_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patients, visits = people(20)
+    curator = opened(tmp_path, patients, visits)
+    count, calls = MarginalCounts.count, [0]
+
+    def changing(self: MarginalCounts, *arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 2:
+            pq.write_table(pa.Table.from_pylist(visits * 2), tmp_path / "visits.parquet")
+        return count(self, *arguments)
+
+    monkeypatch.setattr(MarginalCounts, "count", changing)
+    with pytest.raises(TacitError):
+        curator.synthesize(BOTH, rho="1", method="independent", rows=5)
+    assert calls[0] == 2
+    assert curator.synthetic_tables() == ()
+    assert len(curator.history()) == 1
+
+
+def test_both_tables_have_a_body_over_http(published: tuple[Curator, SyntheticStar]) -> None:
+    _, star = published
+    body = SyntheticTableBody.of(star)
+    assert (body.name, body.beside) == ("patients_synthetic", "visits_synthetic")
+    other = SyntheticTableBody.of(star, "visits_synthetic")
+    assert (other.position, other.beside) == (body.position, "patients_synthetic")
+    table = one_of(star, "visits_synthetic")
+    assert pq.read_table(io.BytesIO(table.to_bytes("parquet"))).equals(star.to_arrow()["visits_synthetic"])
+    with pytest.raises(Unknown):
+        one_of(star, "staff_synthetic")
+    words = {"source": BOTH, "method": "mst", "impossible": ({"sex": "f", "age": 0},), "quantiles": ("cost",)}
+    said = read_body(SynthesisSchema, synthesis_text(words, {"rho": "1"}).encode())
+    request, rows = said.asked
+    assert rows is None
+    assert request == SynthesisRequest.of(
+        BOTH, None, {"rho": "1"}, "mst", impossible=[{"sex": "f", "age": 0}], quantiles=["cost"]
+    )
+    assert SynthesisRequest.from_plain(request.to_plain({"rho": "1"})) == request
+    for wrong in ({"source": {"a": None}}, {"source": 3}, {"impossible": [3]}, {"only_if": []}, {"nulls": "x"}):
+        with pytest.raises(InputError):
+            read_body(SynthesisSchema, json.dumps({"source": "t", "rho": 1} | wrong).encode())

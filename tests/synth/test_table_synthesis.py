@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from tacit.curator.synthetic_table import SyntheticTable
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
-from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
+from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
 from tacit.synth.value_pools import PooledStrategy, pool
 
 NAMES = "abcd"
@@ -527,6 +528,29 @@ def test_parts_of_a_run_are_in_the_ledger_and_are_not_measured_twice(monkeypatch
     assert len(table.measured) > len(before)
     assert curator.ledger.verify().ok
     assert len(curator.synthetic_tables()) == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_process_that_another_overtook_goes_on_with_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = open_people()
+    keep, calls, theirs = KeptParts.keep, [0], []
+
+    def racing(self: KeptParts, part: Transcript) -> None:
+        calls[0] += 1
+        assert calls[0] < 60, "the same part is measured again and again"
+        if calls[0] == 1:
+            # The other process has measured the same counts, with noise of its own.
+            mine = part.measured[0]
+            other = Transcript([MeasuredMarginal(mine.measurement, mine.noisy + 3)], part.chosen)
+            theirs.append(other.marginals[0].counts)
+            keep(KeptParts(SimpleNamespace(ledger=self._ledger), self._plan, self._order, self._charge), other)  # type: ignore[arg-type]
+        keep(self, part)
+
+    monkeypatch.setattr(KeptParts, "keep", racing)
+    table = curator.synthesize("people", ["sex", "ward"], rho="1", rows=10)
+    assert np.array_equal(table.measured[0].counts, theirs[0])
+    assert [entry.amounts[0].amount for entry in curator.history() if entry.amounts] == [1]
+    assert curator.ledger.verify().ok
 
 
 def test_decimals_doubles_and_dates_are_put_into_bins_and_come_back_as_such(tmp_path: Path) -> None:

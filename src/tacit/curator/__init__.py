@@ -34,8 +34,8 @@ Modules:
   noise and paid for by itself
 * :mod:`.synthetic_questions` — Questions about synthetic tables that were paid for: answered like those about public
   tables, for nothing
-* :mod:`.synthetic_star` — Two synthetic tables that belong together: persons, and rows of theirs that point to them by a
-  made-up key
+* :mod:`.synthetic_star` — Two synthetic tables that belong together: persons, and rows of theirs that point to them by
+  a made-up key
 * :mod:`.synthetic_table` — Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of
   what was measured
 * :mod:`.table_synthesis_release` — Synthetic tables made inside the curator: one charge, a receipt of every

@@ -200,7 +200,7 @@ class SynthesisStages:
             counts = self._grid_counts(number, grids)
             plan = SynthesisPlan(QUANTILES, counts.sizes, self._price(place), counts.rows, self.relation)
             return SynthesisStage(f"bins of {self._tables[number].name}", counts, plan, grids)
-        found = {} if before is None else self._found_bins(before)
+        found = self._most_bins() if before is None else self._found_bins(before)
         counts = self._counts(number, found)
         bins = {name: each for name, each in self._bins(number, found).items() if name in counts.columns}
         outer, given = self._outer(counts, before) if number else ((), ())
@@ -373,6 +373,14 @@ class SynthesisStages:
             if name not in able:
                 hint = "; for a text, declare null_category" if kind == "nulls" else ""
                 raise InputError(kind, f"{name[:63]!r} is no column with bounds that is synthesised{hint}")
+
+    def _most_bins(self) -> dict[tuple[int, str], ColumnBins]:
+        """As many bins by quantiles as there can be, so that work and refusals are known before the charge."""
+        return {
+            (number, name): QuantileBins.on(grid, edges_of(np.ones(len(grid.starts))), nulls=name in self.request.nulls)
+            for number, grids in enumerate(self._grids)
+            for name, grid in grids.items()
+        }
 
     def _found_bins(self, before: Sequence[FittedStage]) -> dict[tuple[int, str], ColumnBins]:
         """Bins by quantiles, from what was released."""

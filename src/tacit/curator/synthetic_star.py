@@ -88,10 +88,10 @@ class SyntheticStar:
 
     def _drawn(self, rows: int, shares: Shares | None) -> dict[str, Any]:
         names, number = self._names, self._names.number
-        drawn = self.persons.model.sample(checked_rows(rows), shares)
+        if checked_rows(rows) * names.most > MOST_ROWS:
+            raise InputError("rows", f"must be at most {MOST_ROWS // names.most:,}, of {names.most} rows each")
+        drawn = self.persons.model.sample(rows, shares)
         times = drawn[number]
-        if int(times.sum()) > MOST_ROWS:
-            raise InputError("rows", f"must be fewer: {self.others.name} would have more than {MOST_ROWS:,} rows")
         owner = np.repeat(np.arange(rows), times)
         known = {number: times[owner]}
         model = self.others.model

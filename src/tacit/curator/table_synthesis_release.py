@@ -8,7 +8,7 @@ repeated request is free and draws another table from the same measurements.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -66,9 +66,8 @@ def synthesize(
 ) -> SyntheticTable | SyntheticStar:
     """Make a synthetic table, or two; see :meth:`tacit.curator.curator.Curator.synthesize`."""
     with hide_internal_errors():
-        if rows is not None:
-            checked_rows(rows)
         stages = SynthesisStages(context, request)
+        _check_rows(stages, rows)
         label = f"{_LABEL}{request.method}): {request.label}"
         text = stages.text
         about: dict[str, Any] = {
@@ -142,7 +141,7 @@ def _measured(
             return measure_table(plan, source, progress, known=parts.found(), keep=parts.keep)
         except OvertakenError:
             # Another process runs under the same charge and was faster; its parts are those that count.
-            continue
+            charge = replace(charge, resumed=True)
 
 
 def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows: int | None = None) -> str:
@@ -152,9 +151,8 @@ def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows:
         Refusal, InputError: it cannot be made; says why.
     """
     with hide_internal_errors():
-        if rows is not None:
-            checked_rows(rows)
         stages = SynthesisStages(context, request)
+        _check_rows(stages, rows)
         currency = currency_of(stages.guarantee)
         return currency.text(currency.amounts_of(stages.guarantee))
 
@@ -202,9 +200,16 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
         InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
     """
     with hide_internal_errors():
-        if rows is not None:
-            checked_rows(rows)
-        return stored_synthesis(context, position).drawn(rows)
+        stored = stored_synthesis(context, position)
+        _check_rows(stored.stages, rows)
+        return stored.drawn(rows)
+
+
+def _check_rows(stages: SynthesisStages, rows: int | None) -> None:
+    """Refuse a number of rows that cannot be drawn, before anything is charged."""
+    if rows is not None and checked_rows(rows) * (stages.star.most if stages.star else 1) > MOST_ROWS:
+        raise InputError("rows", f"must be fewer persons: with {stages.star and stages.star.most} rows each they are "
+                                 f"more than {MOST_ROWS:,}")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -226,7 +231,7 @@ class StoredSynthesis:
         if star is None:
             return self.table(rows)
         persons, others = self.released[-2:]
-        size = _rows(persons, rows)
+        size = min(_rows(persons, rows), MOST_ROWS // star.most)
         made = SyntheticStar(_made(persons, size), _made(others, _rows(others, None)), star)
         made.sign(self.charge, Receipt.from_json(self.outcome.receipt))
         return made
