@@ -1,22 +1,27 @@
 """Private models beside diffprivlib's and beside scikit-learn without privacy, in one run.
 
-    .venv/bin/python benchmarks/learn.py [--only breast_cancer digits …] [--repeats 10] [--quick]
+    .venv/bin/python benchmarks/learn.py [--only breast_cancer digits …] [--splits 10] [--quick]
+    .venv/bin/python benchmarks/learn.py --only tables regression --tables untuned --splits 10 --scores scores.json
 
 Test accuracy (or R², or explained variance) on a fifth of the rows that no fit has seen, mean and standard deviation
 over splits and noises. δ = 1/(10·rows). ε is the whole price, preprocessing included. Everything runs with its
 defaults; bounds are declared by the owner of the data, and all contenders are told the same ones. Tacit's defaults were
 chosen on the tables that :mod:`learning_tables` marks so, on splits from 0 on; ``--first 5000`` takes other splits. The
 parts ``tables`` and ``regression`` hold every estimator beside diffprivlib, DP-EBM (``interpret-core``, left out where
-it is not installed) and scikit-learn without privacy. Prints Markdown.
+it is not installed) and scikit-learn without privacy. ``--tables`` takes parts of their names, ``untuned`` for all that
+nothing was tuned on; ``--scores`` keeps the score of every fit, from which ``docs/figures/learning.py`` draws. Prints
+Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +36,9 @@ Contender = Callable[[Split, float, float], float]
 
 #: The first split.
 FIRST = 0
+#: Parts of names of tables to run, and the file for all scores.
+CHOSEN: list[str] = []
+SCORES: Path | None = None
 #: A fit that takes longer, in seconds, is given up.
 LONGEST = 120
 #: Prices of the large tables.
@@ -381,7 +389,25 @@ def _shown(cells: list[tuple[float, ...]]) -> str:
     return " / ".join(f"{value:.3f}" if value > -100 else f"{value:.1e}" for value in np.mean(cells, axis=0))
 
 
+def is_chosen(table_: Table) -> bool:
+    """Whether a table was asked for, by a part of its name or as one that nothing was tuned on."""
+    return not CHOSEN or any(part in table_.name or (part == "untuned" and not table_.tuned) for part in CHOSEN)
+
+
+def _keep_scores(table_: Table, found: dict[str, dict[float, list[tuple[float, ...]]]], words: str) -> None:
+    if SCORES is None:
+        return
+    kept = json.loads(SCORES.read_text()) if SCORES.exists() else {}
+    cells = {
+        name: {f"{e:g}": np.round(scores, 4).tolist() for e, scores in each.items()} for name, each in found.items()
+    }
+    kept[table_.label] = {"scores": words.split(" / "), "contenders": cells}
+    lines = [f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(each)}" for name, each in kept.items()]
+    SCORES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
 def _print_table(table_: Table, found: dict[str, dict[float, list[tuple[float, ...]]]], words: str) -> None:
+    _keep_scores(table_, found, words)
     print(f"\n### {table_.label}: {words}\n\n| | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |")
     print("|---|" + "---|" * len(EPSILONS))
     for name, cells in found.items():
@@ -400,7 +426,7 @@ def tables(repeats: int) -> None:
 
     from tacit.learn import AdditiveClassifier, BoostedTreesClassifier, GaussianNB, LogisticRegression
 
-    for table_ in classification_tables():
+    for table_ in filter(is_chosen, classification_tables()):
         found: dict[str, dict[float, list[tuple[float, ...]]]] = {}
         for seed in range(FIRST, FIRST + repeats):
             train, test, y_train, y_test = splits(*table_.make(seed), seed)
@@ -444,7 +470,7 @@ def regression(repeats: int) -> None:
         "tacit AdditiveRegressor": AdditiveRegressor,
         "tacit BoostedTreesRegressor": BoostedTreesRegressor,
     }
-    for table_ in regression_tables():
+    for table_ in filter(is_chosen, regression_tables()):
         found: dict[str, dict[float, list[tuple[float, ...]]]] = {}
         for seed in range(FIRST, FIRST + repeats):
             train, test, y_train, y_test = splits(*table_.make(seed), seed, stratify=False)
@@ -492,16 +518,18 @@ def main() -> None:
     """Read the arguments and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--splits", "--repeats", type=int, default=10, dest="splits")
+    parser.add_argument("--tables", nargs="*", default=[], help="parts of names of tables, or 'untuned'")
+    parser.add_argument("--scores", type=Path, help="file for the score of every fit; tables in it are replaced")
     parser.add_argument("--quick", action="store_true", help="two repeats")
     parser.add_argument("--first", type=int, default=0, help="number of the first split")
     chosen = parser.parse_args()
-    globals()["FIRST"] = chosen.first
+    globals().update(FIRST=chosen.first, CHOSEN=chosen.tables, SCORES=chosen.scores)
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _give_up)
     print("## Learning")
     for name in chosen.only:
-        PARTS[name](2 if chosen.quick else chosen.repeats)
+        PARTS[name](2 if chosen.quick else chosen.splits)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Tables of the learning benchmark: their rows, their public bounds, and whether anything was tuned on them.
 
 Bounds are what an owner would declare; every contender is told the same ones. Adult and pums are read from the folder
-that the variable TACIT_DATA names, or from ``../shared/data`` beside the repository; without it they are left out.
+that the variable TACIT_DATA names, or from ``../shared/data`` beside the repository; without it they are left out, and
+so are fair, anes96 and randhie where statsmodels, which holds them, is not installed.
 """
 
 from __future__ import annotations
@@ -168,7 +169,27 @@ def classification() -> list[Table]:
         X = frame[["age", "sex", "educ", "income"]].to_numpy(dtype=float)
         limits = [(0.0, 100.0), (0.0, 1.0), (1.0, 16.0), (0.0, 500_000.0)]
         found.append(Table("pums (1,000)", lambda _: (X, y), limits))
+    fair = survey("fair")
+    if fair is not None:
+        limits = [(1.0, 5.0), (15.0, 60.0), (0.0, 40.0), (0.0, 8.0), (1.0, 4.0), (8.0, 20.0), (1.0, 6.0), (1.0, 6.0)]
+        rows = fair.drop(columns="affairs").to_numpy(dtype=float), (fair["affairs"] > 0).to_numpy().astype(int)
+        found.append(Table("fair (6,366)", lambda _: rows, limits))
+    voters = survey("anes96")
+    if voters is not None:
+        names = ["TVnews", "selfLR", "ClinLR", "DoleLR", "PID", "age", "educ", "income"]
+        limits = [(0.0, 7.0), (1.0, 7.0), (1.0, 7.0), (1.0, 7.0), (0.0, 6.0), (18.0, 100.0), (1.0, 7.0), (1.0, 24.0)]
+        votes = voters[names].to_numpy(dtype=float), voters["vote"].to_numpy().astype(int)
+        found.append(Table("anes96 (944)", lambda _: votes, limits))
     return found
+
+
+def survey(name: str) -> Any:
+    """A table of statsmodels as a frame, or None where that is not installed."""
+    try:
+        from statsmodels import datasets
+    except ImportError:
+        return None
+    return getattr(datasets, name).load_pandas().data
 
 
 def regression() -> list[Table]:
@@ -181,7 +202,7 @@ def regression() -> list[Table]:
         return X, X[:, 0] / 10_000 + 0.05 * X[:, 1] - X[:, 2] + drawn.normal(size=len(X)) * 2
 
     resistance = [(0.0, 100.0), (100.0, 1800.0), (0.0, 1.0), (1.0, 11.0)]
-    return [
+    found = [
         Table("diabetes (442)", lambda _: load_diabetes(return_X_y=True), [(-0.2, 0.2)] * 10, True, (0.0, 400.0)),
         Table(
             "friedman1 (4,000)",
@@ -215,3 +236,9 @@ def regression() -> list[Table]:
             target=(-20.0, 40.0),
         ),
     ]
+    visits = survey("randhie")
+    if visits is not None:
+        limits = [(0.0, 5.0), (0.0, 1.0), (0.0, 8.0), (0.0, 9.0), (0.0, 1.0), (0.0, 60.0)] + [(0.0, 1.0)] * 3
+        rows = visits.drop(columns="mdvis").to_numpy(dtype=float), visits["mdvis"].to_numpy(dtype=float)
+        found.append(Table("randhie (20,190)", lambda _: rows, limits, target=(0.0, 30.0)))
+    return found

@@ -78,7 +78,7 @@ ARGUMENTS = (
     "cost", "nights", "note", "admitted", "seen", "urgent", "nights, 2", "cost, 1", "note, 'a'", "note, 2", "note, 2, 3",
     "note, 'a', 'b'", "note, 5, '-'", "note, '-', 1", "nights, 0, 30", "'month', admitted", "'hour', seen",
     "'day', admitted, seen", "'day', admitted, admitted", "admitted, seen", "seen, admitted", "seen, '%Y-%m'",
-    "admitted, '%Y-%m'", "note, '%Y-%m-%d'", "'%Y-%m-%d', note", "'%Y-%m', seen", "seen, 'YYYY-MM'", "note, 'YYYY-MM-DD'", "note, 'yyyy-MM-dd'", "seen, 'yyyy-MM'", "nights, 1, 1", "nights, 1, 1, 0, 0, 0", "2020, 1, 1", "urgent, 1, 0", "nights, 0", "'-', note, ward",
+    "admitted, '%Y-%m'", "note, '%Y-%m-%d'", "'%Y-%m-%d', note", "'%Y-%m', seen", "seen, 'YYYY-MM'", "seen, 'Asia/Tokyo'", "'UTC', 'Asia/Tokyo', seen", "note, 'YYYY-MM-DD'", "note, 'yyyy-MM-dd'", "seen, 'yyyy-MM'", "nights, 1, 1", "nights, 1, 1, 0, 0, 0", "2020, 1, 1", "urgent, 1, 0", "nights, 0", "'-', note, ward",
     "INTERVAL 1 DAY, seen", "INTERVAL 7 DAY, admitted", "'1 day', seen", "'7 days', admitted", "nights, 0, 60, 6",
     "cost, nights", "admitted, 3", "admitted, admitted", "",
 )  # fmt: skip
@@ -91,6 +91,8 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("HAVING", "on released numbers, free", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n > 10"),
     ("FILTER", "some rows of an aggregate", "SELECT COUNT(*) FILTER (WHERE urgent) FROM visits"),
     ("ORDER BY, LIMIT, OFFSET, FETCH FIRST, TOP", "on released rows", "SELECT TOP 2 ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC"),
+    ("HISTOGRAM(x), HISTOGRAM(x, bins), HISTOGRAM(x, lo, hi, bins)", "a row for each bin, last in the SELECT list after the keys; bins are equal ones between the bounds, counted from 1", "SELECT ward, HISTOGRAM(cost, 10) FROM visits GROUP BY ward"),
+    ("AT TIME ZONE", "in pairs, from one clock to another", "SELECT EXTRACT(HOUR FROM seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC') AS h, COUNT(*) FROM visits GROUP BY h"),
     ("SELECT DISTINCT", "the keys that there are", "SELECT DISTINCT ward FROM visits"),
     ("WITH", "parts by name", "WITH dear AS (SELECT * FROM visits WHERE cost > 100) SELECT COUNT(*) FROM dear"),
     ("JOIN of protected tables", "on equal units, or on a declared foreign key", "SELECT sex, AVG(cost) FROM visits v JOIN patients p ON p.id = v.patient_id GROUP BY sex"),

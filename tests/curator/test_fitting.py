@@ -20,7 +20,7 @@ from tacit.core.errors import BudgetError, FailedRunError, InputError, QueryErro
 from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import Curator
 from tacit.engines.duckdb import DuckDBEngine
-from tacit.engines.protocol import DataSource
+from tacit.engines.protocol import DataSource, Engine
 from tacit.learn import PCA, LogisticRegression, MinMaxScaler, Ridge
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
@@ -206,7 +206,7 @@ def test_refused_rows(sql: str, words: str) -> None:
     assert curator.history() == ()
 
 
-def test_refused_estimators() -> None:
+def test_refused_estimators(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = opened(frame(20))
     for wrong, words in (
         (object(), "one of tacit.learn"),
@@ -222,7 +222,8 @@ def test_refused_estimators() -> None:
     replaced = opened(frame(20), described=catalog(relation=REPLACE_ONE))
     with pytest.raises(InputError, match="added or removed"):
         replaced.fit(model(), SELECT)
-    clinic, _ = open_clinic(accounting="approx", epsilon="4", delta="1e-2")
+    clinic, toy = open_clinic(accounting="approx", epsilon="4", delta="1e-2")
+    monkeypatch.setattr(type(toy), "check_examples", Engine.check_examples)
     with pytest.raises(InputError, match="cannot read rows"):
         clinic.fit(model(), "SELECT cost, ward FROM visits")
     assert curator.history() == replaced.history() == clinic.history() == ()
@@ -282,3 +283,29 @@ def test_missing_values_are_not_numbers_and_no_class(seeded: SeededBits) -> None
     found = read(opened(rows), "SELECT dose, age, outcome FROM visits")
     assert np.isnan(found[0][:, 0]).all()
     assert set(found[1].tolist()) == {None}
+
+
+def test_a_model_is_read_again_from_the_ledger_for_nothing(seeded: SeededBits) -> None:
+    curator = opened(frame(200))
+    fitted = curator.fit(model(steps=3), SELECT, idempotency_key="one")
+    spent = curator.budget().spent
+    again, sent_again = (
+        curator.model(fitted.receipt.position),
+        curator.fit(model(steps=3), SELECT, idempotency_key="one"),
+    )
+    for other in (again, sent_again):
+        assert (other.text, other.features, other.target) == (fitted.text, ("age", "dose", "risk"), "outcome")
+        assert other.receipt.statement == fitted.receipt.statement
+        np.testing.assert_array_equal(other.model.coef_, fitted.model.coef_)
+        assert str(other.model.privacy_report()) == str(fitted.model.privacy_report())
+    (told,) = curator.models()
+    assert (told.position, told.estimator, told.sql) == (fitted.receipt.position, "LogisticRegression", SELECT)
+    assert curator.budget().spent == spent
+    with pytest.raises(InputError, match="no model"):
+        curator.model(fitted.receipt.position + 1)
+
+
+def test_a_decimal_keeps_its_point() -> None:
+    curator = opened(frame(50))
+    raw, _ = read(curator, "SELECT cost, outcome FROM visits")
+    assert 0 < raw[:, 0].min() < raw[:, 0].max() < 100

@@ -1,12 +1,17 @@
 """Forms of SQL in random combination, recorded on one database and replayed on a neighbour.
 
-The tests take a sample. ``python tests/privacy/test_composed_questions.py CASES [SEED]`` runs as many as asked for, on
-all pairs of neighbours, and prints what it finds.
+The tests take a sample. ``python tests/privacy/test_composed_questions.py CASES --seed SEED --log FILE`` runs as many
+as asked for, the pairs of neighbours in turns, and prints what it finds. The log has a line for each batch with its
+seed, cases and findings; a run that was stopped goes on after the last of them.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
+import time
+from functools import cache
 from pathlib import Path
 
 if __name__ == "__main__":
@@ -18,12 +23,12 @@ from sql.corpus import hostile
 from sql.corpus.clinic import CATALOG
 from support.bits import SeededBits
 from support.composed_questions import composed
-from support.sql_replay import findings, reports
+from support.sql_replay import findings, question_of, reports
 from tacit.core.relations import REPLACE_ONE
+from tacit.curator import planner
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
 from tacit.query.refusal import Refusal
-from tacit.query.resolve import resolve
 
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
 ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
@@ -41,7 +46,7 @@ def accepted(questions: tuple[str, ...]) -> tuple[str, ...]:
     kept = []
     for sql in questions:
         try:
-            resolve(sql, CATALOG)
+            question_of(sql)
         except Refusal:
             continue
         kept.append(sql)
@@ -63,22 +68,49 @@ def test_compositions_on_neighbours(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert sum(each.moved for each in made.values()) > len(made) // 3
 
 
-def main(cases: int, seed: int) -> int:
-    """Run many cases and print every finding; returns how many there are."""
-    wrong = 0
-    done = 0
-    for start in range(0, cases, 400):
-        asked = accepted(composed(min(400, cases - start), seed=seed + start))
-        for name, (one, other, catalog) in PAIRS.items():
-            part = asked[:: len(PAIRS)] if name != "a person with many rows goes" else asked
-            made = reports(one, other, part, catalog)
-            done += len(made)
-            for sql, found in findings(made).items():
-                wrong += 1
-                print(name, sql, found, sep="\n  ", flush=True)
-        print(f"{done} replays, {wrong} findings", flush=True)
+BATCH = 160
+
+
+def batch(seed: int) -> tuple[int, dict[str, str]]:
+    """One batch: how many replays, and what was found by question."""
+    done, found = 0, {}
+    asked = accepted(composed(BATCH, seed=seed))
+    for turn, (name, (one, other, catalog)) in enumerate(PAIRS.items()):
+        made = reports(one, other, asked[turn :: len(PAIRS)], catalog, whole=False)
+        done += len(made)
+        found |= {f"{name}: {sql}": str(each) for sql, each in findings(made).items()}
+    return done, found
+
+
+def main(cases: int, seed: int, log: Path | None) -> int:
+    """Run batches until the log holds so many cases; returns how many findings it has."""
+    # A question is resolved once for both neighbours: that is a function of the text and the catalog.
+    planner.resolve_any = cache(planner.resolve_any)  # type: ignore[assignment]
+    lines = [json.loads(line) for line in log.read_text().splitlines()] if log and log.exists() else []
+    known = {line["seed"]: line for line in lines}
+    done, wrong = sum(line["cases"] for line in lines), sum(len(line["findings"]) for line in lines)
+    while done < cases:
+        if seed not in known:
+            began = time.process_time()
+            made, found = batch(seed)
+            done, wrong = done + made, wrong + len(found)
+            line = {"seed": seed, "cases": made, "seconds": round(time.process_time() - began, 1), "findings": found}
+            if log is not None:
+                with log.open("a") as out:
+                    out.write(json.dumps(line) + "\n")
+            for sql, what in found.items():
+                print(seed, sql, what, sep="\n  ", flush=True)
+            planner.resolve_any.cache_clear()  # type: ignore[attr-defined]
+            question_of.cache_clear()
+        seed += 1
+    print(f"{done} cases, {wrong} findings", flush=True)
     return wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1) > 0)
+    reader = argparse.ArgumentParser(description="Composed questions on neighbours.")
+    reader.add_argument("cases", type=int)
+    reader.add_argument("--seed", type=int, default=1)
+    reader.add_argument("--log", type=Path, default=None)
+    told = reader.parse_args()
+    sys.exit(main(told.cases, told.seed, told.log) > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,12 +10,12 @@ import pytest
 
 from sql.corpus.clinic import CATALOG, VISITS
 from sql.corpus.spellings import SPELLINGS, UNCONNECTED
-from tacit.query.catalog import Catalog, Population
+from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.work import matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Join, RelationNode, sources
 from tacit.query.resolve import resolve
-from tacit.query.types import INTEGER
+from tacit.query.types import INTEGER, TEXT
 
 
 @pytest.mark.parametrize(("written", "usual"), SPELLINGS)
@@ -103,3 +104,27 @@ def test_the_unit_that_an_option_names_is_checked_and_decides_nothing() -> None:
 def test_what_a_spelling_cannot_mean_is_refused(sql: str) -> None:
     with pytest.raises(Refusal):
         resolve(sql, CATALOG)
+
+
+def test_quoted_names_of_the_source_stand_for_their_columns() -> None:
+    columns = (
+        Column("id", INTEGER, nullable=False),
+        Column("ward", TEXT, categories=("a", "b"), stored="ward.name"),
+        Column("cost", INTEGER, bounds=(0, 9), stored="Total cost"),
+        Column("total", INTEGER, bounds=(0, 9), stored="cost"),
+    )
+    catalog = Catalog((Table("visits", columns, population="people", unit="id"),), (Population("people"),))
+    for written in (
+        'SELECT "ward.name" AS k, AVG("Total cost") FROM visits GROUP BY "ward.name"',
+        'SELECT v."Ward.Name" AS k, SUM(v."total COST") FROM visits v GROUP BY v."ward.name"',
+        'SELECT COUNT(*) FROM visits WHERE "Total cost" > 3',
+        'SELECT AVG(x) FROM (SELECT "Total cost" AS x FROM visits WHERE "ward.name" = \'a\')',
+    ):
+        plain = re.sub('"ward.name"', "ward", re.sub('"total cost"', "cost", written, flags=re.I), flags=re.I)
+        found, usual = resolve(written, catalog).final, resolve(plain, catalog).final
+        assert (found.measures, found.source) == (usual.measures, usual.source), written
+        assert [key.expression for key in found.keys] == [key.expression for key in usual.keys], written
+    # A column's own name wins over another's name in the source.
+    assert "cost" in repr(resolve("SELECT SUM(cost) FROM visits", catalog).final.measures[0].argument)
+    with pytest.raises(Refusal, match="no column"):
+        resolve('SELECT t."Total cost" FROM (SELECT SUM(cost) AS n FROM visits) t', catalog)

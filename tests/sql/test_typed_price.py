@@ -9,8 +9,10 @@ import pytest
 
 from sql.corpus.clinic import CATALOG
 from tacit.accounting.compose import compose
+from tacit.accounting.prices import gdp_price, pure_price
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.mechanisms.laplace import Laplace
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan
 from tacit.query.planning.pricing import largest_rho_of
@@ -81,12 +83,28 @@ def test_a_gdp_answer_is_what_was_typed_and_nearly_no_less(epsilon: str, price: 
     assert GDP(spent.mu * Fraction(101, 100), relation=spent.relation).to_approx(delta).epsilon > Fraction(epsilon)
 
 
+@pytest.mark.parametrize("epsilon", ["0.1", "1"])
+@pytest.mark.parametrize("sql", [PUBLIC, "SELECT COUNT(*) FROM visits", "SELECT MEDIAN(cost) FROM visits"])
+def test_gaussian_noise_in_a_gdp_account_spends_what_was_typed(sql: str, epsilon: str) -> None:
+    """The noise is that of the Gaussian mechanism at the μ charged, and nothing of the μ is left."""
+    plan = make_plan(sql, CATALOG, Request(epsilon=epsilon, account=Account("gdp", None, "1e-6"), bias_share=0))
+    assert {release.mechanism for release in plan.releases} == {"gaussian"}
+    spent, guarantee = gdp_price(plan.event, plan.relation).amount, plan.guarantee
+    assert isinstance(guarantee, GDP)
+    assert guarantee.mu**2 * (1 - Fraction(1, 10**9)) <= spent <= guarantee.mu**2
+    if len(plan.releases) == 1 and plan.releases[0].choice is None:
+        noise, moved = plan.releases[0].noise(), plan.releases[0].block.sensitivity.l2_squared
+        assert not isinstance(noise, Laplace)
+        assert 1 <= noise.sigma2 * guarantee.mu**2 / moved < 1 + Fraction(1, 10**6)
+
+
 def test_without_a_delta_an_answer_is_pure_and_charged_as_such() -> None:
     plan = make_plan(PUBLIC, CATALOG, Request(epsilon="0.5", account=Account("zcdp")))
     assert plan.guarantee == ZCDP("0.125", relation=plan.relation)
     assert {release.mechanism for release in plan.releases} == {"laplace"}
-    gdp = charge(PUBLIC, Account("gdp"), epsilon="0.5")
-    assert gdp == PureDP("0.5", relation=gdp.relation).to_gdp()
+    gdp = make_plan(PUBLIC, CATALOG, Request(epsilon="0.5", account=Account("gdp")))
+    assert gdp.guarantee == PureDP("0.5", relation=gdp.relation).to_gdp()
+    assert pure_price(gdp.event, gdp.relation).amount == Fraction("0.5")
 
 
 def test_a_price_in_the_currency_of_the_account_is_charged_as_typed() -> None:

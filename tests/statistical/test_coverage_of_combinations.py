@@ -34,6 +34,7 @@ ACCOUNTS = {
     "laplace": Request(epsilon="0.5"),
     "gaussian": Request(rho="0.05", delta="1e-6", account=Account("zcdp")),
 }
+GDP = Request(mu="0.3", account=Account("gdp"))
 INNER = "(SELECT place, place % 4 AS part, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY place)"
 #: Question, how many rows each of its 40 groups has, and the factor by which intervals are shrunk to be caught.
 SUMS = {
@@ -92,7 +93,7 @@ def covered(
     trials: int = TRIALS,
 ) -> tuple[bool, bool, float]:
     """Whether coverage may be nominal, whether that of shrunk intervals may be, and the coverage."""
-    plan = make_plan(sql, catalog(relation), ACCOUNTS[noise])
+    plan = make_plan(sql, catalog(relation), GDP if noise == "rounded" else ACCOUNTS[noise])
     measurements = engine(size, spread).measure(MeasurementTask(plan.final, b"secret"))
     exact = finish(plan.question, without_noise(plan, measurements), confidence=CONFIDENCE)
     truth = [values[-1] for values in exact.values]
@@ -147,3 +148,11 @@ def test_variances_of_large_groups_are_nominal(function: str, noise: str, seeded
     assert nominal
     assert not still
     assert coverage < 0.95
+
+
+@pytest.mark.parametrize("sql", [*list(SUMS)[:1], *list(SUMS)[5:6]])
+def test_rounded_noise_of_gdp_accounts(sql: str, seeded: SeededBits) -> None:
+    size, shrink = SUMS[sql]
+    nominal, still, _ = covered(sql, "rounded", size, shrink)
+    assert nominal
+    assert not still

@@ -16,11 +16,14 @@ _NUMBERS = (
     "cost", "nights", "CLAMP(points, 0, 50)", "CLAMP(score, -5, 5)", "EXTRACT(hour FROM seen)", "EXTRACT(doy FROM admitted)",
     "WIDTH_BUCKET(cost, 0, 5000, 8)", "CLAMP(LENGTH(note), 0, 40)", "CASE WHEN urgent THEN nights ELSE 0 END",
     "CLAMP(date_diff('day', admitted, DATE '2024-12-31'), 0, 2000)", "COALESCE(nights, 1) * 2",
+    "EXTRACT(hour FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'America/New_York')", "LEAST(nights, 20)", "nights % 7",
+    "CLAMP(EPOCH(seen) / 86400 - 18000, 0, 3000)", "CLAMP(date_diff('hour', seen, TIMESTAMP '2022-01-01 00:00:00'), -90, 90)",
 )  # fmt: skip
 _KEYS = (
     "ward", "urgent", "EXTRACT(year FROM admitted)", "EXTRACT(quarter FROM admitted)", "DAYNAME(admitted)",
     "date_trunc('year', admitted)", "CASE WHEN nights > 3 THEN 'long' ELSE 'short' END", "WIDTH_BUCKET(nights, 0, 60, 4)",
-    "STRFTIME(admitted, '%Y')",
+    "STRFTIME(admitted, '%m')", "TIME_BUCKET(INTERVAL '1' YEAR, admitted)", "MONTHNAME(admitted)", "UPPER(LEFT(ward, 3))",
+    "EXTRACT(dow FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo')",
 )  # fmt: skip
 _CONDITIONS = (
     "urgent", "cost > 100", "nights BETWEEN 1 AND 9", "ward = 'surgery'", "ward <> 'oncology'", "ward IN ('surgery', 'cardiology')",
@@ -29,10 +32,13 @@ _CONDITIONS = (
     "EXISTS (SELECT 1 FROM prescriptions x JOIN visits y ON x.visit_id = y.visit_id WHERE y.patient_id = visits.patient_id)",
     "ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 3)", "ward IN (SELECT ward FROM wards ORDER BY beds DESC LIMIT 2)",
     "EXTRACT(hour FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin') < 12",
-    "cost > (SELECT AVG(cost) FROM visits)", "patient_id IN (SELECT id FROM patients WHERE active)",
+    "cost > (SELECT AVG(cost) FROM visits)", "nights < (SELECT MAX(beds) FROM wards)", "SPLIT_PART(note, ' ', 1) <> ''",
+    "ward IN (SELECT k FROM (VALUES ('surgery'), ('oncology')) t(k))", "NOT EXISTS (SELECT 1 FROM wards w WHERE w.ward = visits.ward AND w.beds > 20)",
+    "patient_id IN (SELECT id FROM patients WHERE active)",
 )  # fmt: skip
 _WHOLE_NUMBERS = ("nights", "cost", "CLAMP(points, -20, 50)", "nights - 30", "CLAMP(LENGTH(note), 0, 40)")
 _WHOLE = ("COUNT(*)", "COUNT(DISTINCT patient_id)", "COUNT(doctor)", "COUNT(*) FILTER (WHERE urgent)")
+_SHAPES = ("SKEWNESS", "KURTOSIS", "KURTOSIS_POP")
 _PAIRS = ("CORR", "COVAR_POP", "REGR_SLOPE", "REGR_R2")
 
 
@@ -65,11 +71,12 @@ class _Composer:
                 self.additive(), self.one(_WHOLE), f"MEDIAN({number})", f"QUANTILE_DISC({number}, 0.25)",
                 f"COUNT(DISTINCT {number})", f"{self.one(('SUM', 'AVG'))}(DISTINCT {self.one(_WHOLE_NUMBERS)})",
                 f"{self.one(_PAIRS)}({number}, {other})", f"MAX({number})",
+                f"{self.one(_SHAPES)}({number})",
             )
         )  # fmt: skip
 
     def plain(self) -> str:
-        keys = self.some(_KEYS, 2)
+        keys = self.some(_KEYS, 1 + (self.below(3) == 0))
         listed = ", ".join(f"{key} AS k{i}" for i, key in enumerate(keys))
         found = ", ".join(
             f"{each} AS a{i}" for i, each in enumerate(self.some([self.aggregate() for _ in range(3)], 3))
@@ -110,6 +117,9 @@ class _Composer:
                 "SELECT patient_id, SUM(CASE WHEN b IS NULL OR seen > b + INTERVAL '1' DAY THEN 1 ELSE 0 END) AS x FROM (SELECT "
                 "patient_id, seen, LAG(seen) OVER (PARTITION BY patient_id ORDER BY seen, visit_id) AS b FROM visits) s GROUP BY "
                 "patient_id",
+                "SELECT patient_id, MAX(nights) - MIN(nights) AS x FROM visits GROUP BY patient_id HAVING COUNT(*) > 1",
+                "SELECT patient_id, STDDEV(nights) AS x FROM visits GROUP BY patient_id",
+                "SELECT id AS patient_id, (SELECT COUNT(*) FROM visits v WHERE v.patient_id = patients.id) AS x FROM patients",
                 "SELECT patient_id, FIRST_VALUE(nights) OVER (PARTITION BY patient_id ORDER BY visit_id) AS x FROM visits",
             )
         )
@@ -127,6 +137,12 @@ class _Composer:
                 "w.ward GROUP BY w.floor",
                 "SELECT t.k, COUNT(*) AS n FROM visits v JOIN (VALUES ('surgery', 'a'), ('oncology', 'b')) t(ward, k) ON t.ward = "
                 "v.ward GROUP BY t.k",
+                f"SELECT w.floor, {self.one(('COUNT(v.visit_id)', 'SUM(v.cost)', 'AVG(v.nights)'))} AS a FROM visits v RIGHT JOIN wards w ON "
+                f"v.ward = w.ward GROUP BY w.floor ORDER BY {self.one(('1', 'a', 'a DESC'))} LIMIT 3",
+                "SELECT g.y, COUNT(v.visit_id) AS n FROM GENERATE_SERIES(2019, 2024) g(y) LEFT JOIN visits v ON "
+                "EXTRACT(year FROM v.admitted) = g.y GROUP BY g.y ORDER BY g.y",
+                f"SELECT COUNT(*) AS n, {self.additive()} AS a FROM visits SEMI JOIN wards w ON w.ward = visits.ward AND w.beds > "
+                f"{self.below(40)}",
             )
         )
 

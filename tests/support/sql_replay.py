@@ -140,10 +140,15 @@ def kind_of(number: int, sql: str) -> str:
     return ("approx", "zcdp")[number % 2] if private and kind in ("pure", "gdp") else kind
 
 
-def visible(bench: Bench, kind: str) -> Callable[[Answer], object]:
-    """Everything that an analyst can see of an answer, and of the curator after it."""
+def visible(bench: Bench, kind: str, *, whole: bool = True) -> Callable[[Answer], object]:
+    """Everything that an analyst can see of an answer, and of the curator after it.
+
+    Without ``whole`` only what the rest is a function of: what was released, the plan, the charge.
+    """
 
     def see(answer: Answer) -> object:
+        if not whole:
+            return answer.finished.values, answer.note, answer.plan.digest, answer.charge.text
         curator = bench.curators[kind]
         population = answer.plan.final.population
         shown = [answer.finished.values, answer.finished.intervals(), answer.note]
@@ -156,10 +161,11 @@ def visible(bench: Bench, kind: str) -> Callable[[Answer], object]:
     return see
 
 
-def report(one: Bench, other: Bench, sql: str, number: int) -> Report:
+def report(one: Bench, other: Bench, sql: str, number: int, *, whole: bool = True) -> Report:
     kind = kind_of(number, sql)
     answer, tape = record(lambda: one.ask(sql, kind, number))
-    return replay(tape, lambda: other.ask(sql, kind, number), visible(other, kind), visible(one, kind)(answer))
+    seen = visible(one, kind, whole=whole)(answer)
+    return replay(tape, lambda: other.ask(sql, kind, number), visible(other, kind, whole=whole), seen)
 
 
 def reports(
@@ -168,9 +174,11 @@ def reports(
     questions: Sequence[str],
     catalog: Catalog = CATALOG,
     engine: type[DuckDBEngine] = Steady,
+    *,
+    whole: bool = True,
 ) -> dict[str, Report]:
     first, second = bench(one, catalog, engine), bench(other, catalog, engine)
-    made = {sql: report(first, second, sql, number) for number, sql in enumerate(questions)}
+    made = {sql: report(first, second, sql, number, whole=whole) for number, sql in enumerate(questions)}
     for each in (first, second):
         assert isinstance(each.engine, DuckDBEngine)
         DuckDBEngine.close(each.engine)

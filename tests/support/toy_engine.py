@@ -64,6 +64,22 @@ class ToyEngine(Engine):
             raise self.fail
         return measure(work.final, self._rows(work.final.source), work.key_secret)
 
+    def check_examples(self, relation: RelationNode) -> None:
+        """All can be read."""
+
+    def examples(
+        self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
+    ) -> tuple[Any, Any]:
+        """The first row of each unit."""
+        first: dict[Any, Any] = {}
+        for row in self._rows(relation):
+            first.setdefault(row[relation.unit or 0], row)
+        kept = list(first.values())
+        raw = np.array([[np.nan if row[slot] is None else float(row[slot]) for slot in numbers] for row in kept])
+        labels = np.empty(len(kept), dtype=object)
+        labels[:] = [None if label is None else row[label] for row in kept]
+        return raw.reshape(len(kept), len(numbers)), None if label is None else labels
+
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Any, ...], ...]:
         """Those of a public relation, in the order of their columns."""
         assert is_public_throughout(relation)

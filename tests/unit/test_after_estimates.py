@@ -53,10 +53,12 @@ class TestDirect:
         cell = Direct(F(12345), Draw(0, 0), F(1, 100), UNKNOWN, decimal(2))
         assert cell.value == F("123.45")
         assert Intervals([LAPLACE], "0.95").of(cell) == (F("123.39"), F("123.51"))
-        # A count read off a joint release need not be whole; it is rounded, and its interval outwards.
+        # A count read off a joint release need not be whole; it is rounded, and its interval inwards: counts are whole.
         broken = Direct(F(1001, 4), Draw(0, 0), F(1), UNKNOWN, INTEGER)
         assert broken.value == 250
-        assert Intervals([LAPLACE], "0.95").of(broken) == (244, 257)
+        assert Intervals([LAPLACE], "0.95").of(broken) == (245, 256)
+        # Of a truth off the grid of its type, outwards.
+        assert Intervals([LAPLACE], "0.95").of(Direct(F(1001, 4), Draw(0, 0), F(1, 3), UNKNOWN, INTEGER)) == (81, 86)
 
 
 class TestSums:

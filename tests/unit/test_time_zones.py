@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import literal, size
+from tacit.query.relational.expressions import Reference, literal, size
 from tacit.query.relational.functions import evaluate
-from tacit.query.resolve.time_zones import changes_of, local_time
-from tacit.query.types import INTEGER, TIMESTAMP
+from tacit.query.resolve.time_zones import changes_of, local_time, utc_time
+from tacit.query.types import INTEGER, TIMESTAMP, Domain
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Casablanca", "Etc/GMT+5")
 STEP = dt.timedelta(seconds=1)
@@ -26,6 +26,18 @@ def test_the_clock_is_that_of_the_zone_around_every_change(zone: str) -> None:
     for moment in moments:
         shown = moment.replace(tzinfo=dt.UTC).astimezone(rules).replace(tzinfo=None)
         assert evaluate(local_time(literal(moment, TIMESTAMP), zone), ()) == shown, moment
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_the_time_in_utc_is_the_later_of_two_and_goes_on_in_a_gap(zone: str) -> None:
+    rules, changes = ZoneInfo(zone), changes_of(zone)[1:][-12:]
+    hours = [dt.timedelta(minutes=15 * k) + j * STEP for k in range(-8, 9) for j in (-1, 0)]
+    clocks = [at + dt.timedelta(seconds=offset) + by for at, offset in changes for by in hours]
+    made = utc_time(Reference(TIMESTAMP, Domain(nullable=True), 0, "x"), zone)
+    for clock in clocks:
+        # Python's fold 0 is the first of two and the clock before a gap, 1 the second and the clock after.
+        offset = min(clock.replace(tzinfo=rules, fold=fold).utcoffset() or 0 * STEP for fold in (0, 1))
+        assert evaluate(made, (clock,)) == clock - offset, clock
 
 
 def test_an_expression_stays_small_and_null_stays_null() -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from tacit.core.float_functions import scaled_normal_tail
 from tacit.core.normal import LARGEST_MU, concentrated_epsilon_up, gaussian_delta_bounds
 from tacit.core.numbers import float_nearest
 
 __all__ = ["gaussian_epsilon_bounds", "gaussian_epsilon_high", "gaussian_epsilon_low", "log_gaussian_delta"]
 
 _WIDENINGS = 60
+_LOG_ROOT_TAU = math.log(2 * math.pi) / 2
 
 
 def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
@@ -57,20 +59,17 @@ def log_gaussian_delta(epsilon: float, mu: float) -> float:
 
     With a = ε/μ - μ/2 and r(x) = Φ(-x)/φ(x) falling, δ(ε) = φ(a)·(r(a) - r(a+μ)), because e^ε φ(a+μ) = φ(a).
     """
-    from scipy.special import erfcx
-
     a = epsilon / mu - mu / 2
-    root = math.sqrt(2)
     if a < -5:
-        from scipy.special import log_ndtr, ndtr
-
-        return math.log(max(float(ndtr(-a)) - math.exp(min(epsilon + float(log_ndtr(-a - mu)), 0.0)), 1e-300))
-    gap = math.sqrt(math.pi / 2) * (float(erfcx(a / root)) - float(erfcx((a + mu) / root)))
+        far = a + mu  # positive, because ε is no less than 0
+        taken = epsilon - far * far / 2 - _LOG_ROOT_TAU + math.log(scaled_normal_tail(far))
+        return math.log(max(math.erfc(a / math.sqrt(2)) / 2 - math.exp(min(taken, 0.0)), 1e-300))
+    gap = scaled_normal_tail(a) - scaled_normal_tail(a + mu)
     if mu < 1e-4:
         # The two values agree in most digits; the derivative of r is x·r(x) - 1.
         middle = a + mu / 2
-        gap = mu * (1 - middle * math.sqrt(math.pi / 2) * float(erfcx(middle / root)))
-    return -a * a / 2 - math.log(math.sqrt(2 * math.pi)) + math.log(max(gap, 1e-300))
+        gap = mu * (1 - middle * scaled_normal_tail(middle))
+    return -a * a / 2 - _LOG_ROOT_TAU + math.log(max(gap, 1e-300))
 
 
 def _solve(mu: Fraction, delta: Fraction) -> float | None:

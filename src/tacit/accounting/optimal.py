@@ -31,6 +31,7 @@ from tacit.accounting.composed import Composed
 from tacit.accounting.composition_plan import CompositionPlan
 from tacit.core.errors import AccountingError
 from tacit.core.events import ApproxEvent, PureEvent
+from tacit.core.float_functions import log_factorials, recur
 from tacit.core.numbers import (
     Number,
     check_count,
@@ -117,14 +118,13 @@ def _room(total: Fraction, each: Fraction, k: int) -> tuple[float, float]:
 
 def _losses(epsilon: float, k: int) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """Losses (k-2l)ε from the largest down, their probabilities, and the relative error of the latter."""
-    from scipy.special import gammaln
-
     l = np.arange(k + 1, dtype=np.float64)  # noqa: E741 - the letter of the theorem
-    log_choose = float(gammaln(k + 1.0)) - gammaln(l + 1.0) - gammaln(k - l + 1.0)
+    logs = log_factorials(k)
+    log_choose = logs[-1] - logs - logs[::-1]
     log_odds = math.log1p(math.exp(-epsilon))
     masses = np.exp(log_choose - l * epsilon - k * log_odds)
-    # gammaln and the products are good to a few units in the last place of their own size.
-    size = 3 * float(gammaln(k + 1.0)) + k * (epsilon if epsilon < 1 else 1.0) * 2 + k * log_odds + 800
+    # Logarithms of factorials and the products are good to a few units in the last place of their own size.
+    size = 3 * float(logs[-1]) + k * (epsilon if epsilon < 1 else 1.0) * 2 + k * log_odds + 800
     return (k - 2 * l) * epsilon, masses, 8 * _UNIT * size + 4 * _UNIT * (k + 1)
 
 
@@ -137,7 +137,7 @@ def _solve(epsilon: float, k: int, delta: float, *, outward: int) -> Fraction:
     step = -math.expm1(-2 * epsilon)
     # δ at the j-th loss by a recurrence of positive terms: (1 - e^{-2ε}) A_j + e^{-2ε} δ at the loss above.
     above = np.concatenate(([0.0], np.cumsum(masses)))[:-1]
-    deltas = _recur(step * above, math.exp(-2 * epsilon))
+    deltas = recur(step * above, math.exp(-2 * epsilon))
     at = int(np.searchsorted(deltas, wanted, side="right"))
     if at > k:
         return Fraction(float(losses[-1]))
@@ -149,10 +149,3 @@ def _solve(epsilon: float, k: int, delta: float, *, outward: int) -> Fraction:
     found = float(losses[at]) + math.log1p(gap / rest)
     slack = 1e-14 * abs(found) + 8 * _UNIT * abs(float(losses[0])) / max(k, 1) + 4 * error * deltas[at] / rest
     return Fraction(found + outward * slack)
-
-
-def _recur(terms: NDArray[np.float64], factor: float) -> NDArray[np.float64]:
-    from scipy.signal import lfilter
-
-    result: NDArray[np.float64] = lfilter([1.0], [1.0, -factor], terms)
-    return result

@@ -10,7 +10,7 @@ currency    is added up as                     converts from
 pure        ε                                  PureDP
 approx      ε and δ                            PureDP, ApproxDP
 zCDP        ρ and δ                            PureDP ε²/2; ApproxDP (ε²/2, δ); ZCDP; GDP μ²/2; ε-bounded range ε²/8
-GDP         μ²                                 GDP; PureDP through the curve that touches it
+GDP         μ²                                 GDP; PureDP through the curve that touches it; ε-bounded range as ε/2
 Renyi       ε at one order α                   PureDP min(ε, αε²/2); ZCDP αρ; GDP αμ²/2; RDP at the order or above;
                                                Gaussian noise on a Poisson sample
 =========== ================================== ==================================================================
@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -154,11 +154,21 @@ def guarantees_of(event: Event, *, order: int | None = None) -> tuple[Guarantee,
         case RandomizedResponseEvent():
             return (PureDP(_randomized_response_epsilon(event), relation=event.relation),)
         case ExponentialEvent(epsilon=epsilon):
-            return (PureDP(epsilon, relation=event.relation), ZCDP(epsilon**2 / 8, relation=event.relation))
+            return (
+                PureDP(epsilon, relation=event.relation),
+                ZCDP(epsilon**2 / 8, relation=event.relation),
+                _bounded_range_gdp(epsilon, event.relation),
+            )
         case PoissonSampledEvent():
             return _sampled_guarantees(event, order)
         case _:
             return ()
+
+
+@lru_cache(maxsize=1024)
+def _bounded_range_gdp(epsilon: Fraction, relation: Relation) -> GDP:
+    """The μ of ε/2-DP, which ε-bounded range implies (``exponential.proof.md``)."""
+    return PureDP(epsilon / 2, relation=relation).to_gdp()
 
 
 def _price(charge: Charge, relation: Relation, price: _Price, currency: str, order: int | None = None) -> Spend:

@@ -21,6 +21,7 @@ from tacit.attacks.random_choice import below, choose_evenly, toss
 from tacit.attacks.result import Result
 from tacit.attacks.success_rate import SuccessRate, percent
 from tacit.core.errors import BudgetError, InputError
+from tacit.core.extras import load
 
 __all__ = [
     "CountSubset",
@@ -165,15 +166,14 @@ def _least_squares(matrix: NDArray[np.float32], answers: NDArray[np.float64]) ->
 
 
 def _linear_program(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_matrix, hstack, identity
-
+    linprog = load("scipy.optimize", "scipy", "linear programs").linprog
+    sparse = load("scipy.sparse", "scipy", "linear programs")
     questions, people = masks.shape
     if people > _MOST_FOR_PROGRAMS:
         raise InputError("method", f"a linear program is for at most {_MOST_FOR_PROGRAMS} people, not {people}")
-    eye = identity(questions)
+    eye = sparse.identity(questions)
     # masks @ x + over - under = answers; the sum of over and under is what it costs.
-    equations = hstack([csr_matrix(masks.astype(np.float64)), eye, -eye])
+    equations = sparse.hstack([sparse.csr_matrix(masks.astype(np.float64)), eye, -eye])
     cost = np.concatenate([np.zeros(people), np.ones(2 * questions)])
     bounds = [(0, 1)] * people + [(0, None)] * (2 * questions)
     solved = linprog(cost, A_eq=equations, b_eq=answers, bounds=bounds, method="highs")

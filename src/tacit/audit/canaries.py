@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.float_functions import binomial_masses, binomial_tail
 from tacit.core.numbers import Number, check_count, exact_probability
 from tacit.noise import entropy
 
@@ -149,13 +150,11 @@ def _refuted(canaries: int, guesses: int, right: int, delta: float, beta: float)
 
 def _chance(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """At most this likely are ``right`` right guesses or more, of an (ε, δ)-DP run."""
-    from scipy.stats import binom
-
     each = 1 / (1 + np.exp(-epsilon))
-    enough = float(binom.sf(right - 1, guesses, each))
+    enough = float(binomial_tail(right, guesses, each))
     if delta == 0 or right == 0:
         return enough
     # An excess of i has cost i per unit of probability, and lifts all of the mass on right-i … right-1 over the line.
     missing = np.arange(1, right + 1)
-    lifted: Any = np.cumsum(binom.pmf(right - missing, guesses, each))
+    lifted: Any = np.cumsum(binomial_masses(right - missing, guesses, each))
     return min(1.0, enough + 2 * canaries * delta * float(np.max(lifted / missing)))

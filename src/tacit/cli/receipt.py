@@ -241,4 +241,4 @@ def _amounts(named: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {exact_text(Fraction(amount))}" for name, amount in named.items())
 
 
-_NOISE = ("l1_sensitivity", "l2_squared", "scale", "sigma2", "threshold")
+_NOISE = ("l1_sensitivity", "l2_sensitivity", "l2_squared", "scale", "sigma", "sigma2", "threshold")

@@ -6,6 +6,7 @@ the first time), and of every answer that its receipt holds and speaks of what w
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +27,7 @@ from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import exact
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
+from tacit.curator.model_fit import Fitted, ModelRelease
 from tacit.curator.synthesis_request import SynthesisOptions
 from tacit.curator.table_synthesis_release import SyntheticRelease
 from tacit.curator.views.notebook_tables import ChargeList, curator_html
@@ -36,12 +38,15 @@ from tacit.noise import entropy
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt, is_of_sums
+from tacit.receipts.release_format import digest_of
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
 from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_to_plain
 from tacit.wire.job_responses import (
     JobBody,
     JobPut,
+    ModelBody,
+    ModelsBody,
     SyntheticTableBody,
     SyntheticTablesBody,
     WorkloadBody,
@@ -400,9 +405,53 @@ class RemoteCurator(Closing):
         """Not over HTTP: what is charged for would be released elsewhere."""
         _only_local("charge")
 
-    def fit(self, *_: Any, **__: Any) -> NoReturn:
-        """Not over HTTP: a model is code, and runs where the data is."""
-        _only_local("fit")
+    def fit(
+        self,
+        estimator: Any,
+        sql: str,
+        *,
+        idempotency_key: str = "",
+        progress: Callable[[str], None] | None = None,
+    ) -> Fitted:
+        """A model, fitted on the server as a job; for owners. See :meth:`tacit.Curator.fit`.
+
+        Args:
+            estimator: of :mod:`tacit.learn`, not fitted; its name and parameters are sent.
+            sql: a SELECT of rows: the features, and for a model with a target the target last.
+            idempotency_key: as for :meth:`tacit.Curator.sql`.
+            progress: told the state of the job while it is waited for.
+        """
+        from tacit.learn.model_format import MODELS, parameters_told
+
+        if type(estimator).__name__ not in MODELS:
+            raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
+        named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
+        told = {"estimator": type(estimator).__name__, "parameters": parameters_told(estimator), "sql": sql}
+        return self._fitted(self._job("/v1/fit", json.dumps(told), named, progress).model)
+
+    def models(self) -> tuple[ModelRelease, ...]:
+        """The models that were paid for, the oldest first; free."""
+        content = self._channel.get("/v1/models").content
+        with parsing("the models"):
+            return tuple(ModelRelease(**each.plain()) for each in ModelsBody.read(content).models)
+
+    def model(self, position: int) -> Fitted:
+        """A model that was paid for, by the position of its charge; free."""
+        content = self._channel.get(f"/v1/models/{int(position)}").content
+        with parsing("the model"):
+            return self._fitted(ModelBody.read(content))
+
+    def _fitted(self, body: ModelBody) -> Fitted:
+        from tacit.learn.model_format import model_from_text
+
+        receipt = body.receipt.to_domain()
+        self._check(receipt)
+        _agree("position", receipt.position, body.position)
+        _agree("released", receipt["answers"][0]["released"], digest_of(body.model))
+        return Fitted(
+            model_from_text(body.model), None, receipt, body.sql, tuple(body.features), body.target,
+            body.model,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Hang up; further questions fail."""

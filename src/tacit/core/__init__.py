@@ -9,10 +9,13 @@ Modules:
 * :mod:`.errors` — Errors that Tacit raises on purpose
 * :mod:`.events` — Privacy events: frozen descriptions of releases between mechanisms and accountants
 * :mod:`.extras` — Optional packages: the one place that knows how they are installed
+* :mod:`.float_functions` — Special functions, recurrences and transforms' lengths in floats, good to the last places
 * :mod:`.guarantees` — Privacy guarantees in five currencies, with safe conversions and group privacy
 * :mod:`.names` — Names of tables, columns and populations
 * :mod:`.normal` — Certified bounds on the normal distribution
 * :mod:`.numbers` — Exact numbers in, and floats out only with a named rounding direction
 * :mod:`.relations` — Neighbouring relations over rows and over histograms
+* :mod:`.row_sums` — Sums over rows that stay where they are: whole numbers computed row by row, and what is added up
+  of them
 * :mod:`.sensitivity` — Sensitivity: exact formulas under either relation, and measurement by trying all neighbours
 """

@@ -15,7 +15,7 @@ from tacit.curator.answer import answer, free_release, quote, quote_public
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import hide_internal_errors
 from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
-from tacit.curator.model_fit import Fitted, fit_privately
+from tacit.curator.model_fit import Fitted, ModelRelease, fit_privately, published_models, read_model
 from tacit.curator.query_session import QuerySession
 from tacit.curator.quote import Quote
 from tacit.curator.synthesis_request import SynthesisOptions, request_of
@@ -253,7 +253,7 @@ class Curator(Closing):
         caller = Caller(analyst or self.analyst, idempotency_key)
         return charge_directly(self._context, self._population(population), charge, label, caller)
 
-    def fit(self, estimator: Any, sql: str, *, analyst: str | None = None) -> Fitted:
+    def fit(self, estimator: Any, sql: str, *, analyst: str | None = None, idempotency_key: str = "") -> Fitted:
         """Fit a model to protected rows: they stay inside, the model comes out, and the same account pays.
 
         The estimator's ``epsilon`` and ``delta`` hold for every unit, because at most one row of
@@ -265,12 +265,21 @@ class Curator(Closing):
                 catalogue.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
             analyst: who asks; by default the curator's own.
+            idempotency_key: see :meth:`sql`.
 
         Raises:
             Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
-        return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst))
+        return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst, idempotency_key))
+
+    def models(self) -> tuple[ModelRelease, ...]:
+        """The models that were paid for, the oldest first; free."""
+        return published_models(self._context)
+
+    def model(self, position: int) -> Fitted:
+        """A model that was paid for, by the position of its charge; free."""
+        return read_model(self._context, position)
 
     @takes_options
     def answer_workload(

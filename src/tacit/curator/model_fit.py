@@ -1,31 +1,35 @@
 """Models fitted to protected rows inside the curator, charged and receipted like questions.
 
-The life of a fit: resolve the rows → declare what is public about them → price → reserve → read one row of each unit →
-fit → commit → hand out the model.
+The life of a fit: resolve the rows → declare what is public about them → price → reserve → add up, or read, one row of
+each unit → fit → commit → hand out the model. The ledger keeps the model, so that it is read again for nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_named
-from tacit.core.errors import InputError, InternalError
+from tacit.core.errors import EngineError, InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.mechanism_release import event_for, value_to_text
+from tacit.curator.mechanism_release import event_for
 from tacit.curator.payment import pay
 from tacit.curator.views.notebook_tables import entry_html
 from tacit.engines.protocol import Engine
-from tacit.ledger import Order, Reservation
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger.history import charge_at
 from tacit.project.source_binding import scanned
+from tacit.query.catalog import Population
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, relation_text
 from tacit.query.resolve import resolve_rows
@@ -33,7 +37,9 @@ from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
-__all__ = ["Fitted", "fit_privately"]
+__all__ = ["Fitted", "ModelRelease", "check_fit", "fit_privately", "published_models", "read_model"]
+
+_LABEL: Final = "fit "
 
 _NUMBERS = (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 _CLASSES = (Kind.BOOLEAN, Kind.INTEGER, Kind.TEXT)
@@ -42,14 +48,33 @@ _BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model that was fitted, what it cost, and its receipt."""
+    """A model that was fitted, what it cost, and its receipt.
+
+    Args:
+        model: the estimator, fitted.
+        charge: of the ledger; None for a model that a server fitted, whose receipt states the charge.
+        receipt: of the charge.
+        sql: the rows.
+        features: names of the columns it was fitted to.
+        target: name of what it predicts; empty where there is none.
+        text: the model as the ledger keeps it; :func:`tacit.learn.model_format.model_from_text` reads it.
+    """
 
     model: Any
-    charge: Entry
+    charge: Entry | None
     receipt: Receipt
+    sql: str = ""
+    features: tuple[str, ...] = ()
+    target: str = ""
+    text: str = ""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file of JSON, which :func:`tacit.learn.load_model` reads."""
+        Path(path).write_text(self.text, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        return entry_html(f"{type(self.model).__name__}, fitted privately", self.charge)
+        title = f"{type(self.model).__name__}, fitted privately"
+        return f"<p>{title}</p>" if self.charge is None else entry_html(title, self.charge)
 
 
 @dataclass(frozen=True)
@@ -68,6 +93,11 @@ class _Columns:
     classes: int | None = None
     target: int | None = None
 
+    @property
+    def numbers(self) -> list[int]:
+        """Slots that are read as numbers."""
+        return [*self.features, *([] if self.target is None else [self.target])]
+
     def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[np.float64], Any]:
         """Features and what is learned from them, for one row of each unit."""
         if self.target is None:
@@ -76,50 +106,167 @@ class _Columns:
         return raw[:, :-1], raw[:, -1]
 
 
+@dataclass(frozen=True)
+class _PricedFit:
+    """A fit that would be accepted: its rows, the estimator with everything declared, and its price."""
+
+    rows: RelationNode
+    columns: _Columns
+    declared: Any
+    price: _Price
+    population: Population
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features, and of the target where there is one."""
+        slots = [*self.columns.numbers, *([] if self.columns.classes is None else [self.columns.classes])]
+        return [str(self.rows.fields[slot].name) for slot in slots]
+
+
+def _prepare(context: CuratorContext, estimator: Any, sql: str) -> _PricedFit:
+    rows = resolve_rows(sql, context.plans.catalog)
+    columns = _columns(rows, estimator)
+    declared = _declared(estimator, rows, columns)
+    price = _price_fit(declared, columns)
+    population = context.catalog.population(rows.population or "")
+    if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
+        raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
+    context.engine.check_examples(rows)
+    return _PricedFit(rows, columns, declared, price, population)
+
+
+def check_fit(context: CuratorContext, estimator: Any, sql: str) -> str:
+    """The price of a fit in words; refuses one that would be refused. Free; reads no data."""
+    with hide_internal_errors():
+        found = _prepare(context, estimator, sql)
+        return f"{type(found.declared).__name__} of {found.population.name}: {found.price.guarantee!r}"
+
+
 def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
+    # Entered here only: scikit-learn is an extra.
+    from tacit.learn.model_format import model_to_text
+
     with hide_internal_errors():
-        rows = resolve_rows(sql, context.plans.catalog)
-        columns = _columns(rows, estimator)
-        declared = _declared(estimator, rows, columns)
-        price = _price_fit(declared, columns)
-        population = context.catalog.population(rows.population or "")
-        if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
-            raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
-        context.engine.check_examples(rows)
+        found = _prepare(context, estimator, sql)
+        rows, columns, declared, price, population = (
+            found.rows, found.columns, found.declared, found.price, found.population,
+        )  # fmt: skip
         currency = currency_named(context.accounts[population.name].kind)
         guarantee = currency.price(price, population.relation)
-        label = f"fit {type(declared).__name__}: {sql}"
+        label = f"{_LABEL}{type(declared).__name__}: {sql}"
         about = about_mechanism(declared, event_for(price, guarantee), label, released="")
         about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
+        has_target = len(found.names) > len(columns.features)
+        told = {"estimator": type(declared).__name__, "sql": sql, "columns": found.names, "target": has_target}
         order = Order(
             population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
-            quote={"mechanisms": quoted(about["mechanisms"])},
-            request=digest_of(canonical([label, about["mechanisms"]])),
+            quote={"mechanisms": quoted(about["mechanisms"]), "model": told},
+            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, about["mechanisms"]])),
         )  # fmt: skip
         # Sources that changed are bound again, and refused where they are not what was opened.
         context.version(scanned(rows))
 
-        def run(_: Reservation) -> list[Any]:
-            _fit(declared, *columns.read(context.engine, rows, context.keys.group_secret(population.name)))
+        def run(_: Reservation) -> Any:
+            _fit(declared, context.engine, rows, columns, context.keys.group_secret(population.name))
             if declared.event_ != price.event:
                 raise InternalError("a fit released other things than it was priced for")
-            return _learned(declared)
+            return declared
 
         def statement(_: Any, digest: str) -> ReceiptStatement:
             unit = f"one of {population.name}, with one row each"
             said = [about | {"released": digest}]
             return ReceiptStatement(said, unit, currency.kind, guarantee, context.catalog.digest)
 
-        paid = pay(context, order, run, value_to_text, statement)
+        paid = pay(context, order, run, model_to_text, statement)
         check_succeeded(paid.outcome)
-        entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=True)
-        return Fitted(declared, entry, paid.receipt)
+        entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
+        return _fitted(paid.outcome, entry, told, paid.made)
 
 
-def _fit(declared: Any, raw_features: NDArray[np.float64], raw_labels: Any) -> None:
+@dataclass(frozen=True)
+class ModelRelease:
+    """A model that was paid for, as the ledger holds it.
+
+    Args:
+        position: of its charge.
+        estimator: its class.
+        sql: the rows.
+        time: of the charge.
+        population: that paid.
+    """
+
+    position: int
+    estimator: str
+    sql: str
+    time: str
+    population: str
+
+
+def published_models(context: CuratorContext) -> tuple[ModelRelease, ...]:
+    """The models of a project that exist for the caller, the oldest first; free."""
+    found = []
+    with hide_internal_errors():
+        for population in context.catalog.populations:
+            for record in context.ledger.history(population=population.name):
+                if record.project != context.project or not record.sql.startswith(_LABEL) or not record.answered:
+                    continue
+                charged = charge_at(context.ledger, record.seq)
+                told = {} if charged is None else charged.quote.get("model", {})
+                if told:
+                    release = ModelRelease(record.seq, told["estimator"], told["sql"], record.time, record.population)
+                    found.append(release)
+    return tuple(sorted(found, key=lambda each: each.position))
+
+
+def read_model(context: CuratorContext, position: int) -> Fitted:
+    """The model that the ledger holds at a place: nothing is charged and no data is read.
+
+    Raises:
+        InputError: there is no model at this place.
+    """
+    with hide_internal_errors():
+        charged = charge_at(context.ledger, position)
+        told = {} if charged is None else charged.quote.get("model", {})
+        outcome = context.ledger.outcome(position) if told else None
+        if charged is None or outcome is None:
+            raise InputError("position", f"there is no model at {position}")
+        check_succeeded(outcome)
+        record = charged.record
+        entry = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        return _fitted(outcome, entry, told)
+
+
+def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = None) -> Fitted:
+    """A model with what the ledger holds about it; read from there unless it was made just now."""
+    from tacit.learn.model_format import model_from_text
+
+    text, names = outcome.result.decode(), tuple(told["columns"])
+    features, target = (names[:-1], names[-1]) if told["target"] else (names, "")
+    receipt = Receipt.from_json(outcome.receipt)
+    return Fitted(
+        model_from_text(text) if model is None else model, entry, receipt, told["sql"], features, target, text
+    )
+
+
+def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, secret: bytes) -> None:
+    """Fit to rows of another process by sums that are made there, where the model needs no more; else read rows."""
+    from tacit.learn.stored_rows import StoredRows
+
+    if not (engine.elsewhere and declared.sums_only()):
+        raw_features, raw_labels = columns.read(engine, rows, secret)
+        _fit_hidden(lambda: declared.fit(raw_features, raw_labels))
+        return
+    with engine.summing(rows, columns.numbers, columns.classes, secret) as run:
+        stored = StoredRows(len(columns.numbers), run)
+        _fit_hidden(lambda: declared.fit(stored, stored))
+
+
+def _fit_hidden(fit: Callable[[], Any]) -> None:
     try:
-        declared.fit(raw_features, raw_labels)
+        fit()
+    except EngineError:
+        raise
     except Exception as problem:
         # Words of a failure may quote rows, whatever its class.
         raise InternalError("a fit failed on its rows") from problem
@@ -197,9 +344,3 @@ def _price_fit(declared: Any, columns: _Columns) -> _Price:
     if not price.guarantee.epsilon:
         raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
     return _Price(price.guarantee, price.event)
-
-
-def _learned(model: Any) -> list[Any]:
-    """Learned attributes of a model, for the digest in the receipt."""
-    shown = sorted(name for name in vars(model) if name.endswith("_") and not name.startswith("_"))
-    return [[name, vars(model)[name]] for name in shown if name not in ("guarantee_", "event_")]

@@ -25,6 +25,8 @@ Modules:
 * :mod:`.logistic` — Logistic regression under differential privacy
 * :mod:`.losses` — The derivatives of losses, as integers: what one row adds to a gradient, decided by that row and
   public weights
+* :mod:`.model_format` — Models as text: parameters and everything learned, in JSON, exact to the last bit; read back
+  without running code
 * :mod:`.moments` — Sums of squares with noise: what least squares and principal components need of a table, in one
   release
 * :mod:`.naive_bayes` — Gaussian naive Bayes under differential privacy
@@ -45,6 +47,8 @@ Modules:
 * :mod:`.sklearn_compat` — Imports from scikit-learn, with a clear message where it is missing
 * :mod:`.smooth_losses` — Smooth convex losses for methods that need a minimiser
 * :mod:`.solver` — Certified minimiser of a regularised loss
+* :mod:`.stored_rows` — Rows that stay in a database: a fit says what each row adds, in whole numbers, and is told the
+  sums
 * :mod:`.svm` — A linear support vector classifier under differential privacy
 * :mod:`.torch` — Networks with a guarantee: one object that samples, clips, adds noise, accounts and stops, so that
   all five agree
@@ -62,6 +66,7 @@ from tacit.learn.boosting import BoostedTreesClassifier, BoostedTreesRegressor
 from tacit.learn.generalized import GammaRegressor, PoissonRegressor, QuantileRegressor
 from tacit.learn.kmeans import KMeans
 from tacit.learn.logistic import LogisticRegression
+from tacit.learn.model_format import load_model
 from tacit.learn.naive_bayes import GaussianNB
 from tacit.learn.pca import PCA
 from tacit.learn.regression import LinearRegression, Ridge
@@ -90,6 +95,7 @@ __all__ = [
     "Ridge",
     "StandardScaler",
     "expected_excess",
+    "load_model",
     "plan_learning",
     "rows_by_theorem",
     "rows_needed",

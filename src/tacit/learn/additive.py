@@ -42,7 +42,7 @@ from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.weights import shared
 
-__all__ = ["AdditiveClassifier", "AdditiveRegressor", "Shape"]
+__all__ = ["AdditiveClassifier", "AdditiveRegressor", "FittedShapes", "Shape"]
 
 #: Rounds of sums of residuals.
 _ROUNDS: Final = 60
@@ -109,7 +109,7 @@ class _Rounds:
 
 
 @dataclass(frozen=True, eq=False)
-class _Fitted:
+class FittedShapes:
     """Shapes of a fit: a table of scores, constants, and standard errors."""
 
     table: Floats
@@ -117,7 +117,7 @@ class _Fitted:
     errors: Floats
 
 
-def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2: Fraction, title: str) -> _Fitted:
+def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2: Fraction, title: str) -> FittedShapes:
     """Rounds of noisy sums of residuals: accelerated steps on shapes that are pulled towards straight lines.
 
     Args:
@@ -178,7 +178,7 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
         middle[feature] *= max(1 - float((weights * apart[feature] ** 2).sum()) / size, 0.0) if size > 0 else 0.0
     known = zip(counts, pulled, trust, strict=True)
     errors = np.stack([_errors(loss, each, pull, noise, share) for each, pull, share in known])
-    return _Fitted(middle, np.mean(offsets, axis=0), errors)
+    return FittedShapes(middle, np.mean(offsets, axis=0), errors)
 
 
 def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers, constants: Integers) -> Integers:
@@ -208,7 +208,7 @@ class _Additive(BinnedEstimator):
     rounds: int
     relation: Relation | str
 
-    _fitted: _Fitted
+    _fitted: FittedShapes
 
     def _rounds(self) -> int:
         return check_count(self.rounds, "rounds", minimum=2, maximum=10**4)
@@ -219,7 +219,7 @@ class _Additive(BinnedEstimator):
         columns = np.arange(places.shape[1])
         return cast("Floats", self._fitted.table[columns, places].sum(axis=1) + self._fitted.constants)
 
-    def _keep_shapes(self, fitted: _Fitted, box: Box, unit: float = 1.0) -> None:
+    def _keep_shapes(self, fitted: FittedShapes, box: Box, unit: float = 1.0) -> None:
         columns = len(fitted.table)
         names = [str(name) for name in getattr(self, "feature_names_in_", range(columns))]
         ends = np.linspace(-1, 1, BINS + 1)[:, None]

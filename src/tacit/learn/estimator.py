@@ -26,6 +26,7 @@ from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.categories import Encoding
 from tacit.learn.integer_rows import Box
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.unpaid_steps import warn_of_unpaid_reading
 from tacit.learn.value_reading import count_columns, is_frame, read_table, take_rows
 
@@ -107,12 +108,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "only what predict and the attributes show is published, not the time a fit takes",
         )
 
-    def _read(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
+    def sums_only(self) -> bool:
+        """Whether a fit with these parameters needs sums over rows alone, so that rows may stay in their database."""
+        return False
+
+    def _read(self, X: Any, *, reset: bool) -> Any:
         """The features as floats; any values, any number of rows.
 
         The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
         of rows.
         """
+        if isinstance(X, StoredRows):
+            self.n_features_in_ = X.width
+            return X
         if reset:
             warn_of_unpaid_reading(PrivateEstimator)
         if getattr(self, "categories", None) is not None:

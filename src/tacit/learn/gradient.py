@@ -9,7 +9,7 @@ live on a public grid between steps. Later work on the noisy sums is post-proces
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, cast
@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
+from tacit.core.row_sums import Whole, total_of, where_at_least
 from tacit.learn import release
 from tacit.learn.integer_rows import UNIT, Integers, ceil_sqrt, exact_product, square_norms
 from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
 from tacit.learn.progress import progress
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
 from tacit.noise import entropy
 
@@ -59,6 +61,11 @@ class GradientTable:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self.rows), self.rows.shape[1]
+
 
 @dataclass(frozen=True, eq=False)
 class Descent:
@@ -91,13 +98,13 @@ class Descent:
     momentum: float = 0.0
     settled: float = 0.5
 
-    def run(self, table: GradientTable, *, title: str = "fit") -> NDArray[np.float64]:
+    def run(self, table: GradientTable | StoredRows, *, title: str = "fit") -> NDArray[np.float64]:
         """The weights, one column per output: the average over the last steps, shrunk as far as it may be noise.
 
         Two halves of these steps have averages of their own. Half of their difference is as noisy as the average of
         all, so it tells how much of the average's length is noise, whatever the loss, the clipping and the steps did.
         """
-        weights = np.zeros((table.rows.shape[1], self.outputs))
+        weights = np.zeros((table.shape[1], self.outputs))
         ahead, seen = weights, []
         inverse = np.linalg.inv(self.penalty + self.bound * np.eye(len(weights)))
         unit = WHOLE * UNIT * float_nearest(self.rate)
@@ -113,8 +120,10 @@ class Descent:
         size = float((middle**2).sum())
         return cast("NDArray[np.float64]", middle * (max(1 - float((apart**2).sum()) / size, 0.0) if size else 1.0))
 
-    def raw_sum(self, table: GradientTable, weights: NDArray[np.float64]) -> Integers:
+    def raw_sum(self, table: GradientTable | StoredRows, weights: NDArray[np.float64]) -> Integers:
         """The sum of clipped gradients of a sample before noise, exactly; a row moves it by at most clip·UNIT."""
+        if isinstance(table, StoredRows):
+            return self._stored_sum(table, weights)
         if self.rate < 1:
             chosen = np.flatnonzero(sample_rows(len(table), self.rate) & table.counts)
         else:
@@ -127,6 +136,46 @@ class Descent:
             clipped = clip_residuals(residuals, self.clip * UNIT // lengths(rows))
             total += exact_product(rows, clipped.astype(np.float64), self.clip * UNIT)
         return total
+
+    def _stored_sum(self, rows: StoredRows, weights: NDArray[np.float64]) -> Integers:
+        """The same sum where the rows are stored, over rows that have a target."""
+        entries, width = weights.astype(np.int64).tolist(), len(rows.columns)
+        digits = (UNIT * WEIGHTS // GRID).bit_length() - 1
+        classed = self.loss.classed
+
+        def scored(found: tuple[Whole, ...]) -> list[Whole]:
+            scores = [
+                total_of([each * entries[place][output] for place, each in enumerate(found[:width])]).floored(digits)
+                for output in range(self.outputs)
+            ]
+            return [*found, *scores]
+
+        scores = rows.with_length().mapped(scored)
+
+        def residual(found: tuple[Whole, ...]) -> list[Whole]:
+            allowed = Whole.constant(self.clip * UNIT).over(found[width].at_least(1)).at_most(1 << 30)
+            return [*found[:width], allowed, *self.loss.stored_residuals(found[width + 1 :], target)]
+
+        prepared = scores.mapped(lambda found: [*found[: width + 1], *self.loss.stored_scores(found[width + 1 :])])
+        target = cast("Whole", prepared.target)
+        left = prepared.mapped(residual)
+        if self.outputs > 1:
+            squares = left.mapped(lambda found: [*found, total_of([each.squared() for each in found[width + 1 :]])])
+            left = squares.mapped(lambda found: [*found[:-1], found[-1].root()])
+        else:
+            left = left.mapped(lambda found: [*found, Whole.constant(0)])
+        clipped = left.mapped(lambda found: [*found[:width], *_clipped(found[width + 1 : -1], found[-1], found[width])])
+        added = [each * residual for each in clipped.columns[:width] for residual in clipped.columns[width:]]
+        group = cast("Whole", clipped.target).between(-1, 0) if classed else None
+        return clipped.sums(added, 1, group).reshape(width, self.outputs)
+
+
+def _clipped(residuals: Sequence[Whole], length: Whole, allowed: Whole) -> list[Whole]:
+    """Residuals as :func:`~tacit.learn.losses.clip_residuals` leaves them."""
+    if len(residuals) == 1:
+        return [residuals[0].at_most(allowed).at_least(Whole.constant(0) - allowed)]
+    shrunk = [(each * allowed).over(length.at_least(1)) for each in residuals]
+    return [where_at_least(length, allowed + 1, small, each) for small, each in zip(shrunk, residuals, strict=True)]
 
 
 def lengths(rows: NDArray[np.float64]) -> Integers:

@@ -16,6 +16,7 @@ from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import Number, exact_positive
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.integer_rows import Integers
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.value_reading import as_elements, one_column
 from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.partition_selection import PartitionSelection
@@ -107,11 +108,15 @@ class ClassLabels:
     _releases: tuple[str, ...]
 
     def _read_classes(
-        self, values: NDArray[np.float64], y: Any, privacy: tuple[Fraction, Fraction | None]
+        self, values: NDArray[np.float64] | StoredRows, y: Any, privacy: tuple[Fraction, Fraction | None]
     ) -> tuple[Integers, tuple[Fraction, Fraction | None], ApproxEvent | None]:
         """Numbers for the labels, the (ε, δ) that is left, and what was paid to find the classes out."""
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+        if isinstance(values, StoredRows):
+            # Labels stay with the rows.
+            self.classes_ = self._declared_classes()
+            return np.empty(0, dtype=np.int64), privacy, None
         labels = read_labels(y)
         if len(labels) != len(values):
             # Two lengths that differ are a mistake of the program, whatever they are; neither is named.

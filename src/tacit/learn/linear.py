@@ -22,6 +22,7 @@ from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import Loss
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.smooth_losses import SmoothLoss
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import (
     Data,
     GradientFit,
@@ -100,6 +101,10 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         box = self._stated_box()
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
+        if isinstance(values, StoredRows):
+            plan = self._plan(method, values.width, len(self.classes_), privacy)
+            self._learn(plan, Data(values.labelled(self.classes_.tolist()), places, places >= 0, box))
+            return self
         counts = places >= 0
         shares = self._row_shares(sample_weight, places, self.classes_)
         self._check_weighted(method, shares)
@@ -117,6 +122,11 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         self._check_weights(classes)
         self._check_weighted(method, self._class_shares(classes))
         return self._plan(method, columns, len(classes), privacy).price
+
+    def sums_only(self) -> bool:
+        """Whether a fit needs sums over rows alone: gradients of whitened rows without samples and weights."""
+        plain = self.categories is None and self.class_weight is None and self.batch_rate is None
+        return plain and self.standardize and self._chosen_method() == "gradient"
 
     def _check_weighted(self, method: str, shares: Integers | None) -> None:
         if shares is None:

@@ -17,6 +17,7 @@ from tacit.learn.integer_rows import FINE
 from tacit.learn.labels import ClassLabels
 from tacit.learn.moments import FeatureSums
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
+from tacit.learn.stored_rows import StoredRows
 
 __all__ = ["GaussianNB"]
 
@@ -80,6 +81,8 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
         sums = FeatureSums(box, values.shape[1], len(self.classes_))
         spent = self._spent(sums, *check_gaussian_privacy(*privacy))
         sigma2 = spent.sigma2[0]
+        if isinstance(values, StoredRows):
+            values = values.labelled(self.classes_.tolist())
         counts, means, variances = sums.release(values, places, sigma2)
         shares = counts / counts.sum()
         overall = shares @ means
@@ -98,6 +101,10 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
         if chosen is not None:
             self._add_discovery(chosen)
         return self
+
+    def sums_only(self) -> bool:
+        """Whether a fit needs sums over rows alone."""
+        return True
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""

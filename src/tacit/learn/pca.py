@@ -98,6 +98,10 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         self._keep(spent.price)
         return self
 
+    def sums_only(self) -> bool:
+        """Whether a fit needs sums over rows alone."""
+        return True
+
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
         return self._plan(columns)[-1].price

@@ -27,6 +27,7 @@ from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import FINE, Box, Integers
 from tacit.learn.losses import GRID, Loss, Squared
 from tacit.learn.sklearn_compat import RegressorMixin, check_is_fitted
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, steps_for
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
 from tacit.learn.weights import Weighted
@@ -53,6 +54,7 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
     steps: int | None
     clip: Number | None
     batch_rate: Number | None
+    categories: Mapping[Any, Any] | None
     relation: Relation | str
 
     coef_: NDArray[np.float64]
@@ -68,6 +70,8 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
         columns = values.shape[1]
+        if isinstance(values, StoredRows):
+            return self._fit_stored(values)
         box, target_box = self._boxes(columns)
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
@@ -76,7 +80,28 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
             raise InputError("n", "must be left out where rows have weights: it counts each row as one")
         preparing, gradients = self._plan(columns)
         joint = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
-        whitening = Whitening(Survey(columns + 1, False, self._rows()), final=gradients is None)
+        return self._learn(joint, box, target_box, preparing, gradients, shares)
+
+    def _fit_stored(self, rows: StoredRows) -> LinearPredictor:
+        """The same on rows that stay where they are; the target is their last column."""
+        columns = rows.width - 1
+        self.n_features_in_ = columns
+        box, target_box = self._boxes(columns)
+        preparing, gradients = self._plan(columns)
+        joint = box.joined(target_box, columns).to_steps(rows)
+        return self._learn(joint, box, target_box, preparing, gradients, None)
+
+    def _learn(
+        self,
+        joint: Integers | StoredRows,
+        box: Box,
+        target_box: Box,
+        preparing: Spent,
+        gradients: GradientFit | None,
+        shares: Integers | None,
+    ) -> LinearPredictor:
+        """From rows in steps of their bounds to a line, the target last."""
+        whitening = Whitening(Survey(joint.shape[1], False, self._rows()), final=gradients is None)
         found = whitening.run(joint, preparing, shares)
         if gradients is None:
             self.alpha_ = chosen_alpha(found) if self._auto else self._alpha()
@@ -89,7 +114,12 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         return self
 
     def _by_gradient(
-        self, fit: GradientFit, joint: Integers, found: Covariance, sigma2: Fraction, shares: Integers | None
+        self,
+        fit: GradientFit,
+        joint: Integers | StoredRows,
+        found: Covariance,
+        sigma2: Fraction,
+        shares: Integers | None,
     ) -> tuple[NDArray[np.float64], float]:
         """Slopes and constant of a target measured from -1 to 1."""
         return by_gradient(fit, joint, found, sigma2, shares)
@@ -102,6 +132,10 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
 
     def _loss(self) -> Loss:
         return Squared()
+
+    def sums_only(self) -> bool:
+        """Whether a fit needs sums over rows alone: not where rows are sampled or categories are encoded."""
+        return self.batch_rate is None and self.categories is None
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
@@ -321,7 +355,7 @@ class Ridge(LinearPredictor):
 
 
 def by_gradient(
-    fit: GradientFit, joint: Integers, found: Covariance, sigma2: Fraction, shares: Integers | None
+    fit: GradientFit, joint: Integers | StoredRows, found: Covariance, sigma2: Fraction, shares: Integers | None
 ) -> tuple[NDArray[np.float64], float]:
     """Noisy gradient descent on whitened rows and standardised targets."""
     columns = joint.shape[1] - 1
@@ -330,9 +364,13 @@ def by_gradient(
     # A whole factor and a shift: the target in steps of 1/GRID of its standard deviation, by integers alone.
     shift = 20 + min(max(math.floor(math.log2(height)), -_TARGET_BITS + 20), 0) + _TARGET_BITS - 20
     factor = max(round(GRID / (height * FINE) * 2.0**shift), 1)
-    targets = (joint[:, -1:] - middle) * factor >> shift
-    counts = np.ones(len(joint), np.bool_)
-    model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
+    if isinstance(joint, StoredRows):
+        aimed = joint.aimed(lambda target: ((target - middle) * factor).floored(shift))
+        model = fit.on_stored(aimed, found.part(columns), sigma2)
+    else:
+        targets = (joint[:, -1:] - middle) * factor >> shift
+        counts = np.ones(len(joint), np.bool_)
+        model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
     unit = GRID * 2.0**shift / (factor * FINE)
     return model.slopes[:, 0] * unit, float(model.constants[0]) * unit + middle / FINE
 

@@ -18,6 +18,7 @@ from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE
 from tacit.learn.moments import FeatureSums
 from tacit.learn.sklearn_compat import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
+from tacit.learn.stored_rows import StoredRows
 
 __all__ = ["MinMaxScaler", "StandardScaler"]
 
@@ -141,13 +142,18 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator): 
         values = self._read(X, reset=True)
         sums, spent = self._plan(values.shape[1])
         box = sums.box
-        _, means, variances = sums.release(values, np.zeros(len(values), dtype=np.int64), spent.sigma2[0])
+        places = None if isinstance(values, StoredRows) else np.zeros(len(values), dtype=np.int64)
+        _, means, variances = sums.release(values, places, spent.sigma2[0])
         self._box = box
         self.mean_ = np.broadcast_to(box.from_unit(means[0]), (values.shape[1],)).copy()
         self.var_ = variances[0] * box.half_width**2
         self.scale_ = np.sqrt(np.maximum(variances[0], 1e-6)) * box.half_width
         self._keep(spent.price)
         return self
+
+    def sums_only(self) -> bool:
+        """Whether a fit needs sums over rows alone."""
+        return True
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""

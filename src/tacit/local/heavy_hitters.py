@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, ClassVar, Final, SupportsIndex
 
 import numpy as np
@@ -107,8 +108,6 @@ class HeavyHitters(IntegerProtocol):
 
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> CommonTexts:
         """Common texts, with shares from the reports of whole texts."""
-        from scipy.stats import norm
-
         tables = counts.reshape(self.length, _FUNCTIONS, self._response.alphabet)
         prefixes, threshold = [b""], 0.0
         for level in tables:
@@ -120,7 +119,7 @@ class HeavyHitters(IntegerProtocol):
             places = self._places(grown)
             shares = np.array([each[0][place] for each, place in zip(found, places, strict=True)])
             errors = np.array([each[1][place] for each, place in zip(found, places, strict=True)])
-            score = float(norm.isf((1 - confidence) / len(grown)))
+            score = -NormalDist().inv_cdf((1 - confidence) / len(grown))
             mean, error = shares.mean(axis=0), np.sqrt(np.square(errors).sum(axis=0)) / _FUNCTIONS
             by_each = (shares > _BY_EACH * score * errors).all(axis=0)
             wanted = np.flatnonzero((mean > score * error) & by_each)

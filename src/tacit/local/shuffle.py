@@ -13,6 +13,7 @@ from typing import Final, SupportsIndex
 import numpy as np
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load
 from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest
 from tacit.core.relations import REPLACE_ONE
@@ -86,8 +87,7 @@ class _ClonePair:
     """
 
     def __init__(self, own: float, other: float, clone: float, n: int) -> None:
-        from scipy.stats import binom
-
+        binom = load("scipy.stats", "scipy", "bounds on shuffled reports").binom
         self.own, self.other = own, other
         self._binom = binom
         mean, spread = (n - 1) * clone, math.sqrt((n - 1) * clone * (1 - clone))

@@ -26,6 +26,7 @@ Modules:
   pure DP
 * :mod:`.planning` — Planning: any three of people, privacy, error and confidence give the fourth
 * :mod:`.randomized_response` — Randomized response: each person perturbs their own answer
+* :mod:`.rounded_gaussian` — Rounded Gaussian noise on integers, whose guarantee is μ-GDP itself
 * :mod:`.sample_size_formulas` — Sample-size formulas relating people, epsilon, error and failure probability
 * :mod:`.selection_scores` — Exact scores of candidates, shared by the selection mechanisms
 * :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.events import RandomizedResponseEvent
+from tacit.core.float_functions import success_limit
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import (
     Number,
@@ -347,10 +348,7 @@ def clopper_pearson(
     Each limit is missed with probability at most ``tail``. The ends next to the border are moved onto it: only there
     could unlike coins undercut the binomial tail. Quantiles are floats; both limits are moved outwards a little.
     """
-    from scipy.special import betaincinv
-
     found = np.asarray(counts, dtype=np.float64)
-    with np.errstate(all="ignore"):
-        low = np.where(found <= min(1, n - 1), 0.0, betaincinv(found, n - found + 1, tail))
-        high = np.where(found >= max(n - 1, 1), 1.0, 1 - betaincinv(n - found, found + 1, tail))
+    low = np.where(found <= min(1, n - 1), 0.0, success_limit(found, n, tail))
+    high = np.where(found >= max(n - 1, 1), 1.0, 1 - success_limit(n - found, n, tail))
     return low - _QUANTILE_SLACK, high + _QUANTILE_SLACK

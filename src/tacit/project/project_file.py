@@ -410,7 +410,8 @@ def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -
     try:
         return Column(name, kind, bounds, step, categories, model.nullable, model.unique, model.source)
     except InputError as problem:
-        raise InputError(where, problem.problem) from None
+        other = "" if is_name(name) else f"; give it such a name and write source = {name!r} beside its type"
+        raise InputError(where, problem.problem + other) from None
 
 
 def _foreign_key(table: str, column: str, target: str) -> ForeignKey:

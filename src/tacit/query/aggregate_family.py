@@ -186,12 +186,16 @@ def noisy_numbers(released: CellNumbers, measure: int) -> NDArray[Any]:
     return noisy
 
 
-def no_bounds(asked: AggregateCall, argument: Expression) -> Refusal:
-    """The refusal of an aggregate whose value has no bounds."""
+def no_bounds(asked: AggregateCall, argument: Expression, *, stated: bool = False) -> Refusal:
+    """The refusal of an aggregate whose value has no bounds; ``stated``: it takes no others."""
+    others = (
+        ""
+        if stated
+        else " or contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO)"
+    )
     return Refusal(
         "bounds",
-        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi) or "
-        "contribution_bounds_per_group => (lo, hi), let a share of the price find them by CLAMP(x, AUTO), or ask the "
+        f"{asked.function.upper()} needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi){others}, or ask the "
         "data owner to declare bounds.",
     )
 

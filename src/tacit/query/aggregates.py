@@ -19,6 +19,9 @@ var_*, stddev_*             VAR_*, STDDEV_*: VALUES, CENTRED_SUM,              :
 covar_*, corr, regr_*       COVAR_*, REGR_SXY: VALUES, CENTRED_SUM of both      :class:`Covariances`,
                             and of their product; with CENTRED_SQUARES of one  :class:`Correlations`
                             REGR_SLOPE, REGR_INTERCEPT, of both CORR, REGR_R2
+skewness, kurtosis,         SKEWNESS: as a variance, and CENTRED_SUM of        :class:`Shapes`
+kurtosis_pop                cubes; KURTOSIS, KURTOSIS_POP: and of their
+                            fourth powers
 min, max, quantile          MIN, MAX, QUANTILE: LEAVES or PLACES                :class:`Quantiles`
 mode                        MOST_COMMON: CATEGORIES                            :class:`MostCommon`
 bool_and, bool_or           not released                                       none
@@ -103,6 +106,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions.signatures import fits_decimal
+from tacit.query.shape_family import Shapes
 from tacit.query.types import (
     BOOLEAN,
     DOUBLE,
@@ -424,7 +428,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     half = max(measure.high - measure.centre, measure.centre - measure.low)
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
-    joint = block.is_mean(count, total) and law.kind != "gaussian" and law.copies == 1
+    joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1
 
     one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
 
@@ -713,6 +717,15 @@ def _association(function: str, kind: AggregateKind, family: Family, **others: s
     )  # fmt: skip
 
 
+def _shape(function: str, kind: AggregateKind, *names: str) -> AggregateEntry:
+    return AggregateEntry(
+        _called(function, function, *names), None, None, (kind,), _SHAPES, takes="number", bounded=True,
+        refusal=f"{function.upper()} is released over people; inside one person's rows, or over released rows, ask for "
+        "AVG of powers of the value.",
+    )  # fmt: skip
+
+
+_SHAPES: Final = Shapes()
 _COUNTS, _MOMENTS, _QUANTILES = Counts(), Moments(), Quantiles()
 _COVARIANCES, _CORRELATIONS = Covariances(), Correlations()
 _TELLS: Final = "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
@@ -765,6 +778,9 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "regr_intercept": _association("regr_intercept", AggregateKind.REGR_INTERCEPT, _CORRELATIONS),
     "corr": _association("corr", AggregateKind.CORR, _CORRELATIONS),
     "regr_r2": _association("regr_r2", AggregateKind.REGR_R2, _CORRELATIONS),
+    "skewness": _shape("skewness", AggregateKind.SKEWNESS, "skew"),
+    "kurtosis": _shape("kurtosis", AggregateKind.KURTOSIS),
+    "kurtosis_pop": _shape("kurtosis_pop", AggregateKind.KURTOSIS_POP),
     "min": AggregateEntry(
         _called("min", "min"), _one_of_the_values, _least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
     "max": AggregateEntry(

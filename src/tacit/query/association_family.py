@@ -28,7 +28,7 @@ from tacit.query.types import DOUBLE, INTEGER, MAX_SCALE, Kind, as_value, decima
 if TYPE_CHECKING:
     from tacit.query.postprocess.totals import CellNumbers
 
-__all__ = ["Correlations", "Covariances"]
+__all__ = ["Correlations", "Covariances", "from_centre"]
 
 _ZERO: Final = Fraction(0)
 
@@ -46,7 +46,7 @@ class Covariances(Family):
         for side in (asked.second, asked.value):
             bounds = side.range.ends
             if bounds is None:
-                raise no_bounds(asked, side)
+                raise no_bounds(asked, side, stated=True)
             step = grid_step(side.step, side.type, bounds)
             made = [
                 sum_measure(kind, side, asked.where, bounds=bounds, step=step, rows=final.rows)
@@ -54,7 +54,7 @@ class Covariances(Family):
             ]
             indices.append(final.measure(made[0]))
             squares.append(made[1])
-            factors.append(_from_centre(side, bounds, made[0]))
+            factors.append(from_centre(side, bounds, made[0]))
             farthest *= max(made[0].high - made[0].centre, made[0].centre - made[0].low) * step
             widths.append(bounds[1] - bounds[0])
         same = asked.second == asked.value
@@ -118,7 +118,7 @@ def _reach(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     return first, second
 
 
-def _from_centre(side: Expression, bounds: Bounds, measure: Measure) -> Expression:
+def from_centre(side: Expression, bounds: Bounds, measure: Measure) -> Expression:
     """The clamped value less its centre."""
     ends = [_constant_of(end, side) for end in bounds]
     return call("sub", call("clamp", side, *ends), _constant_of(_centre(measure), side))

@@ -25,6 +25,7 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.ledger import Reservation
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.planning.explain import Explanation, Outline
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.pricing import KeySelection, Priced, Release
@@ -334,6 +335,8 @@ def _about_release(release: Release) -> dict[str, Any]:
     noise = release.noise()
     if isinstance(noise, Laplace):
         return line | {"l1_sensitivity": str(noise.l1_sensitivity), "scale": str(noise.scale)}
+    if isinstance(noise, RoundedGaussian):
+        return line | {"l2_sensitivity": str(noise.event.l2_sensitivity), "sigma": str(noise.event.sigma)}
     return line | _about_gaussian(noise)
 
 

@@ -22,6 +22,7 @@ from tacit.core.events import (
     DiscreteLaplaceEvent,
     Event,
     ExponentialEvent,
+    GaussianEvent,
     NoEvent,
     RepeatedEvent,
     ZCDPEvent,
@@ -220,15 +221,17 @@ def _is_true(line: Mapping[str, Any], event: Event) -> bool:
             return _ratio(line, "l1_sensitivity", "scale") == event.l1_sensitivity / event.scale
         case DiscreteGaussianEvent() if name == "gaussian":
             return _ratio(line, "l2_squared", "sigma2") == event.l2_squared / event.sigma2
+        case GaussianEvent() if name == "gaussian":
+            return _ratio(line, "l2_sensitivity", "sigma") == event.l2_sensitivity / event.sigma
         case ZCDPEvent() if name == "gaussian" and "sigma2" in line:
             return _ratio(line, "l2_squared", "sigma2") == 2 * event.rho
         case RepeatedEvent(event=ExponentialEvent(epsilon=epsilon), count=count) if name == "exponential":
             return bool(line["draws"] == str(count)) and exact(line["epsilon"], "epsilon") == epsilon
         case NoEvent():
-            return bool(name == "constant") or not {"scale", "sigma2"} & set(line)
+            return bool(name == "constant") or not {"scale", "sigma", "sigma2"} & set(line)
         case _:
             # Nothing is stated beyond the event itself.
-            return name != "constant" and not {"scale", "sigma2", "draws"} & set(line)
+            return name != "constant" and not {"scale", "sigma", "sigma2", "draws"} & set(line)
 
 
 def _ratio(line: Mapping[str, Any], above: str, below: str) -> Fraction:

@@ -30,6 +30,7 @@ from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.conversation import Conversation
 from tacit.curator.curator import Curator, TableInfo
 from tacit.curator.failures import check_succeeded, hide_internal_errors
+from tacit.curator.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
 from tacit.curator.quote import Quote
 from tacit.curator.synthetic_star import SyntheticStar
 from tacit.curator.synthetic_table import SyntheticTable
@@ -62,9 +63,10 @@ from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
     from tacit.curator.planner import PricedPlan
+    from tacit.learn.estimator import PrivateEstimator
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
-    from tacit.wire.requests import SynthesisSchema, WorkloadSchema
+    from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
@@ -204,6 +206,31 @@ class CuratorService:
         if all(each.position != position for each in self.workloads(access)):
             raise Unknown("workload")
         return read_workload(self._for(access).context, position)
+
+    def check_fit(self, access: Access, said: FitSchema) -> str:
+        """The price of a fit in words; refuses one that cannot be made. Free; reads no data; for owners."""
+        self._need(access, ADMIN)
+        return check_fit(self._for(access).context, estimator_of(said), said.sql)
+
+    def fit(self, access: Access, said: FitSchema, *, key: str = "") -> Fitted:
+        """Fit a model, charged to its population; for owners."""
+        self._need(access, ADMIN)
+        context = self._for(access).context
+        return fit_privately(context, estimator_of(said), said.sql, Caller(access.person.name, key))
+
+    def models(self, access: Access) -> tuple[ModelRelease, ...]:
+        """Models of the populations that the person sees; they were paid for, and are free to use."""
+        return published_models(self._for(access).context)
+
+    def model(self, access: Access, position: int) -> Fitted:
+        """A model, from what the ledger holds; free, reads no data.
+
+        Raises:
+            Unknown: there is none for the person.
+        """
+        if all(each.position != position for each in self.models(access)):
+            raise Unknown("model")
+        return read_model(self._for(access).context, position)
 
     def budget(
         self,
@@ -476,3 +503,15 @@ def _audits(access: Access) -> bool:
 def _says(receipt: Receipt, sql: str) -> bool:
     """Whether a receipt has these words; those of planned releases and of mechanisms have their owner's."""
     return all(each["name"] or each["query"] == sql for each in receipt["answers"])
+
+
+def estimator_of(said: FitSchema) -> PrivateEstimator:
+    """The estimator that a request describes, not fitted.
+
+    Raises:
+        InputError: there is none of that name, or it has no such parameter.
+    """
+    # Entered here only: scikit-learn is an extra.
+    from tacit.learn.model_format import MODELS, parameters_back
+
+    return MODELS.made(said.estimator, parameters_back(said.parameters))

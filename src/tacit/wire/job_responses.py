@@ -1,4 +1,4 @@
-"""Bodies about work that is polled for: the state of a job, synthetic tables and workloads."""
+"""Bodies about work that is polled for: the state of a job, synthetic tables, workloads and models."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from tacit.curator.synthetic_table import BANNER, SyntheticTable
 from tacit.wire.responses import AnswerBody, ErrorTold, ReceiptBody, ResponseBody, maybe
 
 if TYPE_CHECKING:
+    from tacit.curator.model_fit import Fitted
     from tacit.curator.synthetic_star import SyntheticStar
     from tacit.curator.workload_release import WorkloadAnswer
 
 __all__ = [
-    "JobBody", "JobPut", "MarginalTold", "QueryTableTold", "SyntheticTableBody", "SyntheticTableTold",
+    "JobBody", "JobPut", "MarginalTold", "ModelBody", "ModelTold", "ModelsBody",
+    "QueryTableTold", "SyntheticTableBody", "SyntheticTableTold",
     "SyntheticTablesBody", "WorkloadBody", "WorkloadTold", "WorkloadsBody",
 ]  # fmt: skip
 
@@ -138,6 +140,49 @@ class WorkloadBody(ResponseBody):
         )
 
 
+class ModelTold(ResponseBody):
+    """A model that was paid for."""
+
+    position: int
+    estimator: str
+    sql: str
+    time: str
+    population: str
+
+
+class ModelsBody(ResponseBody):
+    """Models, the oldest first."""
+
+    models: list[ModelTold]
+
+
+class ModelBody(ResponseBody):
+    """A model that was fitted, with its guarantee in words."""
+
+    position: int
+    estimator: str
+    sql: str
+    features: list[str]
+    target: str = Field(description="what it predicts; empty where there is none")
+    report: str = Field(description="guarantee, releases and declarations in words")
+    model: str = Field(description="the model as text of JSON, which tacit.learn reads")
+    receipt: ReceiptBody
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> Self:
+        """The body about a model."""
+        return cls(
+            position=fitted.receipt.position,
+            estimator=type(fitted.model).__name__,
+            sql=fitted.sql,
+            features=list(fitted.features),
+            target=fitted.target,
+            report=str(fitted.model.privacy_report()),
+            model=fitted.text,
+            receipt=ReceiptBody(receipt=dict(fitted.receipt.statement), signature=fitted.receipt.signature),
+        )
+
+
 class JobPut(ResponseBody):
     """A question that will be answered later."""
 
@@ -154,4 +199,5 @@ class JobBody(ResponseBody):
     answer: AnswerBody = maybe()
     synthesis: SyntheticTableBody = maybe(description="of a synthetic table")
     workload: WorkloadBody = maybe(description="of a workload")
+    model: ModelBody = maybe(description="of a fit")
     error: ErrorTold = maybe()

@@ -33,9 +33,21 @@ from tacit.synth.workload_form import workload_from_plain
 from tacit.wire.values import decimal_text
 
 __all__ = [
-    "NewPerson", "NewToken", "NumberText", "QuestionSchema", "Quota", "Reports", "RequestBody", "Role", "Scopes",
-    "SynthesisSchema", "WorkloadSchema",
-    "read_question", "request_text", "synthesis_text",
+    "FitSchema",
+    "NewPerson",
+    "NewToken",
+    "NumberText",
+    "QuestionSchema",
+    "Quota",
+    "Reports",
+    "RequestBody",
+    "Role",
+    "Scopes",
+    "SynthesisSchema",
+    "WorkloadSchema",
+    "read_question",
+    "request_text",
+    "synthesis_text",
 ]  # fmt: skip
 
 Role = Literal["owner", "analyst", "auditor"]
@@ -181,6 +193,23 @@ def _label(name: str, value: Any) -> str:
     if len(found := _text(name, value)) > _LONGEST:
         raise InputError(name, f"must have at most {_LONGEST} characters")
     return found
+
+
+def _parameters(name: str, value: Any) -> dict[str, Any]:
+    """Parameters of an estimator: whole numbers as such, others as their decimal text."""
+    if not isinstance(value, dict) or len(value) > _LONGEST:
+        raise InputError(name, "must be an object with the parameters of the estimator")
+    return {key: _parameter(each) for key, each in value.items()}
+
+
+def _parameter(value: Any) -> Any:
+    if isinstance(value, NumberText):
+        return int(value) if value.lstrip("-").isdigit() else str(value)
+    if isinstance(value, list):
+        return [_parameter(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _parameter(each) for key, each in value.items()}
+    return value
 
 
 def _workload(name: str, value: Any) -> Any:
@@ -438,6 +467,21 @@ def request_text(request: Request) -> str:
     stated = ((name, getattr(request, name)) for name in OPTIONS)
     parts += [f"{json.dumps(name)}:{_written(value, name)}" for name, value in stated if value is not None]
     return "{" + ",".join(parts) + "}"
+
+
+class FitSchema(RequestBody):
+    """A model to fit: an estimator by its name, its parameters, and the rows."""
+
+    estimator: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = Field(
+        description="such as LogisticRegression"
+    )
+    parameters: Annotated[Any, _by(_parameters), WithJsonSchema({"type": "object"})] = Field(
+        description='of the estimator, such as {"epsilon": 1, "delta": 1e-6}; an object whose keys are no text is '
+        '{"pairs": [[key, value]]}'
+    )
+    sql: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
+        description="a SELECT of rows: features, and the target last"
+    )
 
 
 def synthesis_text(

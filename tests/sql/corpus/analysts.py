@@ -115,9 +115,9 @@ _LISTS = (
     "FIRST",
     "LAST",
     "ANY_VALUE",
-    "HISTOGRAM",
-    "SKEWNESS",
-    "KURTOSIS",
+    "HISTOGRAM_EXACT",
+    "GEOMEAN",
+    "ENTROPY",
 )
 _ARGUMENTS = ("cost", "note", "nights", "doctor")
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sql.corpus.clinic import CATALOG, WARDS
 from tacit.query.types import DECIMAL_DIGITS, Kind
 
-__all__ = ["BOUNDED", "Rows", "arrow"]
+__all__ = ["BOUNDED", "Rows", "arrow", "database"]
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -85,7 +85,7 @@ def _patient(number: int, *, odd: bool) -> dict[str, Any]:
     return row
 
 
-def _database(people: int, *, odd: bool) -> Rows:
+def database(people: int, *, odd: bool) -> Rows:
     """Most persons have a row of their own and up to two visits; some have only the one or the other."""
     visits: list[dict[str, Any]] = []
     for person in range(1, people + 1):
@@ -124,10 +124,10 @@ def _database(people: int, *, odd: bool) -> Rows:
 
 #: By name: many persons, few of them with NULLs, non-finite numbers and rows without a unit, one, and none.
 BOUNDED: dict[str, Rows] = {
-    "many": _database(120, odd=False),
-    "odd": _database(48, odd=True),
-    "one": _database(1, odd=False),
-    "empty": _database(0, odd=False),
+    "many": database(120, odd=False),
+    "odd": database(48, odd=True),
+    "one": database(1, odd=False),
+    "empty": database(0, odd=False),
 }
 
 

@@ -287,7 +287,6 @@ _HAND: list[tuple[str, str]] = [
     ("type", "SELECT COUNT(*) FROM visits WHERE CAST(note AS STRUCT(a INTEGER)) IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE cost // 2 = 1"),
     ("type", "SELECT COUNT(*) FROM visits WHERE NOT cost"),
-    ("type", "SELECT COUNT(*) FROM visits WHERE note IN (1, 2)"),
     ("type", "SELECT COUNT(*) FROM visits WHERE INTERVAL 1 DAY = 1"),
     ("type", "SELECT COUNT(*) FROM visits JOIN wards ON floor"),
     # functions
@@ -393,8 +392,8 @@ _HAND: list[tuple[str, str]] = [
         "raw_aggregate",
         "SELECT @(note) FROM visits",
         "any_value arbitrary first last arg_max arg_min max_by min_by list array_agg string_agg group_concat listagg "
-        "histogram approx_top_k json_group_array json_group_object product "
-        "fsum kahan_sum bit_and bit_or entropy kurtosis skewness mad reservoir_quantile "
+        "approx_top_k json_group_array json_group_object product "
+        "fsum kahan_sum bit_and bit_or entropy mad reservoir_quantile "
         "geomean bitstring_agg",
     ),
     ("raw_aggregate", "SELECT MIN(note) FROM visits"),
@@ -763,7 +762,11 @@ _HAND: list[tuple[str, str]] = [
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE note[1] = 'a'"),
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'Europe/Berlin' IS NULL"),
     ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE note IS NULL"),
-    ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC' IS NULL"),
+    ("unsupported", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE note IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE TO_UTC_TIMESTAMP(seen, note) IS NULL"),
+    ("arguments", "SELECT COUNT(*) FROM visits WHERE CONVERT_TIMEZONE('UTC', seen) IS NULL"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE nights IN ('1', 'two')"),
+    ("type", "SELECT COUNT(*) FROM visits WHERE admitted IN (1, 2)"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE 'Mars/Olympus' IS NULL"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE '../../etc/passwd' IS NULL"),
     ("type", "SELECT COUNT(*) FROM visits WHERE note AT TIME ZONE 'UTC' IS NULL"),
@@ -873,7 +876,25 @@ _HAND: list[tuple[str, str]] = [
         "raw_aggregate",
         "SELECT AVG(m) FROM (SELECT patient_id, QUANTILE_DISC(nights, 0.5) AS m FROM visits GROUP BY patient_id)",
     ),
-    ("raw_aggregate", "SELECT SKEWNESS(nights) FROM visits"),
+    (
+        "raw_aggregate",
+        "SELECT AVG(s) FROM (SELECT patient_id, SKEWNESS(nights) AS s FROM visits GROUP BY patient_id)",
+    ),
+    ("raw_aggregate", "SELECT KURTOSIS(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)"),
+    ("bounds", "SELECT SKEWNESS(score) FROM visits"),
+    ("bounds", "SELECT KURTOSIS(CLAMP(score, AUTO)) FROM visits"),
+    ("bounds", "SELECT KURTOSIS(CLAMP(score, -1e60, 1e60)) FROM visits"),
+    ("contribution_bounds", "SELECT SKEWNESS(nights, contribution_bounds_per_group => (0, 9)) FROM visits"),
+    ("type", "SELECT SKEWNESS(note) FROM visits"),
+    ("distinct", "SELECT SKEWNESS(DISTINCT nights) FROM visits"),
+    ("aggregate", "SELECT ward, COUNT(*), HISTOGRAM(nights) FROM visits GROUP BY ward"),
+    ("aggregate", "SELECT HISTOGRAM(nights), ward FROM visits GROUP BY ward"),
+    ("aggregate", "SELECT ward, HISTOGRAM(nights) FROM visits GROUP BY ROLLUP (ward)"),
+    ("raw_aggregate", "SELECT HISTOGRAM(nights) + 1 FROM visits"),
+    ("arguments", "SELECT HISTOGRAM(nights, 0, 9) FROM visits"),
+    ("arguments", "SELECT HISTOGRAM(nights, 0) FROM visits"),
+    ("key_type", "SELECT HISTOGRAM(score) FROM visits"),
+    ("bounds", "SELECT HISTOGRAM(score, 8) FROM visits"),
     ("aggregate", "SELECT APPROX_QUANTILES(nights, 4) + 1 FROM visits"),
     ("arguments", "SELECT APPROX_QUANTILES(nights, 0) FROM visits"),
     ("distinct", "SELECT SUM(DISTINCT nights, cost) FROM visits"),

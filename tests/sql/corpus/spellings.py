@@ -56,6 +56,27 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
     ("SELECT STD(cost) AS x FROM visits", "SELECT STDDEV(cost) AS x FROM visits"),
     ("SELECT STDEV(cost) AS x FROM visits", "SELECT STDDEV(cost) AS x FROM visits"),
     ("SELECT STDEVP(cost) AS x FROM visits", "SELECT STDDEV_POP(cost) AS x FROM visits"),
+    ("SELECT APPROX_QUANTILES(cost, 4)[OFFSET(1)] AS x FROM visits", "SELECT QUANTILE(cost, 0.25) AS x FROM visits"),
+    ("SELECT APPROX_QUANTILES(cost, 2)[ORDINAL(2)] AS x FROM visits", "SELECT MEDIAN(cost) AS x FROM visits"),
+    (
+        "SELECT nights > 3 AS ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n > 2",
+        "SELECT nights > 3 AS ward, COUNT(*) AS n FROM visits GROUP BY nights > 3 HAVING n > 2",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE FROM_UTC_TIMESTAMP(seen, 'Asia/Tokyo') IS NULL",
+        "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo' IS NULL",
+    ),
+    ("SELECT SKEW(cost) AS x FROM visits", "SELECT SKEWNESS(cost) AS x FROM visits"),
+    ("SELECT HISTOGRAM(ward) FROM visits", "SELECT ward AS bin, COUNT(*) AS count FROM visits GROUP BY ward"),
+    (
+        "SELECT ward AS w, HISTOGRAM(cost, 0, 90, 9) FILTER (WHERE urgent) AS b FROM visits GROUP BY 1 ORDER BY w",
+        "SELECT ward AS w, CLAMP(WIDTH_BUCKET(cost, 0, 90, 9), 1, 9) AS b, COUNT(*) FILTER (WHERE urgent) AS count FROM visits "
+        "GROUP BY 1, 2 ORDER BY w",
+    ),
+    (
+        "SELECT HISTOGRAM(nights, 6) FROM visits",
+        "SELECT CLAMP(WIDTH_BUCKET(nights, 0, 60, 6), 1, 6) AS bin, COUNT(*) AS count FROM visits GROUP BY 1",
+    ),
     # BigQuery
     (
         "SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1) ANON_COUNT(*) AS n FROM visits",

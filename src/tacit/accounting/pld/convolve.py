@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.pld.discretise import Lattice, TooFineError
+from tacit.core.float_functions import fast_length
 
 __all__ = ["ALIASED", "Cumulants", "Losses", "Sum", "TiltedSum"]
 
@@ -160,8 +161,6 @@ class TiltedSum:
     """
 
     def __init__(self, total: Sum, tilt: float) -> None:
-        from scipy.fft import irfft, next_fast_len
-
         self.total, self.tilt = total, tilt
         #: The mean of the tilted sum: about ε, where the tilt is the best one.
         self.centre = total.cumulants(tilt).mean
@@ -174,7 +173,7 @@ class TiltedSum:
             first, wanted, self.below, self.above = 0, everything, 0.0, 0.0
         if wanted > _MOST_POINTS:
             raise TooFineError
-        size = int(next_fast_len(max(wanted, 16), real=True))
+        size = fast_length(max(wanted, 16))
         product = _Product(size)
         shift, self.log_scale, rounding = 0, 0.0, 0.0
         for law in total.laws:
@@ -189,7 +188,7 @@ class TiltedSum:
                 + abs(law.count * value) * 2 * _UNIT
             )
         self.error = product.error()
-        self.masses: Floats = np.roll(irfft(product.value, size), shift - first)
+        self.masses: Floats = np.roll(np.fft.irfft(product.value, size), shift - first)
         self.losses: Floats = total.start + total.step * (first + np.arange(size, dtype=np.float64))
         #: Relative error of tilting and of undoing it.
         self.relative = 2 * rounding + 64 * _UNIT
@@ -210,9 +209,7 @@ class _Product:
         self._growth = np.zeros(size // 2 + 1)
 
     def multiply(self, weights: Floats, count: int) -> None:
-        from scipy.fft import rfft
-
-        transform = rfft(weights)
+        transform = np.fft.rfft(weights)
         sizes = np.abs(transform)
         if count == 1:
             self.value *= transform

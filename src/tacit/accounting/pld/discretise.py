@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.pld.discrete import DiscreteLaplacePair
 from tacit.accounting.pld.pairs import ACCURACY, Atoms, LaplacePair, LossPair, TwoPoint
+from tacit.core.float_functions import solve_tridiagonal
 
 __all__ = ["Lattice", "TooFineError", "lower_lattice", "upper_lattice"]
 
@@ -137,8 +138,6 @@ def _lower_smooth(pair: LossPair, step: float, points: Floats) -> Lattice:
 
 def _newton(p: Floats, q: Floats, bounds: Floats, points: Floats, step: float) -> Floats:
     """Moves of the ends of cells that bring ln(p/q) nearer to ``points``: least squares, a tridiagonal system."""
-    from scipy.linalg import solveh_banded
-
     losses = np.log(np.maximum(p, 1e-300)) - np.log(np.maximum(q, 1e-300))
     off = np.clip(losses - points, -step / 2, step / 2)
     widths = np.maximum(np.diff(bounds), 1e-3 * step)
@@ -154,10 +153,8 @@ def _newton(p: Floats, q: Floats, bounds: Floats, points: Floats, step: float) -
     gradient = np.zeros(len(bounds))
     gradient[:-1] += weights * left * off
     gradient[1:] += weights * right * off
-    system = np.zeros((2, len(bounds)))
-    system[1] = diagonal + 1e-3 * diagonal.max() * np.maximum(diagonal / diagonal.max(), 1e-9)
-    system[0, 1:] = weights * left * right
-    moves: Floats = -solveh_banded(system, gradient)
+    damped = diagonal + 1e-3 * diagonal.max() * np.maximum(diagonal / diagonal.max(), 1e-9)
+    moves = -solve_tridiagonal(damped, weights * left * right, gradient)
     return np.clip(moves, -0.4 * step, 0.4 * step)
 
 

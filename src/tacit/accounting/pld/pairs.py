@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.float_functions import normal_cdf
+
 __all__ = [
     "ACCURACY",
     "Atoms",
@@ -176,9 +178,7 @@ def response_pair(epsilon: float, neutral: float) -> Atoms:
 
 def _normal_sides(z: Floats) -> tuple[Floats, Floats]:
     """1 - Φ(z) and Φ(z), the smaller one computed and the larger its complement."""
-    from scipy.special import ndtr
-
-    small = ndtr(-np.abs(z))
+    small = normal_cdf(-np.abs(z))
     positive = z > 0
     return np.where(positive, small, 1 - small), np.where(positive, 1 - small, small)
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.pld.convolve import TiltedSum
+from tacit.core.float_functions import recur
 
 __all__ = ["lower_epsilon", "upper_epsilon"]
 
@@ -53,8 +54,6 @@ def _scaled(value: float, total: TiltedSum) -> float:
 
 def _cross(total: TiltedSum, masses: Floats, room: float, wrapped: float = 0.0, *, lower: bool = False) -> float | None:
     """The ε at which Σ_{l > ε} u(l)(1 - e^{ε-l}) falls to ``room``, with u the masses tilted back and scaled."""
-    from scipy.signal import lfilter
-
     tilt, step = total.tilt, total.total.step
     with np.errstate(over="ignore"):
         back = np.exp(np.minimum(-tilt * (total.losses - total.centre), 700.0))
@@ -62,8 +61,8 @@ def _cross(total: TiltedSum, masses: Floats, room: float, wrapped: float = 0.0, 
     above = np.concatenate(([0.0], np.cumsum(u)[:-1]))
     # Recurrences of positive terms for D_j = Σ_{i>j} u_i (1 - e^{-(i-j)s}) and C_j = Σ_{i>j} u_i e^{-(i-j)s}.
     factor = math.exp(-step)
-    deltas = lfilter([1.0], [1.0, -factor], -math.expm1(-step) * above)
-    rests = lfilter([0.0, factor], [1.0, -factor], u)
+    deltas = recur(-math.expm1(-step) * above, factor)
+    rests = recur(factor * np.concatenate(([0.0], u[:-1])), factor)
     if wrapped:
         # At any ε a mass weighs at most e^{-λε}·e^{-λy}(1 - e^{-y}) with y > 0 its distance, a multiple of the step.
         best = max(math.log1p(1 / tilt) / step, 1.0)

@@ -54,6 +54,10 @@ class DuckDB(Dialect):
         """The narrowest: narrow columns are summed faster."""
         return "INTEGER" if largest <= _INTEGER else "BIGINT" if largest <= _BIGINT else "HUGEINT"
 
+    def looked_up(self, numbers: Sequence[int], place: str) -> str:
+        """A list, read once from a text."""
+        return f"list_extract(CAST('[{','.join(map(str, numbers))}]' AS BIGINT[]), {place} + 1)"
+
     def divided(self, left: str, right: str, *, wide: bool) -> str:  # noqa: ARG002 - the same for both
         """Towards zero."""
         return f"{left} // {right}"

@@ -93,6 +93,8 @@ class PostgresEngine(SqlEngine):
         InputError: the server cannot be reached or is not fit, or a table lacks a column or cannot be read as declared.
     """
 
+    elsewhere = True
+
     dialect = POSTGRES
     writer = PostgresWriter
 

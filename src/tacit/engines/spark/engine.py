@@ -51,6 +51,8 @@ class SparkEngine(SqlEngine):
             read as declared, or lacks a column.
     """
 
+    elsewhere = True
+
     dialect = SPARK
     writer = SparkWriter
 

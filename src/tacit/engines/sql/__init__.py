@@ -12,6 +12,7 @@ Modules:
 * :mod:`.group_choice` — Groups of a question, and the choice of the groups and values of a unit that count, by keyed
   hash
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
+* :mod:`.row_sums` — Sums over rows of whole numbers, as SQL: what a model adds up, computed where the rows are
 * :mod:`.scalars` — Expressions as SQL: total casts, and one lowering per function id
 * :mod:`.statements` — Measuring statements: rows, bounded per unit, summed per group
 * :mod:`.unit_totals` — Per-unit totals in a group: values quantised, summed measure by measure, and clamped to

@@ -226,9 +226,7 @@ def find_limits(
         beta: noise is compared by the error that it exceeds with this probability.
     """
     counts = [int(count) for count in noisy[0][0]]
-    return choose(
-        final, counts, laws[0], noise=_noise_of_one(final, priced, beta), squared=priced.budget.currency == "rho"
-    )
+    return choose(final, counts, laws[0], noise=_noise_of_one(final, priced, beta), squared=priced.budget.concentrated)
 
 
 def _noise_of_one(final: FinalAggregation, priced: Priced, beta: Fraction) -> float:

@@ -181,6 +181,9 @@ class AggregateKind(Enum):
     REGR_INTERCEPT = "regr_intercept"  # the same
     CORR = "corr"  # and CENTRED_SQUARES of the first
     REGR_R2 = "regr_r2"  # the same
+    SKEWNESS = "skewness"  # VALUES, CENTRED_SUM, CENTRED_SQUARES, CENTRED_SUM of cubes
+    KURTOSIS = "kurtosis"  # and CENTRED_SUM of fourth powers
+    KURTOSIS_POP = "kurtosis_pop"  # the same
     MIN = "min"  # LEAVES
     MAX = "max"  # LEAVES
     QUANTILE = "quantile"  # PLACES, or LEAVES at the ends; parameter: the fraction in [0, 1]
@@ -470,12 +473,9 @@ def _groups(final: FinalAggregation) -> int:
 
 
 def _moments(final: FinalAggregation) -> list[tuple[int, ...]]:
-    """The (V, C) and (V, C, S) that averages and variances are made of, the longer first."""
-    found = {
-        a.measures
-        for a in final.aggregates
-        if len(a.measures) in (2, 3) and _are_moments(tuple(final.measures[i] for i in a.measures))
-    }
+    """The (V, C) and (V, C, S) that averages and variances are made of, or begin with, the longer first."""
+    begun = {a.measures[:3] for a in final.aggregates if len(a.measures) > 1}
+    found = {indices for indices in begun if _are_moments(tuple(final.measures[i] for i in indices))}
     return sorted(found, key=lambda indices: (-len(indices), indices))
 
 

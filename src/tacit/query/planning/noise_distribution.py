@@ -9,7 +9,8 @@ Chernoff's inequality, which needs only that
 * discrete Laplace noise of scale t has E exp(λX) = (cosh u - 1)/(cosh u - cosh λ) with u = 1/t, and this is at most
   u²/(u² - λ²), the same of continuous Laplace noise: the claim says (cosh λ - 1)/λ² <= (cosh u - 1)/u², and
   (cosh x - 1)/x² = Σ x^(2k-2)/(2k)! grows with x;
-* discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020).
+* discrete Gaussian noise has E exp(λX) <= exp(λ²σ²/2) (Canonne, Kamath and Steinke 2020), and rounded normal noise
+  has that of a slightly larger σ² (``mechanisms/rounded_gaussian.proof.md``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_nearest, log_bounds, sqrt_bounds
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
+from tacit.mechanisms.rounded_gaussian import RoundedNoise
 
 __all__ = ["NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
 
@@ -48,8 +50,9 @@ class NoiseLaw:
     """The noise in a released integer.
 
     Args:
-        kind: ``"laplace"``, ``"gaussian"``, or ``"none"`` for a number that no data can change.
-        scale: the scale t of Laplace noise; σ² of Gaussian noise; 0 for none.
+        kind: ``"laplace"``, ``"gaussian"`` (discrete), ``"rounded"`` (normal, rounded to whole numbers), or ``"none"``
+            for a number that no data can change.
+        scale: the scale t of Laplace noise; σ² of Gaussian and of normal noise; 0 for none.
         terms: how many independent noises of that law are added or subtracted.
         unit: what the integer is worth in steps of its measurement, so that an estimate is ``integer * unit``.
         source: the vector the integer is read off. Noises of two sources are independent, and so are those of two
@@ -86,8 +89,18 @@ class NoiseLaw:
         """The variance in squared steps, rounded up."""
         if self.kind == "none":
             return Fraction(0)
-        once = LaplaceNoise(self.scale).variance_bound if self.kind == "laplace" else self.scale
-        return self.terms * once * self.unit**2
+        return self.terms * _noise(self.kind, self.scale).variance_bound * self.unit**2
+
+
+def _noise(kind: str, scale: Fraction) -> LaplaceNoise | GaussianNoise | RoundedNoise:
+    if kind == "laplace":
+        return LaplaceNoise(scale)
+    return GaussianNoise(scale) if kind == "gaussian" else RoundedNoise(scale)
+
+
+def _proxy(kind: str, scale: Fraction) -> Fraction:
+    """The s with E exp(λX) <= exp(λ²s/2), of Gaussian or rounded normal noise."""
+    return scale if kind == "gaussian" else RoundedNoise(scale).proxy
 
 
 @lru_cache(maxsize=4096)
@@ -95,8 +108,7 @@ def _two_sided(kind: str, scale: Fraction, terms: int, beta: Fraction) -> Fracti
     if kind == "none":
         return Fraction(0)
     if terms == 1:
-        noise = LaplaceNoise(scale) if kind == "laplace" else GaussianNoise(scale)
-        return Fraction(noise.quantile(beta))
+        return Fraction(_noise(kind, scale).quantile(beta))
     if kind == "laplace" and terms in (2, 3):
         return Fraction(_laplace_sum(scale, terms, beta))
     # The sum is an integer, so a bound that is not whole may be cut to the next below.
@@ -150,8 +162,8 @@ def one_sided_errors(
     log_high = log_bounds(1 / beta)[1]
     if kind == "none" or not any(squares):
         return [Fraction(0)] * len(counts)
-    if kind == "gaussian":
-        return [sqrt_bounds(2 * scale * _total(each, squares) * log_high)[1] for each in counts]
+    if kind != "laplace":
+        return [sqrt_bounds(2 * _proxy(kind, scale) * _total(each, squares) * log_high)[1] for each in counts]
     x = _place(max(counts, key=lambda each: _total(each, squares)), sizes, log_high)
     costs = [-log_bounds(1 - (size * x) ** 2)[0] if size else Fraction(0) for size in sizes]
     # Sums without any noise are exact.
@@ -227,7 +239,10 @@ def _chernoff(shape: _Shape, beta: Fraction) -> Fraction:
     Its bound for Laplace noise of scale t and weight w depends on t·w alone.
     """
     laplace = [(scale * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum((scale * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"), Fraction(0))
+    squares = sum(
+        (_proxy(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"),
+        Fraction(0),
+    )
     each = beta / 2 / (1 + bool(laplace and squares))
     return (one_sided_error("laplace", Fraction(1), laplace, each) if laplace else Fraction(0)) + (
         one_sided_error("gaussian", squares, [(Fraction(1), 1)], each) if squares else Fraction(0)
@@ -269,8 +284,8 @@ def _convolved(shape: _Shape, beta: float) -> float | None:
 
 
 def _variance(kind: str, scale: Fraction) -> float:
-    if kind == "gaussian":
-        return float_nearest(scale)
+    if kind != "laplace":
+        return float_nearest(_proxy(kind, scale))
     half = 0.5 / float_nearest(scale)
     return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
 
@@ -278,7 +293,9 @@ def _variance(kind: str, scale: Fraction) -> float:
 def _far(shape: _Shape, beta: float) -> float:
     """A distance that the sum exceeds in size with chance at most ``beta``, roughly: Chernoff's bound in floats."""
     laplace = [(float_nearest(scale) * weight, count) for kind, scale, weight, count in shape if kind == "laplace"]
-    squares = sum(float_nearest(scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace")
+    squares = sum(
+        _variance(kind, scale) * weight**2 * count for kind, scale, weight, count in shape if kind != "laplace"
+    )
     target = math.log(2 / beta)
     if not laplace:
         return math.sqrt(2 * squares * target)
@@ -321,6 +338,10 @@ def _masses(kind: str, scale: float, steps: NDArray[np.float64]) -> NDArray[np.f
     if kind == "laplace":
         found: NDArray[np.float64] = np.exp(-steps / scale) * math.tanh(0.5 / scale)
         return found
+    if kind == "rounded":
+        # Of 0 both halves; differences of tails elsewhere.
+        ends = np.append(0.5, _beyond(kind, scale, steps))
+        return np.asarray(ends[:-1] - ends[1:]) * np.where(steps == 0, 2.0, 1.0)
     if scale >= _ROUNDED**2:
         total = math.sqrt(2 * math.pi * scale) * (1 + 1e-12)
     else:
@@ -336,7 +357,7 @@ def _beyond(kind: str, scale: float, last: NDArray[np.float64]) -> NDArray[np.fl
         q = math.exp(-1 / scale)
         found: NDArray[np.float64] = np.exp(-(last + 1) / scale) / (1 + q)
         return found
-    if scale >= _ROUNDED**2:
+    if kind == "rounded" or scale >= _ROUNDED**2:
         width = math.sqrt(2 * scale)
         return np.array([math.erfc((x + 0.5) / width) / 2 for x in last.tolist()])
     masses = _masses(kind, scale, np.arange(0.0, 40 * math.sqrt(scale) + 2))

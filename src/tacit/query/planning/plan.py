@@ -31,6 +31,7 @@ from tacit.query.planning.contribution_limits import ContributionLimit, Contribu
 from tacit.query.planning.left_out import LossTable, loss_question
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.pricing import (
+    LARGEST_MU,
     KeySelection,
     Priced,
     PricedPart,
@@ -448,24 +449,26 @@ _Named = dict[str, frozenset[tuple[int, int]]]
 def _buy_accuracy(
     question: Question, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: _Named
 ) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-    """The releases at the smallest epsilon, to four digits and rounded up, at which every bound asked for is kept.
+    """The releases at the smallest price, to four digits and rounded up, at which every bound asked for is kept.
 
-    With grouping sets it is kept in every set, and so in the totals of most groups.
+    The price is an epsilon, or the mu of a gdp account. With grouping sets a bound is kept in every set, and so in the
+    totals of most groups.
     """
     wanted = _wanted(parts, terms, names)
     copies = [largest_total(question, number) for number in range(len(parts))]
     if not wanted:
         raise InputError("within", "there is no aggregate to be accurate; state epsilon")
     beta = 1 - terms.confidence
+    currency, most = ("mu", Fraction(LARGEST_MU)) if terms.account == "gdp" else ("epsilon", LARGEST_EPSILON)
 
     @cache
-    def bought(epsilon: Fraction) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-        return buy(parts, relation, terms, "epsilon", epsilon)
+    def bought(amount: Fraction) -> tuple[tuple[Priced, ...], AccountGuarantee]:
+        return buy(parts, relation, terms, currency, amount)
 
-    def kept(epsilon: Fraction) -> bool:
-        if epsilon > LARGEST_EPSILON:
+    def kept(amount: Fraction) -> bool:
+        if amount > most:
             return True
-        priced, _ = bought(epsilon)
+        priced, _ = bought(amount)
         for (part, index), bound in wanted.items():
             final, asked = parts[part].final, parts[part].final.aggregates[index]
             reached = expected_error(final, asked, priced[part], beta, terms.suppose, copies[part]).bound
@@ -479,11 +482,11 @@ def _buy_accuracy(
         people = terms.suppose if len(final.aggregates[index].measures) > 1 and terms.suppose else 1
         return max(moved, Fraction(1)) * measure.unit_of_value * log_bounds(1 / beta)[1] / (bound * people)
 
-    if not kept(LARGEST_EPSILON):
-        raise InputError("within", "cannot be kept at any sensible epsilon; allow a larger error")
+    if not kept(most):
+        raise InputError("within", f"cannot be kept at any sensible {currency}; allow a larger error")
     count = sum(len(final.measures) for final, _ in parts)
     start = count * max(guess(parts[part].final, index, bound) for (part, index), bound in wanted.items())
-    return bought(smallest_that(kept, min(start, LARGEST_EPSILON), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
+    return bought(smallest_that(kept, min(start, most), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
 
 
 def _wanted(parts: Sequence[PricedPart], terms: Terms, names: _Named) -> dict[tuple[int, int], Fraction]:

@@ -5,7 +5,8 @@ The budget is an amount in one currency that adds up: ε (pure), ρ (zCDP) or μ
 * ε: Laplace noise of scale l1/ε_i on every block.
 * ρ: Gaussian noise of σ² = l2²/(2ρ_i), or Laplace noise of ε_i = √(2ρ_i), whichever has the smaller
   error.
-* μ²: as ε, with the largest ε_i whose μ fits, since discrete Gaussian noise has no proven μ.
+* μ²: normal noise of σ² = l2²/μ_i², rounded to whole numbers, or Laplace noise of the largest ε_i whose μ fits,
+  whichever has the smaller error.
 
 An (ε, δ) budget is used in one of two ways, whichever has the smaller errors: as ε, δ going to the selection of private
 keys alone; or as the largest ρ that converts to (ε, δ/2 or δ), the rest of δ going to the selection.
@@ -40,6 +41,7 @@ from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
 from tacit.mechanisms.partition_selection import PartitionSelection
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.aggregates import expected_error
 from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
@@ -105,6 +107,8 @@ LARGEST_EPSILON_FOR_MU = 50
 _DIGITS = 12
 #: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
 _SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
+#: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
+_LEAST_ROUNDED: Final = Fraction(1, 4)
 #: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
 FOR_THE_CHOICE: Final = Fraction(8, 9)
 
@@ -123,6 +127,11 @@ class PlanBudget:
     amount: Fraction
     delta: Fraction = Fraction(0)
 
+    @property
+    def concentrated(self) -> bool:
+        """Whether squares of noise add up, so that Gaussian noise is on offer."""
+        return self.currency != "epsilon"
+
 
 # Mechanisms hold no state but constants, which take a while to compute, and a plan is asked for them many times.
 @lru_cache(maxsize=1024)
@@ -135,6 +144,11 @@ def _gaussian(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relat
     return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
 
 
+@lru_cache(maxsize=1024)
+def _rounded(mu: Fraction, l2_squared: Fraction, relation: Relation) -> RoundedGaussian:
+    return RoundedGaussian(mu=mu, l2_squared=l2_squared, relation=relation)
+
+
 @dataclass(frozen=True)
 class Release:
     """A block and the noise it gets.
@@ -143,11 +157,12 @@ class Release:
         block: what is released.
         mechanism: ``"laplace"``, ``"gaussian"``, or ``"constant"`` where no data can change the numbers.
         epsilon: of Laplace noise; 0 otherwise.
-        rho: of Gaussian noise; 0 otherwise.
+        rho: of discrete Gaussian noise; 0 otherwise.
         share: of the budget, that of the choice included.
         relation: which databases are neighbours.
         numbers: the most numbers that one release holds.
         choice: the draws of quantiles around which the block is then counted.
+        mu: of rounded Gaussian noise; 0 otherwise.
     """
 
     block: Block
@@ -157,18 +172,21 @@ class Release:
     share: Fraction
     relation: Relation
     numbers: int
-    # It follows from the block, the share and the budget.
+    # Both follow from the block, the share and the budget.
     choice: RankChoice | None = field(default=None, repr=False)
+    mu: Fraction = field(default=Fraction(0), repr=False)
 
-    def noise(self) -> Laplace | Gaussian:
+    def noise(self) -> Laplace | Gaussian | RoundedGaussian:
         """The mechanism that adds the noise."""
         return self._noise
 
     @cached_property
-    def _noise(self) -> Laplace | Gaussian:
+    def _noise(self) -> Laplace | Gaussian | RoundedGaussian:
         moved = self.block.sensitivity
         if self.mechanism == "laplace":
             return _laplace(self.epsilon, moved.l1, self.relation)
+        if self.mu:
+            return _rounded(self.mu, moved.l2_squared, self.relation)
         return _gaussian(self.rho, moved.l2_squared, self.numbers, self.relation)
 
     @cached_property
@@ -191,7 +209,8 @@ class Release:
         noise = self.noise()
         scale = noise.scale if isinstance(noise, Laplace) else noise.sigma2
         source = self.block.measures[0]
-        return NoiseLaw(self.mechanism, scale, readout.terms, readout.unit, source, readout.signs)
+        kind = "rounded" if isinstance(noise, RoundedGaussian) else self.mechanism
+        return NoiseLaw(kind, scale, readout.terms, readout.unit, source, readout.signs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,13 +334,13 @@ def price(
         beta: where Laplace and Gaussian noise are compared, by the error that is exceeded with this probability.
     """
     own = weights or [Fraction(1)] * len(final.measures)
-    blocks = blocks_of(final, relation, concentrated=budget.currency == "rho", weights=own)
+    blocks = blocks_of(final, relation, concentrated=budget.concentrated, weights=own)
     claims = [max(own[index] for index in block.measures) for block in blocks]
     private = not final.public_keys
     shares = split(
         [block.coefficient for block in blocks] + [Fraction(1)] * private,
         claims + [keys_weight] * private,
-        squared=budget.currency != "epsilon",
+        squared=budget.concentrated,
     )
     numbers = [ANY_NUMBER if final.group_count is None else final.group_count * block.integers for block in blocks]
     releases = tuple(
@@ -341,16 +360,19 @@ def _release(
     if choice is not None:
         amount -= budget.amount * choice.share
 
-    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero) -> Release:
-        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice)
+    def make(mechanism: str, epsilon: Fraction = zero, rho: Fraction = zero, mu: Fraction = zero) -> Release:
+        return Release(block, mechanism, epsilon, rho, share, relation, numbers, choice, mu)
 
     if not amount:
         return make("constant")
     if budget.currency == "epsilon":
         return make("laplace", amount)
     if budget.currency == "mu2":
-        return make("laplace", epsilon_of_mu2(amount))
-    gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
+        gaussian, laplace = make("gaussian", mu=_root(amount)), make("laplace", epsilon_of_mu2(amount))
+        if gaussian.noise().sigma2 < _LEAST_ROUNDED:
+            return laplace
+    else:
+        gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
     measure = block.measures[0]
     lighter = gaussian.law(measure).variance_bound <= laplace.law(measure).variance_bound
     if lighter and beta <= Fraction(1, 4):
@@ -370,7 +392,8 @@ def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relatio
             # A draw of bounded range ε is ε²/8-zCDP.
             epsilon = _root(8 * each)
         case _:
-            epsilon = epsilon_of_mu2(each)
+            # And has the μ of ε/2-DP.
+            epsilon = 2 * epsilon_of_mu2(each)
     (index,) = block.measures
     return RankChoice(index, block.fractions, epsilon, block.rows, block.groups, block.width, own, relation, block.name)
 
@@ -538,8 +561,10 @@ def _bought(
             if more > rho:
                 priced, rho = bought(PlanBudget("rho", more, delta)), more
             return priced, ZCDP(rho, delta=delta, relation=relation)
+        case "gdp" if currency == "epsilon" and terms.alone is None:
+            return bought(PlanBudget("epsilon", amount)), GDP(mu_of_epsilon(amount).mu, relation=relation)
         case "gdp":
-            mu = amount if currency == "mu" else _mu_alone(amount, terms.alone)
+            mu = amount if currency == "mu" else largest_mu_of(amount, terms.alone or Fraction(0))
             return bought(PlanBudget("mu2", mu**2)), GDP(mu, relation=relation)
         case _:
             return _buy_approx(parts, relation, terms, amount, bought)
@@ -549,7 +574,7 @@ def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation
     """The budget of each part: together they have equal relative errors, as the releases of one part have."""
     if len(parts) == 1:
         return [budget]
-    squared = budget.currency != "epsilon"
+    squared = budget.concentrated
     claims = [_claim(part, budget, relation, squared=squared) for part in parts]
     total = sum(claims, Fraction(0)) or Fraction(1)
     selections = sum(not part.final.public_keys for part in parts)
@@ -566,7 +591,7 @@ def _divided(parts: Sequence[PricedPart], budget: PlanBudget, relation: Relation
 def _claim(part: PricedPart, budget: PlanBudget, relation: Relation, *, squared: bool) -> Fraction:
     """The sum of the claims of all releases of a part; see :func:`split`."""
     own = part.weights.measures
-    blocks = blocks_of(part.final, relation, concentrated=budget.currency == "rho", weights=own)
+    blocks = blocks_of(part.final, relation, concentrated=budget.concentrated, weights=own)
     claims = [block.coefficient * max(own[index] for index in block.measures) for block in blocks]
     claims += [] if part.final.public_keys else [part.weights.keys]
     return sum((claim * claim if squared else claim for claim in claims), Fraction(0))
@@ -587,7 +612,7 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
             claims["first"] = (weights.bounds, search_of(final))
         if not claims:
             return price(final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta)
-        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.currency != "epsilon")
+        shares = search_shares([weight for weight, _ in claims.values()], squared=budget.concentrated)
         searches = {
             name: price(search, PlanBudget(budget.currency, budget.amount * share), relation)
             for (name, (_, search)), share in zip(claims.items(), shares, strict=True)
@@ -678,11 +703,6 @@ def _likely_mu(epsilon: float, delta: float) -> Fraction:
         middle = (low + high) / 2
         low, high = (middle, high) if given(middle) <= delta else (low, middle)
     return Fraction(low)
-
-
-def _mu_alone(epsilon: Fraction, delta: Fraction | None) -> Fraction:
-    """The largest μ that is (ε, δ)-DP; without a δ the one that ε-DP implies."""
-    return mu_of_epsilon(epsilon).mu if delta is None else largest_mu_of(epsilon, delta)
 
 
 def _buy_approx(

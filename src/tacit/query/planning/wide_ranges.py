@@ -50,7 +50,8 @@ def range_advice(plan: Plan) -> tuple[str, ...]:
     """One sentence for each aggregate whose range follows from its parts and whose error may be large for it."""
     found: list[str] = []
     for aggregate, error in zip(plan.final.aggregates, plan.errors, strict=True):
-        for index in aggregate.measures:
+        # Later ones are products and powers of the first.
+        for index in aggregate.measures[:3]:
             measure = plan.final.measures[index]
             if measure.kind in _CLAMPED and not measure.auto and not _is_small(error, measure, plan.terms.suppose):
                 found += _advice(aggregate.label, measure, plan.final.source)

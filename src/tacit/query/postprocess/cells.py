@@ -49,6 +49,7 @@ __all__ = [
     "NoiseSums",
     "around",
     "linear_events",
+    "roundings",
     "type_range",
     "value_at",
     "value_of_ratio",
@@ -385,14 +386,24 @@ class Cell(ABC):
         return known
 
     def ends(self, level: CellConfidence) -> Ends:
-        """The enclosure as values of the cell's own (ordered) type, rounded outwards; it contains the value."""
+        """The enclosure as values of the cell's own (ordered) type, widened to contain the value.
+
+        Ends are rounded inwards where the truth is a multiple of the type's step, as a count is, and else outwards.
+        """
         span = self.enclose(level).range
-        return around(self.value, value_at(span.low, self.type, "down"), value_at(span.high, self.type, "up"))
+        low, high = roundings(None if self.affine is None else self.affine.step, self.type)
+        return around(self.value, value_at(span.low, self.type, low), value_at(span.high, self.type, high))
 
     @classmethod
     def column_ends(cls, cells: Sequence[Self], level: CellConfidence) -> list[Ends]:
         """The ends of many cells; classes that can do a whole column faster say so by :attr:`event_count`."""
         return [cell.ends(level) for cell in cells]
+
+
+def roundings(step: Fraction | None, kind: SqlType) -> tuple[Direction, Direction]:
+    """Directions in which the low and the high end are rounded, of a truth that is a multiple of ``step``."""
+    whole = step is not None and kind.step is not None and (step / kind.step).denominator == 1
+    return ("up", "down") if whole else ("down", "up")
 
 
 def around(value: Value | None, low: Value | None, high: Value | None) -> Ends:

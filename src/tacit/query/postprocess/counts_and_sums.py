@@ -21,6 +21,7 @@ from tacit.query.postprocess.cells import (
     Event,
     MeasureBias,
     around,
+    roundings,
     value_at,
     value_of_ratio,
 )
@@ -81,13 +82,14 @@ class Direct(Cell):
             if last is None or not cell._is_like(last):
                 last = cell
                 width, step = level.half_width(cell.draw.measure), cell.step
-                floor = [value_at(cell.possible.low, cell.type, way) for way in ("down", "up")]
-                roof = [value_at(cell.possible.high, cell.type, way) for way in ("down", "up")]
+                ways = roundings(step, cell.type)
+                floor = [value_at(cell.possible.low, cell.type, way) for way in ways]
+                roof = [value_at(cell.possible.high, cell.type, way) for way in ways]
             top, bottom = cell.noisy.numerator * width.denominator, cell.noisy.denominator
             reach = bottom * width.numerator
             bottom *= width.denominator * step.denominator
-            low = value_of_ratio((top - reach) * step.numerator, bottom, cell.type, "down")
-            high = value_of_ratio((top + reach) * step.numerator, bottom, cell.type, "up")
+            low = value_of_ratio((top - reach) * step.numerator, bottom, cell.type, ways[0])
+            high = value_of_ratio((top + reach) * step.numerator, bottom, cell.type, ways[1])
             if cell.possible.low is not None:
                 low, high = max(low, floor[0]), max(high, floor[1])  # type: ignore[type-var]
             if cell.possible.high is not None:

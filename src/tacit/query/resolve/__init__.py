@@ -24,7 +24,7 @@ Modules:
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
   a resolved question
 * :mod:`.time_functions` — Functions of time that are made of others: parts, intervals, names, formats, ages
-* :mod:`.time_zones` — Time zones: the clock of a named place, for times in UTC, as an expression of constants
+* :mod:`.time_zones` — Time zones: clocks of named places, from and to UTC, as expressions of constants
 * :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
 * :mod:`.stated_unit` — Unit that a text states by ``privacy_unit_column``: the declared one, or a refusal
 * :mod:`.suggestions` — Suggestions: the nearest question that is accepted, for a question that is not

@@ -178,14 +178,16 @@ def _image(
     cost: int = 1,
 ) -> Values | None:
     """Results over declared inputs, and the results other than NULL that undeclared NULLs add."""
-    wider = [
-        values + ((None,) if null and None not in values else ()) for values, null in zip(sets, nullable, strict=True)
-    ]
+    added = [null and None not in values for values, null in zip(sets, nullable, strict=True)]
+    wider = [values + ((None,) if null else ()) for values, null in zip(sets, added, strict=True)]
     combinations = math.prod(len(values) for values in wider)
     if combinations > ENUMERATED or not work.allows(2 * combinations * cost):
         return None
     results = {compute(row) for row in itertools.product(*sets)}
-    results |= {result for row in itertools.product(*wider) if (result := compute(row)) is not None}
+    for place in (place for place, null in enumerate(added) if null):
+        # Rows with an undeclared NULL here, and none before it.
+        rows = itertools.product(*sets[:place], (None,), *wider[place + 1 :])
+        results |= {result for row in rows if (result := compute(row)) is not None}
     return tuple(results)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
@@ -47,7 +47,7 @@ from tacit.query.resolve.time_functions import (
     part_of_age,
     part_of_difference,
 )
-from tacit.query.resolve.time_zones import is_utc, local_time
+from tacit.query.resolve.time_zones import is_utc, local_time, utc_time
 from tacit.query.types import (
     BOOLEAN,
     DATE,
@@ -86,10 +86,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ScopeSource:
-    """One table of FROM under its alias: names and what they stand for, in order."""
+    """One table of FROM under its alias: names and what they stand for, in order.
+
+    Args:
+        alias: of the table.
+        columns: their names and meanings.
+        stored: names in the source of columns that are called otherwise, in small letters, and what they are called.
+    """
 
     alias: str
     columns: tuple[tuple[str, Expression], ...]
+    stored: tuple[tuple[str, str], ...] = ()
+
+    def matches(self, wanted: str) -> list[Expression]:
+        """Every meaning of a name in small letters; the names of the source come second."""
+        found = [expression for column, expression in self.columns if column.lower() == wanted]
+        called = [] if found else [name.lower() for name in (dict(self.stored).get(wanted),) if name is not None]
+        return found or [expression for column, expression in self.columns if column.lower() in called]
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,7 @@ class Scope:
         if table is None and wanted in self.merged:
             return [self.merged[wanted]]
         sources = [s for s in self.sources if table is None or s.alias.lower() == table.lower()]
-        return [e for source in sources for column, e in source.columns if column.lower() == wanted]
+        return [expression for source in sources for expression in source.matches(wanted)]
 
     def star(self, table: str | None) -> list[tuple[str, Expression]]:
         """Columns of ``*`` or ``table.*``; a column merged by USING once."""
@@ -142,7 +155,7 @@ class Scope:
 
     def shifted(self, by: int) -> Scope:
         """The same names over columns that stand further right."""
-        moved = tuple(ScopeSource(s.alias, tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
+        moved = tuple(replace(s, columns=tuple((n, shift(e, by)) for n, e in s.columns)) for s in self.sources)
         return Scope(moved, {name: shift(e, by) for name, e in self.merged.items()})
 
     def over(self, relation: RelationNode) -> Scope:
@@ -155,7 +168,7 @@ class Scope:
         def fresh(node: Expression) -> Expression:
             return rewrite(node, lambda part: read(part.slot) if isinstance(part, Reference) else None)
 
-        renewed = tuple(ScopeSource(s.alias, tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
+        renewed = tuple(replace(s, columns=tuple((n, fresh(e)) for n, e in s.columns)) for s in self.sources)
         return Scope(renewed, {name: fresh(e) for name, e in self.merged.items()})
 
     def beside(self, other: Scope) -> Scope:
@@ -464,23 +477,26 @@ class Scalars:
         return scalar_call(name, [self(arg) for arg in node.expressions])
 
     def _zone(self, node: exp.AtTimeZone) -> Expression:
-        zone, inner = node.args["zone"], node.this
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
-        known = isinstance(zone, exp.Literal) and zone.is_string
-        told = isinstance(inner, exp.AtTimeZone) and is_utc(inner.args["zone"].name)
-        if not known or not (told or is_utc(zone.name)):
+        """A pair of zones leads from the clock of the first to that of the second."""
+        zones: list[str] = []
+        here: exp.Expr = node
+        while isinstance(here, (exp.AtTimeZone, exp.Paren)):
+            if isinstance(here, exp.AtTimeZone):
+                zone = here.args["zone"]
+                zones.insert(0, zone.name if isinstance(zone, exp.Literal) and zone.is_string else "")
+            here = here.this
+        # A single zone makes an instant of a time; only UTC shows it as it is.
+        instant = zones.pop() if len(zones) % 2 else "UTC"
+        if not all(zones) or not is_utc(instant):
             raise Refusal(
                 "unsupported",
-                "A TIMESTAMP here has no zone; say that it is in UTC, and then whose clock is wanted, both written "
-                "out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
+                "A TIMESTAMP here has no zone; say in which it is, such as UTC, and then whose clock is wanted, both "
+                "written out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
             )
-        if isinstance(inner, exp.AtTimeZone) and not told:
-            raise Refusal(
-                "unsupported",
-                "Times of a clock that is set back are not unique, so they are not turned into UTC; store them in UTC.",
-            )
-        return local_time(self(inner.this if told else inner), zone.name)
+        value = local_time(self(here), "UTC")
+        for first, second in zip(zones[::2], zones[1::2], strict=True):
+            value = local_time(utc_time(value, first), second)
+        return value
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES and not (name in PICKS and self.clause == "an aggregate"):

@@ -316,13 +316,24 @@ class SelectClauses:
             raise Refusal(
                 "grouping_sets", "Grouping sets hold keys or lists of keys in parentheses; take one pair away."
             )
-        if isinstance(term, exp.Column) and not term.table and not self.scope.matches(term.name, None):
+        if isinstance(term, exp.Column) and not term.table:
             named = self.alias(term.name)
-            if named is not None:
+            if named is not None and (not self.scope.matches(term.name, None) or self._hides(named)):
                 return named.name, self._plain_item(named, "GROUP BY")
         name = next((i.name for i in self.items if i.node is not None and i.node == term), None)
         label = name or (term.name if isinstance(term, exp.Column) else "key")
         return label, Scalars(self.scope, "GROUP BY", self.hook)(term)
+
+    def _hides(self, item: Item) -> bool:
+        """Whether GROUP BY means an item by its name although a column has that name.
+
+        It does where the column would leave the item ungrouped: the item reads other columns, and not all are keys.
+        """
+        if item.node is None or has_aggregate(item.node):
+            return False
+        read = {column.name.lower() for column in item.node.find_all(exp.Column)}
+        grouped = {column.name.lower() for column in self.node.args["group"].find_all(exp.Column)}
+        return (item.alias or "").lower() not in read and not read <= grouped
 
     def _plain_item(self, item: Item, clause: str) -> Expression:
         return item.expression or Scalars(self.scope, clause, self.hook)(item.syntax)

@@ -10,7 +10,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import NULL_LITERAL, Expression, Literal, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
-from tacit.query.types import INTEGER, TEXT
+from tacit.query.types import DOUBLE, INTEGER, TEXT
 
 __all__ = ["PICKS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "function_meanings", "refuse_aggregate", "scalar_call"]
 
@@ -188,7 +188,12 @@ def _regexp_replace(args: Sequence[Expression]) -> Expression:
 
 
 def _width_bucket(args: Sequence[Expression]) -> Expression:
-    """The number of the bucket of x among n equal ones between lo and hi: 0 below, n + 1 from hi on."""
+    """The number of the bucket of x among n equal ones between lo and hi: 0 below, n + 1 from hi on.
+
+    WIDTH_BUCKET(x, n) takes the bounds of x, and the last bucket has its upper bound.
+    """
+    if len(args) == 2:
+        return _bucket_of_bounds(*args)
     ends = [arg.value if isinstance(arg, Literal) and arg.type.is_numeric else None for arg in args[1:]]
     if len(args) != 4 or any(end is None for end in ends) or ends[0] >= ends[1]:  # type: ignore[operator]
         raise Refusal("arguments", "WIDTH_BUCKET takes a value, two ends lo < hi and a number of buckets, written out.")
@@ -198,6 +203,15 @@ def _width_bucket(args: Sequence[Expression]) -> Expression:
     share = call("div", call("mul", call("sub", value, low), count), call("sub", high, low))
     number = call("add", call("floor", share), literal(1, INTEGER))
     return call("clamp", number, literal(0, INTEGER), literal(ends[2] + 1, INTEGER))
+
+
+def _bucket_of_bounds(value: Expression, count: Expression) -> Expression:
+    bounds = value.range.ends
+    if not value.type.is_numeric or bounds is None or bounds[0] >= bounds[1]:
+        raise Refusal("bounds", "WIDTH_BUCKET(x, n) needs a number with bounds; write WIDTH_BUCKET(x, lo, hi, n).")
+    ends = [literal(int(end), INTEGER) if end.denominator == 1 else literal(float(end), DOUBLE) for end in bounds]
+    bucket = _width_bucket((value, *ends, count))
+    return call("clamp", bucket, literal(1, INTEGER), count)
 
 
 def _safe_divide(args: Sequence[Expression]) -> Expression:

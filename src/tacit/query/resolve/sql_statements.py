@@ -34,6 +34,7 @@ from tacit.query.relational.algebra import (
     Field,
     JoinKind,
     RelationNode,
+    Scan,
     UnitAggregate,
     is_public_throughout,
     reference,
@@ -159,7 +160,8 @@ def _source(queries: Queries, node: exp.Expr, ctes: Names, select: exp.Select) -
     columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
     if isinstance(node, exp.Table):
         found = _table(queries, node, ctes)
-        return found, _names_of(found, name or node.name, columns or None)
+        scope = _names_of(found, name or node.name, columns or None)
+        return found, scope if columns or not isinstance(found, Scan) else _with_stored_names(scope, queries, found)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
         inner = queries.query(node.this, ctes)
         return inner, _names_of(inner, name, columns or None)
@@ -167,6 +169,13 @@ def _source(queries: Queries, node: exp.Expr, ctes: Names, select: exp.Select) -
         values = values_relation(node)
         return values, _names_of(values, name, columns or None)
     raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
+
+
+def _with_stored_names(scope: Scope, queries: Queries, scan: Scan) -> Scope:
+    """A quoted name of the source, with dots or spaces, stands for the column that the owner gave another name."""
+    table = queries.catalog.table(scan.table)
+    stored = tuple((c.stored.lower(), c.name) for c in (table.columns if table else ()) if c.stored is not None)
+    return Scope((replace(scope.sources[0], stored=stored),)) if stored else scope
 
 
 def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[str] | None) -> Scope:

@@ -300,7 +300,7 @@ def _aggregates(tree: exp.Expr) -> list[exp.Anonymous]:
 
 
 def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
-    """Bounds that are found privately, in the aggregates of the outermost SELECT."""
+    """Bounds that are found privately, or stated, in the aggregates of the outermost SELECT."""
     for part in tree.expressions if isinstance(tree, exp.Select) else []:
         for node in _aggregates(part):
             node.set("expressions", [arg for arg in node.expressions if not isinstance(arg, exp.Kwarg)])
@@ -308,6 +308,10 @@ def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: 
             if function_name(node) in SQL_NAMES and not isinstance(argument, (exp.Star, exp.Distinct)):
                 value = argument.expressions[0] if _is_clamp(argument) else argument
                 argument.replace(exp.Anonymous(this="CLAMP", expressions=[value.copy(), exp.column("AUTO")]))
+    yield tree.copy()
+    # Some take stated bounds alone.
+    for node in [node for node in tree.find_all(exp.Anonymous) if _is_clamp(node) and len(node.expressions) == 2]:
+        node.set("expressions", [node.expressions[0], exp.Literal.number(0), exp.Literal.number(100)])
     yield tree
 
 

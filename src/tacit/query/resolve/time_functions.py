@@ -17,6 +17,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal, literal
 from tacit.query.relational.functions import call, case, cast
 from tacit.query.relational.functions.time_formats import format_parts, from_java, from_to_char, has_clock
+from tacit.query.resolve.time_zones import between_zones
 from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, SqlType, ordinal
 
 __all__ = [
@@ -429,7 +430,21 @@ def _date_part(args: Sequence[Expression]) -> Expression:
 
 
 _COMPUTED_NAMES: Final = ("decade", "century", "millennium", "epoch", "millisecond", "microsecond", "yearweek")
+
+
 #: Functions by their SQL names, of resolved arguments.
+def _of_zones(name: str, order: tuple[str, ...]) -> Callable[[Sequence[Expression]], Expression]:
+    """A time of one clock by another; a clock that the call does not name is UTC."""
+
+    def build(args: Sequence[Expression]) -> Expression:
+        if len(args) != len(order):
+            raise Refusal("arguments", f"{name.upper()} takes {len(order)} arguments: {', '.join(order)}.")
+        told = dict(zip(order, args, strict=True))
+        return between_zones(told["x"], [told.get(end, literal("UTC", TEXT)) for end in ("from", "to")])
+
+    return build
+
+
 TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
     "date_part": _date_part,
     "datepart": _date_part,
@@ -451,5 +466,8 @@ TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] =
     "epoch_ms": _since("epoch_ms", 1000),
     "unix_timestamp": _since("unix_timestamp", _SECOND),
     "age": _age,
+    "convert_timezone": _of_zones("convert_timezone", ("from", "to", "x")),
+    "from_utc_timestamp": _of_zones("from_utc_timestamp", ("x", "to")),
+    "to_utc_timestamp": _of_zones("to_utc_timestamp", ("x", "from")),
     **{name: _one(name, _COMPUTED[name]) for name in _COMPUTED_NAMES},
 }

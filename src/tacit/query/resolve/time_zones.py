@@ -1,8 +1,12 @@
-"""Time zones: the clock of a named place, for times in UTC, as an expression of constants.
+"""Time zones: clocks of named places, from and to UTC, as expressions of constants.
 
 A TIMESTAMP has no zone; ``x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'`` is the clock of Berlin at the time x in
-UTC. The offsets of a zone are looked up while planning, in the zone database of this machine, and become a CASE over
-the times at which clocks are changed: every engine computes the same from constants, no engine's own zones are read,
+UTC, and with the zones exchanged it is the time in UTC when the clock of Berlin shows x. Of a time that a clock shows
+twice, because it is set back, the later one is meant, and a time that it skips is counted on from the clock before, as
+PostgreSQL and DuckDB do: after a change to the offset b at the time T in UTC, the offset of x is b from T + b on.
+
+The offsets of a zone are looked up while planning, in the zone database of this machine, and become a CASE over the
+times at which clocks are changed: every engine computes the same from constants, no engine's own zones are read,
 and the plan says which offsets were used. Clock changes from 1970 to 2037 are known; before and after, the offset is
 that of the nearest end.
 """
@@ -11,16 +15,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Expression, literal
+from tacit.query.relational.expressions import Expression, Literal, literal
 from tacit.query.relational.functions import call, case, cast
 from tacit.query.types import INTEGER, TIMESTAMP
 
-__all__ = ["is_utc", "local_time"]
+__all__ = ["between_zones", "is_utc", "local_time", "utc_time"]
 
 _UTC: Final = ("UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,2}\Z")
@@ -46,6 +51,31 @@ def local_time(value: Expression, zone: str) -> Expression:
     if is_utc(zone):
         return time
     return call("add_seconds", time, _offset(time, changes_of(zone)))
+
+
+def utc_time(value: Expression, zone: str) -> Expression:
+    """The time in UTC when the clock of a zone shows a time; one for every time.
+
+    Raises:
+        Refusal: as :func:`local_time`.
+    """
+    time = local_time(value, "UTC")
+    if is_utc(zone):
+        return time
+    shown = tuple((moment + dt.timedelta(seconds=seconds), -seconds) for moment, seconds in changes_of(zone))
+    return call("add_seconds", time, _offset(time, shown))
+
+
+def between_zones(value: Expression, zones: Sequence[Expression]) -> Expression:
+    """The clock of the second zone when that of the first shows ``value``.
+
+    Raises:
+        Refusal: a zone is not a name that is written out, and as :func:`local_time`.
+    """
+    names = [zone.value for zone in zones if isinstance(zone, Literal) and isinstance(zone.value, str)]
+    if len(names) != len(zones):
+        raise Refusal("literal", "Time zones are names that are written out, such as 'Europe/Berlin'.")
+    return local_time(utc_time(value, names[0]), names[1])
 
 
 @lru_cache(maxsize=64)

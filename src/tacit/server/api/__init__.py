@@ -6,6 +6,8 @@ Modules:
 * :mod:`.content_negotiation` — Content negotiation: JSON or an Arrow stream
 * :mod:`.errors` — Error responses: one shape, without protected text
 * :mod:`.jobs` — Background questions: submit, poll, fetch
+* :mod:`.model_routes` — Endpoints of models: owners have them fitted as jobs, people who see the population use them
+  for nothing
 * :mod:`.openapi` — OpenAPI description and its HTML page
 * :mod:`.request` — API request and response objects, and the table entry of an endpoint
 * :mod:`.request_body` — Strict JSON bodies of requests

@@ -24,6 +24,8 @@ from tacit.server.api.request import ApiRequest, ApiResponse
 from tacit.server.api.request_body import (
     ask_back,
     ask_text,
+    fit_back,
+    fit_text,
     synthesis_back,
     synthesis_text,
     workload_back,
@@ -32,15 +34,15 @@ from tacit.server.api.request_body import (
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
 from tacit.server.service import ADMIN, ASK
-from tacit.wire.job_responses import SyntheticTableBody, WorkloadBody
-from tacit.wire.requests import SynthesisSchema, WorkloadSchema
+from tacit.wire.job_responses import ModelBody, SyntheticTableBody, WorkloadBody
+from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
 from tacit.wire.responses import AnswerBody
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["JobRunner", "poll", "put_job", "put_off", "put_off_synthesis", "put_off_workload"]
+__all__ = ["JobRunner", "poll", "put_job", "put_off", "put_off_fit", "put_off_synthesis", "put_off_workload"]
 
 #: Unfinished jobs of one person.
 _MOST: Final = 20
@@ -68,6 +70,12 @@ def put_off_workload(call: ApiRequest, said: WorkloadSchema, key: str) -> ApiRes
     """Put a workload down as a job; one that would be refused is refused now."""
     call.runtime.service.quote_workload(call.user, said)
     return _put_down(call, workload_text(said, key), key)
+
+
+def put_off_fit(call: ApiRequest, said: FitSchema, key: str) -> ApiResponse:
+    """Put a fit down as a job; one that would be refused is refused now."""
+    call.runtime.service.check_fit(call.user, said)
+    return _put_down(call, fit_text(said, key), key)
 
 
 def put_job(runtime: WorkerRuntime, access: Access, request: str, key: str) -> Job:
@@ -120,8 +128,8 @@ def poll(call: ApiRequest) -> ApiResponse:
     head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
     if job.state not in ("done", "failed"):
         return ApiResponse(200, head, headers=((b"retry-after", b"1"),))
-    synthetic, many = synthesis_back(job.request) is not None, workload_back(job.request) is not None
-    made = b"synthesis" if synthetic else b"workload" if many else b"answer"
+    kinds = {b"synthesis": synthesis_back, b"workload": workload_back, b"model": fit_back}
+    made = next((kind for kind, back in kinds.items() if back(job.request) is not None), b"answer")
     name = made if job.state == "done" else b"error"
     return ApiResponse(200, head[:-1] + b',"' + name + b'":' + job.outcome.encode() + b"}")
 
@@ -242,6 +250,11 @@ class JobRunner:
                 access = self._access(job, ADMIN)
                 answers = self._runtime.service.answer_workload(access, asked, key=key or f"job {job.id}")
                 return json_bytes(WorkloadBody.of(answers).plain()).decode(), False
+            model = fit_back(job.request)
+            if model is not None:
+                fit, key = model
+                fitted = self._runtime.service.fit(self._access(job, ADMIN), fit, key=key or f"job {job.id}")
+                return json_bytes(ModelBody.of(fitted).plain()).decode(), False
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
             answer = self._runtime.service.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)

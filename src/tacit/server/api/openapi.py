@@ -115,6 +115,14 @@ _ABOUT: Final = {
         {200: jobs.WorkloadBody},
         fails=(404,),
     ),
+    "POST /v1/fit": _About(
+        "Fit a private model, as a job; for owners. It is charged once, and free to use for everyone",
+        {202: jobs.JobPut},
+        taken.FitSchema,
+        (403, 409, 422),
+    ),
+    "GET /v1/models": _About("Models that were paid for", {200: jobs.ModelsBody}),
+    "GET /v1/models/{position}": _About("A model with its report; free", {200: jobs.ModelBody}, fails=(404,)),
     "GET /v1/people": _About("All people, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
     "POST /v1/people": _About("Add a person, or change their role", {201: sent.PersonBody}, taken.NewPerson, (403,)),
     "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: sent.Revoked}, fails=(403, 404)),
@@ -154,6 +162,7 @@ _HEADERS: Final = {
     "/v1/key": (_SEEN,),
     "/v1/synthesize": (_ASKING[0],),
     "/v1/workload": (_ASKING[0],),
+    "/v1/fit": (_ASKING[0],),
     "/v1/collect/{survey}": (
         (*_ASKING[0][:2], "a name for these reports, so that they may be sent again and count once"),
     ),

@@ -13,11 +13,12 @@ from typing import Any, Final, TypeVar
 
 from tacit.query.request import Request
 from tacit.server.errors import RequestError
-from tacit.wire.requests import NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
+from tacit.wire.requests import FitSchema, NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
 from tacit.wire.values import MAX_DIGITS
 
 __all__ = [
-    "ask_back", "ask_of", "ask_text", "read_body", "read_json", "synthesis_back", "synthesis_text", "workload_back",
+    "ask_back", "ask_of", "ask_text", "fit_back", "fit_text", "read_body", "read_json", "synthesis_back",
+    "synthesis_text", "workload_back",
     "workload_text",
 ]  # fmt: skip
 
@@ -77,6 +78,17 @@ def workload_back(told: str) -> tuple[WorkloadSchema, str] | None:
     """The workload and the key that :func:`workload_text` wrote; None where the text is of another kind."""
     words, key = json.loads(told)
     return (WorkloadSchema.model_construct(**words["workload"]), key) if "workload" in words else None
+
+
+def fit_text(said: FitSchema, key: str) -> str:
+    """A model to fit and its key as one text; :func:`fit_back` reads it."""
+    return json.dumps([{"fit": said.stated}, key], sort_keys=True, separators=(",", ":"))
+
+
+def fit_back(told: str) -> tuple[FitSchema, str] | None:
+    """The model and the key that :func:`fit_text` wrote; None where the text is of another kind."""
+    words, key = json.loads(told)
+    return (FitSchema.model_construct(**words["fit"]), key) if "fit" in words else None
 
 
 def read_json(body: bytes) -> Any:

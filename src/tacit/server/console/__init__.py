@@ -15,6 +15,8 @@ Modules:
 * :mod:`.error_pages` — Error pages
 * :mod:`.history_pages` — Pages of history, receipts, budget and promise
 * :mod:`.ledger_page` — Ledger page for owners and auditors
+* :mod:`.model_pages` — Pages of models: guarantee, coefficients and shapes for everyone who sees the population, a form
+  for owners
 * :mod:`.number_format` — Number formats of the pages
 * :mod:`.page_request` — Page request: user, form fields and response
 * :mod:`.pages` — Table of all pages

@@ -215,6 +215,7 @@ class PageRequest:
             ("Budget", "/console/budget", True, 0),
             ("Synthetic", "/console/synthetic", True, 0),
             ("Workloads", "/console/workloads", True, 0),
+            ("Models", "/console/models", True, 0),
             ("Surveys", "/console/surveys", True, 0),
             ("The promise", "/console/guarantee", True, 0),
             ("People", "/console/people", access.has(TokenScope.ADMIN), 0),

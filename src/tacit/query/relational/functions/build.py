@@ -21,7 +21,7 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions import dates, logic, numeric, regular_expressions, text, time_formats
 from tacit.query.relational.functions.casts import can_cast, cast_value
 from tacit.query.relational.functions.registry import REGISTRY, Function
-from tacit.query.relational.functions.signatures import coerce_all
+from tacit.query.relational.functions.signatures import coerce_all, compared
 from tacit.query.types import (
     BOOLEAN,
     TEXT,
@@ -108,6 +108,7 @@ def in_list(operand: Expression, items: Sequence[Expression]) -> Expression:
     """``operand IN (items)``: one node where all items are constants, else a disjunction."""
     if not items:
         raise Refusal("arguments", "IN needs at least one value in its list.")
+    operand, *items = compared((operand, *items))
     (wanted, *converted), _ = coerce_all((operand, *items), "IN")
     constants = [item for item in converted if isinstance(item, Literal)]
     if len(constants) < len(converted) or isinstance(wanted, Literal):

@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Cast, Expression, Literal, literal
-from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.registry import Args, Function, register
-from tacit.query.relational.functions.signatures import a_text, arity, booleans, coerce_all, constant_text
-from tacit.query.types import BOOLEAN, DOUBLE, TEXT, Domain, Range, SqlType, Value, hull
+from tacit.query.relational.functions.signatures import a_text, arity, booleans, coerce_all, compared, constant_text
+from tacit.query.types import BOOLEAN, Range, SqlType, Value, hull
 
 __all__ = ["MAX_PATTERN", "MAX_WILDCARDS", "register_all"]
 
@@ -22,28 +20,9 @@ MAX_PATTERN = 200
 def _comparison(name: str) -> Callable[[Args], tuple[Args, SqlType]]:
     def signature(args: Args) -> tuple[Args, SqlType]:
         arity(name, args, 2)
-        return coerce_all(_beside_text(args), f"The comparison {name}")[0], BOOLEAN
+        return coerce_all(compared(args), f"The comparison {name}")[0], BOOLEAN
 
     return signature
-
-
-def _beside_text(args: Args) -> Args:
-    """A text beside a number is read as a DOUBLE, one beside a condition as a condition; NULL where it is none."""
-    kinds = [arg.type for arg in args]
-    if TEXT not in kinds or kinds[0] == kinds[1]:
-        return args
-    other = kinds[0] if kinds[1] == TEXT else kinds[1]
-    target = BOOLEAN if other == BOOLEAN else DOUBLE if other.is_numeric else None
-    return args if target is None else tuple(_read_as(arg, target) if arg.type == TEXT else arg for arg in args)
-
-
-def _read_as(text: Expression, target: SqlType) -> Expression:
-    if not isinstance(text, Literal):
-        return Cast(target, Domain(nullable=True, growth=text.domain.growth, null_is_key=text.domain.null_is_key), text)
-    value, what = cast_value(text.value, TEXT, target), "true or false" if target == BOOLEAN else "a number"
-    if value is None and text.value is not None:
-        raise Refusal("literal", f"{str(text.value)[:40]!r} cannot be read as {what}, with which it is compared.")
-    return literal(value, target)
 
 
 def _connective(name: str, most: int = 10_000) -> Callable[[Args], tuple[Args, SqlType]]:

@@ -32,6 +32,7 @@ __all__ = [
     "booleans",
     "coerce",
     "coerce_all",
+    "compared",
     "constant_int",
     "constant_text",
     "fits_decimal",
@@ -77,6 +78,39 @@ def coerce_all(nodes: Sequence[Expression], where: str) -> tuple[Args, SqlType]:
     else:
         kind = _dates_beside_text(nodes, kinds, where)
     return tuple(coerce(node, kind) for node in nodes), kind
+
+
+def compared(nodes: Sequence[Expression]) -> Args:
+    """Values that are compared with each other, those of other types than numbers and conditions read as such.
+
+    A text beside a number is read as a number, one beside a condition as a condition, NULL where it is none; a
+    condition beside a number is 1 or 0.
+    """
+    kinds = {node.type for node in nodes if node.type.kind is not Kind.NULL}
+    others = kinds - {TEXT}
+    if kinds == others or not others:
+        mixed = BOOLEAN in kinds and any(kind.is_numeric for kind in kinds)
+        return tuple(_as_number(node) if mixed and node.type == BOOLEAN else node for node in nodes)
+    target = BOOLEAN if others == {BOOLEAN} else DOUBLE if all(kind.is_numeric for kind in others) else None
+    return tuple(_read_as(node, target) if target and node.type == TEXT else node for node in nodes)
+
+
+def _as_number(condition: Expression) -> Expression:
+    if isinstance(condition, Literal):
+        return literal(cast_value(condition.value, BOOLEAN, INTEGER), INTEGER)
+    known, one = condition.domain, Fraction(1)
+    return Cast(
+        INTEGER, Domain(Range(0 * one, one), known.nullable, None, one, known.growth, known.null_is_key), condition
+    )
+
+
+def _read_as(text: Expression, target: SqlType) -> Expression:
+    if not isinstance(text, Literal):
+        return Cast(target, Domain(nullable=True, growth=text.domain.growth, null_is_key=text.domain.null_is_key), text)
+    value, what = cast_value(text.value, TEXT, target), "true or false" if target == BOOLEAN else "a number"
+    if value is None and text.value is not None:
+        raise Refusal("literal", f"{str(text.value)[:40]!r} cannot be read as {what}, with which it is compared.")
+    return literal(value, target)
 
 
 def _common_number(nodes: Sequence[Expression], kinds: set[SqlType]) -> SqlType:

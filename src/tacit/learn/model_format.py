@@ -1,0 +1,220 @@
+"""Models as text: parameters and everything learned, in JSON, exact to the last bit; read back without running code.
+
+Only the names below are read: estimators of this package and the plain data classes that they hold. A text that names
+anything else is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.accounting.composed import Composed
+from tacit.core import events, guarantees
+from tacit.core.errors import InputError
+from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
+from tacit.learn import additive, binned, boosting, feature_map, integer_rows, training
+from tacit.learn.estimator import PrivateEstimator
+
+__all__ = ["MODELS", "load_model", "model_from_text", "model_to_text", "parameters_back", "parameters_told"]
+
+_VERSION: Final = 1
+#: Data classes that a fitted model may hold.
+_HELD: Final = (
+    additive.FittedShapes,
+    additive.Shape,
+    integer_rows.Box,
+    training.Linear,
+    feature_map.RowMap,
+    boosting.SymmetricTree,
+    binned.StandardTarget,
+)
+_PUBLIC: Final = tuple(
+    found
+    for module in (guarantees, events)
+    for found in vars(module).values()
+    if isinstance(found, type) and dataclasses.is_dataclass(found)
+)
+_KNOWN: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_HELD, *_PUBLIC, Composed)}
+_COMPOSED: Final = ("epsilon", "delta", "relation", "method", "lower", "note")
+_DTYPES: Final = ("float64", "int64", "bool")
+
+
+def _estimators() -> dict[str, type[PrivateEstimator]]:
+    from tacit import learn
+
+    found = (getattr(learn, name) for name in learn.__all__)
+    return {kind.__name__: kind for kind in found if isinstance(kind, type) and issubclass(kind, PrivateEstimator)}
+
+
+class _Models:
+    """Names of the estimators that can be written and read."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in _estimators()
+
+    def __iter__(self) -> Any:
+        return iter(sorted(_estimators()))
+
+    def made(self, name: str, params: dict[str, Any]) -> PrivateEstimator:
+        """An estimator that is not fitted.
+
+        Raises:
+            InputError: there is none of that name, or it has no such parameter.
+        """
+        kind = _estimators().get(name)
+        if kind is None:
+            raise InputError("estimator", f"must be one of {', '.join(self)}")
+        try:
+            return kind(**params)
+        except TypeError:
+            known = ", ".join(kind._get_param_names())
+            raise InputError("parameters", f"of {name} are {known}; epsilon must be given") from None
+
+
+MODELS: Final = _Models()
+
+
+def parameters_told(model: PrivateEstimator) -> dict[str, Any]:
+    """Parameters that are not the defaults, as JSON can say them; :func:`parameters_back` reads them."""
+    usual = {name: part.default for name, part in inspect.signature(type(model).__init__).parameters.items()}
+    stated = model.get_params(deep=False)
+    return {name: _said(value) for name, value in stated.items() if not _is(value, usual.get(name))}
+
+
+def parameters_back(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as an estimator takes them."""
+    return {name: _heard(value) for name, value in told.items()}
+
+
+def _is(value: Any, usual: Any) -> bool:
+    return value is usual or (isinstance(value, str | int | float | bool) and value == usual)
+
+
+def _said(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float | Fraction | Decimal):
+        return str(value)
+    if isinstance(value, Relation):
+        return "add_remove" if value is ADD_REMOVE else "replace_one"
+    if isinstance(value, np.generic | np.ndarray):
+        return _said(value.tolist())
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: _said(each) for key, each in value.items()}
+        return {"pairs": [[_said(key), _said(each)] for key, each in value.items()]}
+    if isinstance(value, Iterable):
+        return [_said(each) for each in value]
+    raise InputError("estimator", f"has a parameter of the type {type(value).__name__}, which cannot be sent")
+
+
+def _heard(value: Any) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"pairs"}:
+            try:
+                return {key: _heard(each) for key, each in value["pairs"]}
+            except (TypeError, ValueError):
+                raise InputError("parameters", "pairs must be a list of [key, value]") from None
+        return {key: _heard(each) for key, each in value.items()}
+    return [_heard(each) for each in value] if isinstance(value, list) else value
+
+
+def load_model(path: str | Path) -> Any:
+    """A model that was saved: by ``Fitted.save``, or downloaded from a server.
+
+    Raises:
+        InputError: the file holds no model.
+    """
+    return model_from_text(Path(path).read_text(encoding="utf-8"))
+
+
+def model_to_text(model: PrivateEstimator) -> str:
+    """A fitted model as text; :func:`model_from_text` reads it."""
+    held = {name: _plain(value) for name, value in sorted(vars(model).items())}
+    told = {"tacit model": _VERSION, "estimator": type(model).__name__, "held": held}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def model_from_text(text: str) -> Any:
+    """The model that a text holds.
+
+    Raises:
+        InputError: the text is no model, or one of another version.
+    """
+    try:
+        told = json.loads(text)
+        if told["tacit model"] != _VERSION:
+            raise InputError("model", "was written by another version of Tacit")
+        kind = _estimators()[told["estimator"]]
+        held = {str(name): _read(value) for name, value in told["held"].items()}
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        raise InputError("model", "is not a model that Tacit has written") from None
+    model = kind.__new__(kind)
+    vars(model).update(held)
+    return model
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Relation):
+        return {"relation": "add_remove" if value is ADD_REMOVE else "replace_one"}
+    if isinstance(value, int):
+        return {"int": str(value)}
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, np.ndarray):
+        if value.dtype.name in _DTYPES:
+            cells = [each.hex() if isinstance(each, float) else int(each) for each in value.ravel().tolist()]
+            return {"array": value.dtype.name, "shape": list(value.shape), "cells": cells}
+        return {"labels": [_plain(each) for each in value.tolist()], "object": value.dtype == object}
+    if isinstance(value, tuple | list | range):
+        return {"list" if isinstance(value, list) else "tuple": [_plain(each) for each in value]}
+    if isinstance(value, dict):
+        return {"pairs": [[_plain(key), _plain(each)] for key, each in value.items()]}
+    if isinstance(value, Composed):
+        return {"class": "Composed", "fields": {name: _plain(getattr(value, name)) for name in _COMPOSED}}
+    if dataclasses.is_dataclass(value) and type(value).__name__ in _KNOWN:
+        fields = {part.name: _plain(getattr(value, part.name)) for part in dataclasses.fields(value) if part.init}
+        return {"class": type(value).__name__, "fields": fields}
+    raise InputError("model", f"holds a {type(value).__name__}, which cannot be written as text")
+
+
+def _read(told: Any) -> Any:
+    if told is None or isinstance(told, bool | str):
+        return told
+    if "relation" in told:
+        return ADD_REMOVE if as_relation(told["relation"]) is ADD_REMOVE else REPLACE_ONE
+    if "int" in told:
+        return int(told["int"])
+    if "float" in told:
+        return float.fromhex(told["float"])
+    if "fraction" in told:
+        return Fraction(told["fraction"])
+    if "array" in told:
+        dtype = _DTYPES[_DTYPES.index(told["array"])]
+        cells = [float.fromhex(each) if isinstance(each, str) else each for each in told["cells"]]
+        return np.array(cells, dtype=dtype).reshape(told["shape"])
+    if "labels" in told:
+        return np.array([_read(each) for each in told["labels"]], dtype=object if told["object"] else None)
+    if "list" in told:
+        return [_read(each) for each in told["list"]]
+    if "tuple" in told:
+        return tuple(_read(each) for each in told["tuple"])
+    if "pairs" in told:
+        return {_read(key): _read(each) for key, each in told["pairs"]}
+    made = _KNOWN[told["class"]]
+    return made(**{name: _read(each) for name, each in told["fields"].items()})

@@ -1,0 +1,40 @@
+"""Endpoints of models: owners have them fitted as jobs, people who see the population use them for nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tacit.server.api.jobs import put_off_fit
+from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
+from tacit.server.api.request_body import read_body
+from tacit.server.api.request_limits import idempotency_key
+from tacit.server.errors import Unknown
+from tacit.wire import job_responses as wire
+from tacit.wire.requests import FitSchema
+
+__all__ = ["ROUTES"]
+
+
+def fit(call: ApiRequest) -> ApiResponse:
+    """Put a fit down as a job."""
+    return put_off_fit(call, read_body(FitSchema, call.body), idempotency_key(call.headers))
+
+
+def models(call: ApiRequest) -> ApiResponse:
+    """Models that exist for the caller."""
+    found = call.runtime.service.models(call.user)
+    return json_response(wire.ModelsBody(models=[wire.ModelTold.from_domain(each) for each in found]).plain())
+
+
+def model(call: ApiRequest) -> ApiResponse:
+    """A model with its report."""
+    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
+        raise Unknown("model")
+    return json_response(wire.ModelBody.of(call.runtime.service.model(call.user, int(call.part))).plain())
+
+
+ROUTES: Final = (
+    Route("POST", "/v1/fit", fit, rate="asks", takes=True),
+    Route("GET", "/v1/models", models),
+    Route("GET", "/v1/models/{position}", model, rate="quotes"),
+)

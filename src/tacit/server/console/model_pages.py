@@ -1,0 +1,146 @@
+"""Pages of models: guarantee, coefficients and shapes for everyone who sees the population, a form for owners."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import numpy as np
+from starlette.responses import Response
+
+from tacit.core.errors import TacitError
+from tacit.server.api.jobs import put_job
+from tacit.server.api.request_body import fit_text, read_body
+from tacit.server.console.csrf import HEADERS
+from tacit.server.console.error_pages import PageProblem, problem_of
+from tacit.server.console.page_request import PageRequest
+from tacit.server.console.synthetic_pages import job_of
+from tacit.server.identity import TokenScope
+from tacit.wire.requests import FitSchema
+
+__all__ = ["download", "fit", "show_model", "show_models"]
+
+_ESTIMATORS: Final = (
+    ("LogisticRegression", "classes, linear"),
+    ("AdditiveClassifier", "classes, one shape per feature"),
+    ("BoostedTreesClassifier", "classes, trees"),
+    ("GaussianNB", "classes, naive Bayes"),
+    ("LinearRegression", "a number, linear"),
+    ("AdditiveRegressor", "a number, one shape per feature"),
+    ("BoostedTreesRegressor", "a number, trees"),
+    ("PoissonRegressor", "a count"),
+    ("PCA", "principal components"),
+    ("KMeans", "eight clusters"),
+)
+_FIELDS: Final = ("estimator", "sql", "epsilon", "delta")
+#: What a page shows of a model: one line per feature, or one column per feature.
+_BY_FEATURE: Final = {"coef_": "Coefficients", "feature_importances_": "Importance", "mean_": "Means"}
+_BY_LINE: Final = {"cluster_centers_": "Centres of clusters", "components_": "Components", "theta_": "Means by class"}
+_WIDTH, _HEIGHT = 240, 90
+
+
+async def show_models(visit: PageRequest) -> Response:
+    """All models, the newest first; for owners a form that fits one, and the state of its job."""
+    return await _models(visit)
+
+
+async def fit(visit: PageRequest) -> Response:
+    """Put a fit down as a job; one that would be refused is refused now."""
+    form = visit.form
+    priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
+    told = {"estimator": form.get("estimator", ""), "parameters": priced, "sql": form.get("sql", "")}
+    try:
+        said = read_body(FitSchema, json.dumps(told).encode())
+        await visit.run(visit.service.check_fit, visit.user, said)
+        job = await visit.run(put_job, visit.runtime, visit.user, fit_text(said, ""), "")
+    except TacitError as raised:
+        return await _models(visit, problem=problem_of(raised))
+    return visit.redirect(f"/console/models?job={job.id}")
+
+
+async def show_model(visit: PageRequest) -> Response:
+    """One model: what it promises, what it has learned, and how to use it."""
+    position = visit.request.path_params["position"]
+    found = await visit.run(visit.service.model, visit.user, position)
+    return await visit.page(
+        "model.html",
+        position=position,
+        estimator=type(found.model).__name__,
+        sql=found.sql,
+        target=found.target,
+        report=str(found.model.privacy_report()),
+        tables=_tables_of(found.model, list(found.features)),
+        shapes=_shapes_of(found.model, list(found.features)),
+    )
+
+
+async def download(visit: PageRequest) -> Response:
+    """The model as a file."""
+    position = visit.request.path_params["position"]
+    found = await visit.run(visit.service.model, visit.user, position)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="model-{position}.json"'}
+    return Response(found.text, media_type="application/json", headers=headers)
+
+
+def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
+    """What a model has learned, as tables of numbers."""
+    found = []
+    for name, title in _BY_FEATURE.items():
+        values = getattr(model, name, None)
+        if values is None or np.shape(values)[-1] != len(features):
+            continue
+        lines = np.atleast_2d(np.asarray(values, dtype=float))
+        classes = [str(each) for each in getattr(model, "classes_", ())]
+        heads = classes if len(classes) == len(lines) else [title] if len(lines) == 1 else []
+        rows = [[feature, *(f"{value:.4g}" for value in lines[:, at])] for at, feature in enumerate(features)]
+        if name == "coef_":
+            constants = np.atleast_1d(np.asarray(model.intercept_, dtype=float))
+            rows.append(["constant", *(f"{value:.4g}" for value in constants)])
+        found.append({"title": title, "heads": ["Feature", *heads], "rows": rows})
+    for name, title in _BY_LINE.items():
+        values = getattr(model, name, None)
+        if values is not None and np.shape(values)[-1] == len(features):
+            rows = [[str(at + 1), *(f"{value:.4g}" for value in line)] for at, line in enumerate(values)]
+            found.append({"title": title, "heads": ["", *features], "rows": rows})
+    return found
+
+
+def _shapes_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
+    """Shapes of an additive model as lines with their bands, in a box of fixed size."""
+    shapes = getattr(model, "shapes_", None)
+    if not shapes:
+        return []
+    drawn = []
+    largest = max(float(np.abs([shape.lower, shape.upper]).max()) for shape in shapes) or 1.0
+    for at, shape in enumerate(shapes):
+        for output in range(shape.values.shape[1]):
+            lines = [_points(side[:, output], largest) for side in (shape.values, shape.lower, shape.upper)]
+            drawn.append({
+                "feature": features[at] if at < len(features) else str(shape.feature),
+                "line": " ".join(lines[0]),
+                "band": " ".join([*lines[1], *reversed(lines[2])]),
+                "low": f"{float(shape.edges[0]):.4g}",
+                "high": f"{float(shape.edges[-1]):.4g}",
+                "reach": f"{largest:.2g}",
+            })  # fmt: skip
+    return drawn
+
+
+def _points(scores: Any, largest: float) -> list[str]:
+    across = np.linspace(0, _WIDTH, len(scores))
+    return [f"{x:.1f},{_HEIGHT / 2 * (1 - y / largest):.1f}" for x, y in zip(across, scores, strict=True)]
+
+
+async def _models(visit: PageRequest, problem: PageProblem | None = None) -> Response:
+    found = await visit.run(visit.service.models, visit.user)
+    job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
+    return await visit.page(
+        "models.html",
+        200 if problem is None else problem.status,
+        models=list(reversed(found)),
+        owns=visit.user.has(TokenScope.ADMIN),
+        estimators=_ESTIMATORS,
+        draft={name: visit.form.get(name, "") for name in _FIELDS},
+        job=job,
+        problem=problem,
+    )

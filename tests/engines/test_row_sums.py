@@ -1,0 +1,152 @@
+"""Sums for a model where the rows are stored: integer by integer those of rows that are read into this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from engines.makers import MAKERS
+from support.bits import SeededBits
+from support.spark import spark_engine
+from tacit.learn import (
+    PCA,
+    GammaRegressor,
+    GaussianNB,
+    KMeans,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+    StandardScaler,
+    release,
+)
+from tacit.learn.stored_rows import StoredRows
+from tacit.noise import entropy
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.resolve import resolve_rows
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
+
+SECRET = b"k" * 32
+BOUNDS = [(0, 100), (-1, 1), (0, 1), (0, 100)]
+PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-4", "bounds": BOUNDS}
+NUMBER = PRICE | {"target_bounds": (0, 50)}
+MODELS: dict[str, tuple[Any, str]] = {
+    "scaler": (StandardScaler(**PRICE), ""),
+    "bayes": (GaussianNB(**PRICE, classes=["ill", "well"]), "outcome"),
+    "components": (PCA(**PRICE), ""),
+    "clusters": (KMeans(**PRICE, n_clusters=3, steps=3), ""),
+    "moments": (LinearRegression(**NUMBER, method="statistics"), "stay"),
+    "ridge": (Ridge(**NUMBER, alpha="auto"), "stay"),
+    "line": (LinearRegression(**NUMBER, steps=2), "stay"),
+    "counts": (PoissonRegressor(**NUMBER, steps=2), "stay"),
+    "amounts": (GammaRegressor(**NUMBER | {"target_bounds": (1, 50)}, steps=2), "stay"),
+    "quantile": (QuantileRegressor(**NUMBER, steps=2), "stay"),
+    "logistic": (LogisticRegression(**PRICE, classes=["ill", "well"], steps=2), "outcome"),
+    "softmax": (LogisticRegression(**PRICE, classes=[1, 2, 4.0], steps=2), "ward"),
+    "margin": (LinearSVC(**PRICE, classes=[True, False], steps=2), "risk"),
+    "margins": (LinearSVC(**PRICE, classes=[1, 2, 3], steps=2), "ward"),
+}
+#: A statement of Spark takes a third of a second; these hold every kind of expression.
+FEW = ("bayes", "logistic")
+
+
+def catalog() -> Catalog:
+    columns = (
+        Column("patient", INTEGER),
+        Column("age", INTEGER),
+        Column("dose", DOUBLE),
+        Column("risk", BOOLEAN),
+        Column("cost", decimal(2)),
+        Column("outcome", TEXT),
+        Column("ward", INTEGER),
+        Column("stay", DOUBLE),
+    )
+    return Catalog((Table("visits", columns, population="p", unit="patient"),), (Population("p"),))
+
+
+def visits(persons: int = 60) -> pa.Table:
+    """Three visits each, and values at, beyond and between bounds, and none."""
+    made = np.random.default_rng(3)
+    count = persons * 3
+    dose = made.normal(size=count)
+    dose[:12] = [1e308, -1e308, 5e-324, -5e-324, 1.0, -1.0, 0.5 / 2**20, 1.5 / 2**20, np.nan, np.inf, 1e-310, 0.3]
+    cost = np.round(made.uniform(-20, 120, size=count), 2)
+    return pa.table(
+        {
+            "patient": np.repeat(np.arange(persons), 3),
+            "age": pa.array([None if each % 17 == 0 else each for each in made.integers(-10, 110, count).tolist()]),
+            "dose": pa.array(dose, from_pandas=False),
+            "risk": pa.array([None if each == 2 else bool(each) for each in made.integers(0, 3, count).tolist()]),
+            "cost": pa.array(cost).cast(pa.decimal128(10, 2), safe=False),
+            "outcome": pa.array(made.choice(["ill", "well", "Well", "other"], size=count)),
+            "ward": pa.array([None if each == 0 else each for each in made.integers(0, 6, count).tolist()]),
+            "stay": made.gamma(2.0, 8.0, size=count),
+        }
+    )
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Everything that gets noise, before it does."""
+    kept: list[Any] = []
+    true = release.release_gaussian
+
+    def recording(raw: Any, sigma2: Any) -> Any:
+        kept.append(np.array(raw))
+        return true(raw, sigma2)
+
+    monkeypatch.setattr(release, "release_gaussian", recording)
+    return kept
+
+
+def learned(kept: list[Any], model: Any, fit: Callable[[Any], Any]) -> list[Any]:
+    kept.clear()
+    with pytest.MonkeyPatch.context() as patched:
+        bits = SeededBits(7)
+        patched.setattr(entropy, "current", lambda: bits)
+        fit(type(model)(**model.get_params()))
+    return list(kept)
+
+
+def compared(engine: Any, known: Catalog, name: str, kept: list[Any]) -> None:
+    model, target = MODELS[name]
+    relation = resolve_rows(f"SELECT age, dose, risk, cost{target and ', '}{target} FROM visits", known)
+    shown = [slot for slot, part in enumerate(relation.fields) if part.name]
+    classed = target in ("outcome", "ward", "risk")
+    numbers, label = (shown[:-1], shown[-1]) if classed else (shown, None)
+    raw, labels = engine.examples(relation, numbers, label, SECRET)
+    X, y = (raw, labels) if classed or not target else (raw[:, :-1], raw[:, -1])
+    here = learned(kept, model, lambda each: each.fit(X, y))
+    assert model.sums_only()
+    with engine.summing(relation, numbers, label, SECRET) as run:
+        rows = StoredRows(len(numbers), run)
+        there = learned(kept, model, lambda each: each.fit(rows, rows))
+    assert len(here) == len(there) > 0
+    for one, other in zip(here, there, strict=True):
+        assert one.dtype == other.dtype == np.int64
+        np.testing.assert_array_equal(one.ravel(), other.ravel())
+        assert one.any()
+
+
+def engine_of(name: str, known: Catalog) -> AbstractContextManager[Any]:
+    return {**MAKERS, "spark": spark_engine}[name](known, {"visits": visits()})
+
+
+@pytest.fixture(scope="module", params=["duckdb", "postgres", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest) -> Iterator[tuple[str, Any]]:
+    with engine_of(request.param, catalog()) as made:
+        yield request.param, made
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sums_are_those_of_the_rows(name: str, engine: Any, recorded: list[Any]) -> None:
+    kind, made = engine
+    if kind != "spark" or name in FEW:
+        compared(made, catalog(), name, recorded)

@@ -1,0 +1,166 @@
+"""Models over HTTP: jobs of owners, one charge, models that are free for those who see the population."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.remote_client import remote_of
+from support.served import Served, serve
+from support.visiting import PASSWORD, Visitor
+from tacit.core.errors import BudgetError, InputError
+from tacit.learn import AdditiveClassifier, LinearRegression, LogisticRegression, load_model
+from tacit.server.api.request_body import fit_back
+
+ROWS = "SELECT CLAMP(cost, 0, 100) AS cost, patient % 2 = 0 AS even FROM visits"
+MODEL: dict[str, Any] = {
+    "estimator": "LogisticRegression",
+    "parameters": {"epsilon": 1, "delta": 1e-7, "steps": 3},
+    "sql": ROWS,
+}
+
+
+@pytest.fixture(scope="module")
+def hospital() -> Iterator[Served]:
+    """One hospital for tests that do not mind charges."""
+    served = serve()
+    yield served
+    served.close()
+
+
+def made(served: Served, name: str = "olga", headers: Any = None, **words: Any) -> tuple[Any, Any]:
+    """The response to a request for a model, and the end of its job."""
+
+    async def story() -> tuple[Any, Any]:
+        async with served.client(name) as client:
+            response = await client.post("/v1/fit", json=MODEL | words, headers=headers)
+            if response.status_code != 202:
+                return response, None
+            for _ in range(3_000):
+                body = (await client.get(response.headers["location"])).json()
+                if body["state"] in ("done", "failed"):
+                    return response, body
+                await asyncio.sleep(0.01)
+            raise AssertionError("the job is not finished")
+
+    return asyncio.run(story())
+
+
+def test_a_model_is_fitted_once_and_used_for_nothing(hospital: Served) -> None:
+    before = hospital.spent()
+    _, job = made(hospital, headers={"Idempotency-Key": "once"})
+    assert job["state"] == "done", job
+    model = job["model"]
+    assert (model["estimator"], model["features"], model["target"]) == ("LogisticRegression", ["cost"], "even")
+    assert "LogisticRegression: " in model["report"]
+    assert 0.9 < hospital.spent() - before <= 1
+    told = hospital.get("/v1/models").json()["models"][-1]
+    assert (told["position"], told["sql"]) == (model["position"], ROWS)
+    assert hospital.get(f"/v1/models/{told['position']}").json() == model
+    assert json.loads(model["model"])["estimator"] == "LogisticRegression"
+    # Sent again it is the same model and no charge; without a key it is a new fit.
+    spent = hospital.spent()
+    _, again = made(hospital, headers={"Idempotency-Key": "once"})
+    assert again["model"] == model
+    assert hospital.spent() == spent
+
+
+def test_only_owners_fit_and_only_those_who_see_the_population_use_models(hospital: Served) -> None:
+    made(hospital)
+    before = hospital.spent()
+    assert made(hospital, "alice")[0].status_code == 403
+    (told, *_) = hospital.get("/v1/models", "alice").json()["models"]
+    assert hospital.get("/v1/models", "dan").json() == {"models": []}
+    assert hospital.get(f"/v1/models/{told['position']}", "dan").status_code == 404
+    for wrong in ("0", "999", "x", "1" * 30):
+        assert hospital.get(f"/v1/models/{wrong}").status_code == 404
+    assert hospital.spent() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ({"estimator": "Popen"}, 400),
+        ({"estimator": 1}, 400),
+        ({"parameters": []}, 400),
+        ({"parameters": {"epsilon": 1, "delta": 1e-7, "seed": 3}}, 400),
+        ({"parameters": {"delta": 1e-7}}, 400),
+        ({"parameters": {"epsilon": -1, "delta": 1e-7}}, 400),
+        ({"parameters": {"epsilon": 1, "delta": 1e-7, "classes": "discover"}}, 400),
+        ({"parameters": {"epsilon": 1, "delta": 1e-7, "class_weight": {"pairs": 3}}}, 400),
+        ({"sql": "SELECT cost FROM nowhere"}, 422),
+        ({"sql": "SELECT ward, patient % 2 = 0 AS even FROM visits"}, 422),
+        ({"more": 1}, 400),
+    ],
+)
+def test_models_that_cannot_be_fitted_are_refused_at_once(hospital: Served, words: Any, status: int) -> None:
+    before = hospital.spent()
+    assert made(hospital, **words)[0].status_code == status
+    assert hospital.spent() == before
+
+
+def test_a_client_fits_as_if_it_were_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, loop = serve(), asyncio.new_event_loop()
+    try:
+        remote = remote_of(served, "olga", monkeypatch, loop)
+        fitted = remote.fit(LogisticRegression(epsilon="0.5", delta="1e-7", classes=[False, True], steps=3), ROWS)
+        assert fitted.model.classes_.tolist() == [False, True]
+        assert fitted.receipt["answers"][0]["query"] == ROWS
+        assert remote.model(fitted.receipt.position).text == fitted.text
+        assert [each.position for each in remote.models()] == [fitted.receipt.position]
+        fitted.save(tmp_path / "model.json")
+        rows = np.array([[1.0], [50.0], [99.0]])
+        np.testing.assert_array_equal(
+            load_model(tmp_path / "model.json").predict_proba(rows), fitted.model.predict_proba(rows)
+        )
+        with pytest.raises(InputError):
+            remote.fit(object(), ROWS)
+        numbers = "SELECT CLAMP(cost, 0, 1) AS a, CLAMP(cost, 0, 1) AS b FROM visits"
+        with pytest.raises(BudgetError):
+            remote.fit(LinearRegression(epsilon=900, delta="1e-7"), numbers)
+        remote.close()
+    finally:
+        served.close()
+        loop.close()
+
+
+def test_the_console_fits_shows_and_hands_out_a_model() -> None:
+    served = serve()
+    for name in ("olga", "alice", "dan"):
+        served.people.set_password(name, PASSWORD, operator="test")
+    owner, analyst, other = Visitor(served), Visitor(served), Visitor(served)
+    try:
+        owner.sign_in("olga")
+        assert "There are none yet." in owner.get("/console/models").text
+        asked = {"sql": ROWS, "estimator": "LogisticRegression", "epsilon": "1", "delta": "1e-7"}
+        assert owner.post("/console/models", **(asked | {"epsilon": "-1"})).status_code == 400
+        put = owner.post("/console/models", **asked)
+        assert put.status_code == 303
+        assert "The model that you asked for: <strong>waiting</strong>" in owner.get(put.headers["location"]).text
+        (job,) = served.people.unfinished_jobs()
+        said, _ = fit_back(job.request) or pytest.fail("no model")
+        position = served.service.fit(served.access("olga"), said, key="console").receipt.position
+        shapes = AdditiveClassifier(epsilon="0.5", delta="1e-7")
+        curved = served.service.curator.fit(shapes, ROWS).receipt.position
+        analyst.sign_in("alice")
+        listed = analyst.get("/console/models").text
+        assert f"/console/models/{position}" in listed
+        assert "Fit one" not in listed
+        shown = analyst.get(f"/console/models/{position}").text
+        assert "Coefficients" in shown
+        assert "for one row added or removed" in shown
+        assert 'aria-label="Shape of cost' in analyst.get(f"/console/models/{curved}").text
+        assert analyst.get(f"/console/models/{position}/json").json()["estimator"] == "LogisticRegression"
+        assert analyst.post("/console/models", **asked).status_code == 403
+        other.sign_in("dan")
+        assert other.get(f"/console/models/{position}").status_code == 404
+    finally:
+        for visitor in (owner, analyst, other):
+            visitor.close()
+        served.close()
