@@ -34,9 +34,11 @@ INTEGERS = {
         "capital_loss": (0, 4_499), "hr_per_week": (1, 99),
     },
     "pums": {
-        "age": (18, 93), "sex": (0, 1), "educ": (1, 16), "race": (1, 6), "income": (0, 500_000), "married": (0, 1),
+        "age": (18, 93), "sex": (0, 1), "educ": (1, 16), "race": (1, 6), "married": (0, 1),
     },
 }  # fmt: skip
+#: Columns with a decimal point in the file.
+DOUBLES = {"pums": {"income": (0, 500_000)}}
 TARGETS = {"adult": "income", "pums": "married"}
 DELTA = "1e-9"
 
@@ -49,6 +51,8 @@ def opened(path: Path) -> tuple[tacit.Curator, str]:
     for name in rows[0]:
         if name in INTEGERS[path.stem]:
             columns[name] = {"type": "integer", "bounds": list(INTEGERS[path.stem][name])}
+        elif name in DOUBLES.get(path.stem, {}):
+            columns[name] = {"type": "double", "bounds": list(DOUBLES[path.stem][name])}
         elif name != "pid":
             columns[name] = {"type": "text", "categories": sorted({row[name] for row in rows})}
     curator = tacit.open(
@@ -109,7 +113,8 @@ def coded(table: Any, values: dict[str, list[Any]], bins: dict[str, Any]) -> np.
     for name, listed in values.items():
         column = np.asarray(table[name].to_pylist())
         if name in bins:
-            made.append((column - bins[name].low) // bins[name].width)
+            distinct, at = np.unique(column, return_inverse=True)
+            made.append(np.array([bins[name].place(value) for value in distinct.tolist()])[at])
         else:
             place = {value: at for at, value in enumerate(listed)}
             made.append(np.array([place[value] for value in column.tolist()]))

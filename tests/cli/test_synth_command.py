@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
@@ -88,3 +89,38 @@ def test_a_workload_that_is_wrong_is_refused_by_name(
     assert refused.exit_code != 0
     assert told in refused.output
     assert not (concentrated / "counts").exists()
+
+
+PATIENTS = """
+[tables.patients]
+source = "patients.csv"
+population = "patients"
+unit = "patient_id"
+max_rows = 1
+
+[tables.patients.columns]
+patient_id = { type = "integer" }
+sex = { type = "text", categories = ["f", "m"] }
+"""
+
+
+def test_two_tables_that_belong_together(concentrated: Path, run: Run, run_json: Json) -> None:
+    rows = "\n".join(f"{i},{'fm'[i % 2]}" for i in range(600))
+    (concentrated / "patients.csv").write_text(f"patient_id,sex\n{rows}\n")
+    file = concentrated / "tacit.toml"
+    file.write_text(file.read_text() + PATIENTS)
+    (concentrated / "rules.json").write_text('{"impossible": [{"patients_sex": "m", "ward": "surgery"}]}')
+    asked = ("synth", "patients", "visits", "--epsilon", "1", "--method", "independent", "--max-rows", "2")
+    told = run_json(*asked, "-o", "made", "--rules", "rules.json")
+    assert (Path(told["table"]).name, Path(told["beside"]).name) == (
+        "patients_synthetic.parquet",
+        "visits_synthetic.parquet",
+    )
+    made = {name: pq.read_table(told[name]) for name in ("table", "beside")}
+    sexes = dict(zip(*(made["table"][name].to_pylist() for name in ("patient_id", "sex")), strict=True))
+    visits = made["beside"].to_pylist()
+    assert not any(row["ward"] == "surgery" and sexes[row["patient_id"]] == "m" for row in visits)
+    assert "number_of_visits: measured" in (concentrated / "made/synthetic.report.txt").read_text()
+    assert "charged nothing" in run(*asked, "-o", "made").stdout
+    for wrong in (("synth", "a", "b", "c", "-e", "1"), (*asked, "-c", "ward"), (*asked, "--rules", "nothing.json")):
+        assert run(*wrong).exit_code != 0

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def covering(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) ->
         new: set[tuple[str, ...]] = set()
         for part in SparkWriter.of(SPARK, final_of(sql, catalog), engine._tables, SECRET).statements():
             found = ["?" if word[0] in "'`0123456789" else word for word in _TOKEN.findall(part.sql)]
-            new |= set(zip(found, found[1:], strict=False))
+            new |= set(pairwise(found))
         if not all(times[each] for each in new):
             words[sql] = new
             times.update(new)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,14 @@ from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
+from tacit.curator.synthesis_parts import KeptParts, transcript_from_text, transcript_to_text
+from tacit.curator.synthesis_request import SynthesisRequest
+from tacit.curator.synthesis_stages import SynthesisStages
 from tacit.curator.synthetic_table import SyntheticTable
-from tacit.curator.table_synthesis_release import _KeptParts, _prepare, transcript_from_text, transcript_to_text
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
-from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
+from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
 from tacit.synth.value_pools import PooledStrategy, pool
 
 NAMES = "abcd"
@@ -40,7 +43,7 @@ PLANS = {
     "mst": SynthesisPlan("mst", SIZES, Fraction(1)),
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
     # Noise hides some values, which are counted together.
-    "rare": SynthesisPlan("aim", SIZES, Fraction(1, 1000)),
+    "rare": SynthesisPlan("mst", SIZES, Fraction(1, 1000)),
 }
 METHODS = ["independent", "marginals", "mst", "aim", "rare"]
 
@@ -402,9 +405,11 @@ def test_the_order_of_rows_and_columns_changes_nothing_that_is_charged() -> None
     rows = people(200)
     texts = []
     for table, columns in ((rows, ["sex", "ward"]), (rows.take(np.arange(200)[::-1]), ["ward", "sex"])):
-        ready = _prepare(open_people(table).context, "people", columns, {"rho": "1"}, "mst", None)
+        request = SynthesisRequest.of("people", columns, {"rho": "1"}, "mst")
+        stages = SynthesisStages(open_people(table).context, request)
+        ready = stages.stage(0, [])
         counted = ready.counts.count(open_people(table).context, [("sex", "ward")])["sex", "ward"]
-        texts.append((ready.guarantee, ready.plan.rho, sorted(map(sorted, ready.plan.candidates)), counted.tolist()))
+        texts.append((stages.guarantee, ready.plan.rho, sorted(map(sorted, ready.plan.candidates)), counted.tolist()))
     assert texts[0] == texts[1]
 
 
@@ -412,7 +417,7 @@ def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
     rows = pa.table({"person": [1, 2, 3, 4], "pay": [-5, 0, 994, 7000], "sex": ["f", "m", "m", "f"]})
     columns = {"person": {"type": "integer"}, "pay": {"type": "integer", "bounds": [-5, 994]}, "sex": COLUMNS["sex"]}
     curator = tacit.open(rows, table="t", unit="person", rho="5", delta="1e-3", columns=columns, max_rows=1)
-    ready = _prepare(curator.context, "t", None, {"rho": "1"}, "independent", None)
+    ready = SynthesisStages(curator.context, SynthesisRequest.of("t", None, {"rho": "1"}, "independent")).stage(0, [])
     assert list(ready.counts.sizes) == ["pay", "sex"]
     counted = ready.counts.count(curator.context, [("pay",)])["pay",]
     # The last row has a value beyond the bounds.
@@ -503,16 +508,16 @@ def test_a_run_that_died_goes_on_after_the_last_part_that_it_kept() -> None:
 def test_parts_of_a_run_are_in_the_ledger_and_are_not_measured_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     curator = open_people()
     kept: list[Transcript] = []
-    keep = _KeptParts.keep
+    keep = KeptParts.keep
 
-    def dying(self: _KeptParts, part: Transcript) -> None:
+    def dying(self: KeptParts, part: Transcript) -> None:
         if len(kept) == 2:
             raise Killed
         keep(self, part)
         kept.append(part)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_KeptParts, "keep", dying)
+        patch.setattr(KeptParts, "keep", dying)
         with pytest.raises(Killed):
             curator.synthesize("people", ["sex", "ward", "age"], rho="1", rows=10)
     spent = curator.budget().spent
@@ -523,6 +528,29 @@ def test_parts_of_a_run_are_in_the_ledger_and_are_not_measured_twice(monkeypatch
     assert len(table.measured) > len(before)
     assert curator.ledger.verify().ok
     assert len(curator.synthetic_tables()) == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_process_that_another_overtook_goes_on_with_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = open_people()
+    keep, calls, theirs = KeptParts.keep, [0], []
+
+    def racing(self: KeptParts, part: Transcript) -> None:
+        calls[0] += 1
+        assert calls[0] < 60, "the same part is measured again and again"
+        if calls[0] == 1:
+            # The other process has measured the same counts, with noise of its own.
+            mine = part.measured[0]
+            other = Transcript([MeasuredMarginal(mine.measurement, mine.noisy + 3)], part.chosen)
+            theirs.append(other.marginals[0].counts)
+            keep(KeptParts(SimpleNamespace(ledger=self._ledger), self._plan, self._order, self._charge), other)  # type: ignore[arg-type]
+        keep(self, part)
+
+    monkeypatch.setattr(KeptParts, "keep", racing)
+    table = curator.synthesize("people", ["sex", "ward"], rho="1", rows=10)
+    assert np.array_equal(table.measured[0].counts, theirs[0])
+    assert [entry.amounts[0].amount for entry in curator.history() if entry.amounts] == [1]
+    assert curator.ledger.verify().ok
 
 
 def test_decimals_doubles_and_dates_are_put_into_bins_and_come_back_as_such(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,15 +14,25 @@ from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption
 from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
 
+if TYPE_CHECKING:
+    from tacit.curator.synthetic_star import SyntheticStar
+    from tacit.curator.synthetic_table import SyntheticTable
+
 __all__ = ["synth"]
 
 
 def synth(
-    source: Annotated[str, typer.Argument(help="A table, or a SELECT of rows.", show_default=False)],
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            help="A table, or a SELECT of rows; or two tables: one with a row for each person, and one of their rows.",
+            show_default=False,
+        ),
+    ],
     project: ProjectOption = DEFAULT_PROJECT,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write: .parquet or .csv.")] = Path(
-        "synthetic.parquet"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write: .parquet or .csv; of two tables, the folder.")
+    ] = Path("synthetic.parquet"),
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Price in epsilon.")] = None,
     delta: Annotated[str | None, typer.Option("--delta", help="Delta at which the epsilon is meant.")] = None,
     rho: Annotated[str | None, typer.Option("--rho", help="Price in rho instead, for zcdp accounts.")] = None,
@@ -32,6 +44,21 @@ def synth(
     minutes: Annotated[
         int | None, typer.Option("--minutes", help="About how long aim may fit; a larger model.", show_default=False)
     ] = None,
+    max_rows: Annotated[
+        int | None, typer.Option("--max-rows", help="The most rows of one person that count.", show_default=False)
+    ] = None,
+    quantiles: Annotated[
+        list[str] | None,
+        typer.Option("--quantiles", help="A column whose bins begin at private quantiles.", show_default=False),
+    ] = None,
+    nulls: Annotated[
+        list[str] | None,
+        typer.Option("--null", help="A column with bounds of which NULL is a value.", show_default=False),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        typer.Option("--rules", help="A JSON file with impossible, determined and only_if.", show_default=False),
+    ] = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -40,37 +67,70 @@ def synth(
     The table, a report of what was measured and the receipt are written side by side.
 
     tacit synth visits --epsilon 1 --output visits.parquet
+
+    tacit synth patients visits --epsilon 1 --output made
     """
     from tacit.synth.table_synthesis import MINUTES
 
     with reported("synth", as_json=as_json), opened(project, analyst=analyst) as curator:
-        if output.suffix not in (".parquet", ".csv"):
+        if len(source) > 2:
+            raise InputError("source", "must be one table, or two")
+        if len(source) == 2 and columns:
+            raise InputError("column", "is for one table; of two, all declared columns are used")
+        if len(source) == 1 and output.suffix not in (".parquet", ".csv"):
             raise InputError("output", "must end in .parquet or .csv")
         screen = console()
-        table = curator.synthesize(
-            source,
+        asked: Any = source[0] if len(source) == 1 else dict.fromkeys(source)
+        make: Callable[..., SyntheticTable | SyntheticStar] = curator.synthesize
+        table = make(
+            asked,
             columns or None,
             rows=rows,
-            method=method,  # type: ignore[arg-type]  # checked by the plan
+            method=method,
             minutes=MINUTES if minutes is None else minutes,
             epsilon=epsilon,
             delta=delta,
             rho=rho,
+            max_rows=max_rows,
+            quantiles=quantiles or (),
+            nulls=nulls or (),
             progress=None if as_json else lambda words: screen.print(words, markup=False, style="dim"),
+            **_rules(rules),
         )
-        table.save(output)
-        report, receipt = output.with_suffix(".report.txt"), output.with_suffix(".receipt.json")
+        if len(source) == 2:
+            folder = output.with_suffix("")
+            written = list(map(str, table.save(folder) or ()))
+            beside = folder / "synthetic"
+        else:
+            table.save(output)
+            written, beside = [str(output)], output
+        report, receipt = beside.with_suffix(".report.txt"), beside.with_suffix(".receipt.json")
         report.write_text(table.report() + "\n", encoding="utf-8")
         table.receipt.save(receipt)
         told: dict[str, Any] = {
-            "table": str(output),
+            "table": written[0],
             "rows": table.rows,
             "report": str(report),
             "receipt": str(receipt),
             "charge": table.charge.text,
-        }
+        } | ({"beside": written[1]} if len(written) > 1 else {})
         if not as_json:
             screen.print(table.report(), markup=False, soft_wrap=True)
-            screen.print(f"{table.charge.text}. Wrote {output}, {report} and {receipt}.", markup=False, soft_wrap=True)
+            files = ", ".join([*written, str(report)])
+            screen.print(f"{table.charge.text}. Wrote {files} and {receipt}.", markup=False, soft_wrap=True)
     if as_json:
         print_json(told)
+
+
+def _rules(path: Path | None) -> Any:
+    """Rules of a file."""
+    if path is None:
+        return {}
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError("rules", f"{path} is not a file of JSON") from None
+    names = ("impossible", "determined", "only_if")
+    if not isinstance(told, dict) or not set(told) <= set(names):
+        raise InputError("rules", f"must be an object with {', '.join(names)}")
+    return told

@@ -28,6 +28,7 @@ from tacit.core.numbers import exact
 from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
 from tacit.curator.model_fit import Fitted, ModelRelease
+from tacit.curator.synthesis_request import SynthesisOptions
 from tacit.curator.table_synthesis_release import SyntheticRelease
 from tacit.curator.views.notebook_tables import ChargeList, curator_html
 from tacit.curator.workload_release import WorkloadRelease
@@ -51,7 +52,7 @@ from tacit.wire.job_responses import (
     WorkloadBody,
     WorkloadsBody,
 )
-from tacit.wire.requests import WorkloadSchema, request_text, synthesis_text
+from tacit.wire.requests import SynthesisSchema, WorkloadSchema, request_text, synthesis_text
 from tacit.wire.responses import (
     AnswerBody,
     Budgets,
@@ -270,38 +271,38 @@ class RemoteCurator(Closing):
         # Stated in the same response as the entry before it, or the first that is seen at all.
         self._witness.advance(head, "", self._holds)
 
-    @takes_options
     def synthesize(
         self,
-        source: str,
+        source: str | Mapping[str, Sequence[str] | None],
         columns: Sequence[str] | None = None,
         *,
         rows: int | None = None,
         method: str = "aim",
-        marginals: Sequence[Sequence[str]] | None = None,
-        minutes: int | None = None,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
-        **options: Unpack[QuestionOptions],
+        **options: Unpack[SynthesisOptions],
     ) -> RemoteSyntheticTable:
         """A synthetic table, made on the server as a job; for owners. See :meth:`tacit.Curator.synthesize`.
 
+        Of two tables the first is returned; the other has the name ``body.beside`` and is had by :meth:`synthetic`.
+
         Args:
-            source: the name of a table, or a SELECT of rows.
+            source: the name of a table, a SELECT of rows, or two tables.
             columns: to be synthesised; by default all with declared categories or bounds.
             rows: how many to draw.
             method: ``"aim"``, ``"mst"``, ``"independent"`` or ``"marginals"``.
-            marginals: sets of columns.
-            minutes: how large a model of ``"aim"`` may grow.
-            options: see below; ``epsilon``, ``delta``, ``rho`` and ``max_rows`` mean something here.
+            options: the price and :class:`tacit.curator.synthesis_request.SynthesisOptions`.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
         named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
+        prices = ("epsilon", "delta", "rho", "max_rows")
+        shapes = {name: value for name, value in options.items() if name in SynthesisSchema.model_fields}
+        words = {name: value for name, value in shapes.items() if name not in prices}
         body = synthesis_text(
-            {"source": source, "columns": columns, "rows": rows, "method": method, "marginals": marginals,
-             "minutes": minutes}, options,
-        )  # fmt: skip
+            {"source": source, "columns": columns, "rows": rows, "method": method, **words},
+            {name: value for name, value in options.items() if name not in words},
+        )
         return self._synthetic(self._job("/v1/synthesize", body, named, progress).synthesis)
 
     def answer_workload(
@@ -382,7 +383,8 @@ class RemoteCurator(Closing):
             if not found:
                 raise InputError("table", f"there is no synthetic table {table[:80]!r}")
             position = found[-1]
-        content = self._channel.get(f"/v1/synthetic/{int(position)}").content
+        named = {"name": table.lower()} if isinstance(table, str) else {}
+        content = self._channel.get(f"/v1/synthetic/{int(position)}", named).content
         with parsing("the synthetic table"):
             return self._synthetic(SyntheticTableBody.read(content))
 
@@ -391,7 +393,9 @@ class RemoteCurator(Closing):
         self._check(receipt)
         _agree("position", receipt.position, body.position)
         path = f"/v1/synthetic/{body.position}"
-        return RemoteSyntheticTable(body, receipt, lambda form: self._channel.download(path, {"form": form}))
+        return RemoteSyntheticTable(
+            body, receipt, lambda form: self._channel.download(path, {"form": form, "name": body.name})
+        )
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Not over HTTP: the value would have to leave its owner."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
@@ -18,7 +18,9 @@ from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, c
 from tacit.curator.model_fit import Fitted, ModelRelease, fit_privately, published_models, read_model
 from tacit.curator.query_session import QuerySession
 from tacit.curator.quote import Quote
+from tacit.curator.synthesis_request import SynthesisOptions, request_of
 from tacit.curator.synthetic_check import SyntheticCheck, check_against_data
+from tacit.curator.synthetic_star import SyntheticStar
 from tacit.curator.synthetic_table import SyntheticTable
 from tacit.curator.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 from tacit.curator.views.answer_object import Answer
@@ -41,7 +43,7 @@ from tacit.receipts.keyring import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
-from tacit.synth.table_synthesis import MINUTES, Method
+from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
 
 __all__ = ["Curator", "TableInfo"]
@@ -322,55 +324,59 @@ class Curator(Closing):
         """The answers to a workload that was paid for, by the position of its charge; free, reads no data."""
         return read_workload(self._context, position)
 
-    @takes_options
+    @overload
+    def synthesize(
+        self, source: str, columns: Sequence[str] | None = None, *, rows: int | None = None, method: Method = "aim",
+        analyst: str | None = None, idempotency_key: str = "", progress: Callable[[str], None] | None = None,
+        **options: Unpack[SynthesisOptions],
+    ) -> SyntheticTable: ...  # fmt: skip
+
+    @overload
+    def synthesize(
+        self, source: Mapping[str, Sequence[str] | None], columns: None = None, *, rows: int | None = None,
+        method: Method = "aim", analyst: str | None = None, idempotency_key: str = "",
+        progress: Callable[[str], None] | None = None, **options: Unpack[SynthesisOptions],
+    ) -> SyntheticStar: ...  # fmt: skip
+
     def synthesize(
         self,
-        source: str,
+        source: str | Mapping[str, Sequence[str] | None],
         columns: Sequence[str] | None = None,
         *,
         rows: int | None = None,
         method: Method = "aim",
-        marginals: Sequence[Sequence[str]] | None = None,
-        minutes: int = MINUTES,
-        impossible: Sequence[Mapping[str, Any]] = (),
         analyst: str | None = None,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
-        **options: Unpack[QuestionOptions],
-    ) -> SyntheticTable:
+        **options: Unpack[SynthesisOptions],
+    ) -> SyntheticTable | SyntheticStar:
         """A synthetic table with the marginals of a protected one: one charge, then free to use for everyone.
 
         The same request again is free and draws another table from the same measurements.
         The account must be a zcdp or approx account.
 
         Args:
-            source: the name of a table, or a SELECT of rows.
+            source: the name of a table, or a SELECT of rows. Two tables that belong together are a mapping of their
+                names to lists of columns (None for all): first the one with a row for each person, then the one of
+                which a person has several rows, at most ``max_rows``. Then both are made, and keys agree.
             columns: to be synthesised; by default all with declared categories or bounds. Integers, decimals and
                 dates with more than 64 values, and doubles, are put into 32 equal bins.
-            rows: how many to draw; by default about as many as there are, estimated privately.
+            rows: how many to draw, of persons where there are two tables; by default about as many as there are,
+                estimated privately.
             method: ``"aim"`` chooses marginals round by round, ``"mst"`` a tree of pairs in one go, ``"independent"``
                 measures columns alone, ``"marginals"`` those that are listed.
-            marginals: for ``"marginals"`` the sets of columns to measure; for ``"aim"`` those whose error matters, by
-                default all pairs.
-            minutes: for ``"aim"``, about how long fits may take. Only the number itself matters: it says how large the
-                model may grow, whatever the machine and the data.
-            impossible: combinations of values that no row of the synthetic table may have, such as ``[{"sex": "m",
-                "pregnant": True}]``; a list of values stands for each of them. They must be public knowledge.
-            options: see below.
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
             progress: told in words what was measured, for the owner's terminal; it speaks of what is released alone.
+            options: the price (``epsilon``, ``delta``, ``rho``, ``max_rows``), and :class:`.SynthesisOptions`.
 
         Raises:
             Refusal, InputError: a column has no public list of values, or an argument is wrong; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return synthesize(
-            self._context, source, columns, options, caller,
-            rows=rows, method=method, marginals=marginals, minutes=minutes, impossible=impossible,
-            progress=progress,
-        )  # fmt: skip
+        request = request_of(source, columns, method, options)
+        return synthesize(self._context, request, caller, rows=rows, progress=progress)
 
     def query_session(
         self, source: str, columns: Sequence[str], *, epsilon: Number, threshold: int, analyst: str | None = None
@@ -406,7 +412,25 @@ class Curator(Closing):
         Raises:
             InputError: there is none, or its columns are declared otherwise now.
         """
-        return drawn_again(self._context, self._synthetic_position(table), rows)
+        found = drawn_again(self._context, self._synthetic_position(table), rows)
+        if isinstance(found, SyntheticStar):
+            raise InputError("table", f"is one of two, {' and '.join(found.names)}; synthetic_star draws them together")
+        return found
+
+    def synthetic_star(self, table: str | int, *, rows: int | None = None) -> SyntheticStar:
+        """Two synthetic tables that were paid for before, drawn again together: free, reads no data.
+
+        Args:
+            table: the name of one of them, for the newest of that name; or the position of the charge.
+            rows: how many persons to draw; by default about as many as there are, estimated privately.
+
+        Raises:
+            InputError: there is none, or it is a table by itself.
+        """
+        found = drawn_again(self._context, self._synthetic_position(table), rows)
+        if not isinstance(found, SyntheticStar):
+            raise InputError("table", f"{found.name} is a table by itself; synthetic draws it")
+        return found
 
     def _synthetic_position(self, table: str | int) -> int:
         if isinstance(table, int):

@@ -101,7 +101,8 @@ def check_against_data(
     """Compare a synthetic table with the data; see :meth:`tacit.curator.curator.Curator.check_synthetic`."""
     with hide_internal_errors():
         stored = stored_synthesis(context, position)
-        ready = stored.ready
+        table = stored.table(None)
+        ready = stored.released[-1].stage
         sets = _sets(marginals, ready.counts.sizes)
         terms = settled(context, ready.counts.population, options, _HEEDED)
         rho, guarantee = concentrated_price(terms, ready.plan.relation)
@@ -112,8 +113,8 @@ def check_against_data(
         text = canonical([ready.counts.text, position, stored.outcome.digest, [list(names) for names in sets]])
         lines = about_mechanism(measured.mechanism, measured.event, label, released="")["mechanisms"]
         about = {
-            "name": label, "query": stored.source, "plan": digest_of(text), "bounding": ready.counts.bounding,
-            "groups": "public: one distance for each marginal", "mechanisms": lines,
+            "name": label, "query": stored.stages.request.label, "plan": digest_of(text),
+            "bounding": ready.counts.bounding, "groups": "public: one distance for each marginal", "mechanisms": lines,
         }  # fmt: skip
         version = context.version(ready.counts.tables())
         parts = [_FORMAT, text, context.catalog.digest, ready.plan.relation.value, repr(guarantee), repr(version)]
@@ -122,7 +123,6 @@ def check_against_data(
             plan=digest_of(text), quote={"mechanisms": quoted(lines)}, repeat_key=digest_of(canonical(parts)),
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, repr(guarantee)])),
         )  # fmt: skip
-        table = stored.table(None)
 
         def run(_: Reservation) -> NDArray[np.int64]:
             raw = ready.counts.count(context, sets)

@@ -95,7 +95,11 @@ class _Reader(Closing):
     """Planner and engine of some synthetic tables, as if they were the public tables of a project."""
 
     def __init__(self, context: CuratorContext, named: Mapping[str, int]) -> None:
-        drawn = {name: drawn_again(context, place).repeatable_rows() for name, place in named.items()}
+        # Two tables that belong together are drawn together, so that their keys agree.
+        made = {place: drawn_again(context, place).repeatable_tables() for place in set(named.values())}
+        drawn = {
+            name: {each.lower(): rows for each, rows in made[place].items()}[name] for name, place in named.items()
+        }
         model = validate(ProjectModel, {"tables": {name: {"source": "frame", "public": True} for name in drawn}})
         project = build(model, {name: Source.of_frame(rows) for name, rows in drawn.items()})
         self.engine = open_engine("duckdb", project.catalog, project.sources, project.limits.model_dump())

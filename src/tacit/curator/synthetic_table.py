@@ -11,9 +11,8 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -24,129 +23,22 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.accounts import Entry
+from tacit.curator.column_bins import ColumnBins, bins_from_plain, bins_to_plain
 from tacit.engines.registry import query_public
 from tacit.mechanisms.noise_interval import interval_factor
-from tacit.query.catalog import Column
-from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.value_pools import Pools, pool
 
-__all__ = ["BANNER", "EqualBins", "MarginalQuality", "SyntheticTable", "checked_rows"]
+__all__ = ["BANNER", "MOST_ROWS", "ExpandedShares", "MarginalQuality", "SyntheticTable", "checked_rows", "table_bytes"]
 
 MOST_ROWS: Final = 10_000_000
-#: Columns with more values than this are put into so many bins.
-_MOST_VALUES: Final = 64
-_BINS: Final = 32
-_EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 _FORMAT: Final = "tacit-synthetic-table"
 #: Counts that no interval covers have this sentence beside them.
 BANNER: Final = (
     "Counts of a synthetic table: noise has an interval only where a marginal was measured. table.marginal(columns) "
     "shows it; for other columns nothing is promised."
 )
-
-
-@dataclass(frozen=True)
-class EqualBins:
-    """Equal bins of a bounded column, by a public rule: from ``low`` on, each ``width`` wide, up to ``high``.
-
-    Args:
-        low: first value: of integers itself, of decimals and doubles in steps, of dates the number of the day.
-        high: last value, likewise.
-        width: values of a bin.
-        kind: of the column.
-        step: by which values of decimals and doubles are counted, a fraction as text.
-    """
-
-    low: int
-    high: int
-    width: int
-    kind: str = Kind.INTEGER.value
-    step: str = "1"
-
-    @classmethod
-    def of(cls, column: Column) -> EqualBins | None:
-        """The bins of a column; None where it has few values, each for itself, or no bounds.
-
-        Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,
-        doubles in steps of 1/2048 of their range.
-        """
-        if column.bounds is None or column.categories is not None:
-            return None
-        first, last = column.bounds
-        kind, step = column.type.kind, Fraction(1)
-        if kind is Kind.DATE and isinstance(first, datetime.date) and isinstance(last, datetime.date):
-            low, high = first.toordinal(), last.toordinal()
-        elif kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
-            ends = Fraction(first), Fraction(last)  # type: ignore[arg-type]
-            if kind is Kind.DECIMAL:
-                step = column.step or Fraction(1, 10**column.type.scale)
-            elif kind is Kind.DOUBLE:
-                step = (ends[1] - ends[0]) / (_BINS * _MOST_VALUES) or Fraction(1)
-            low, high = math.ceil(ends[0] / step), math.floor(ends[1] / step)
-        else:
-            return None
-        few = high - low < _MOST_VALUES
-        if few and kind in (Kind.INTEGER, Kind.DATE):
-            return None
-        return cls(low, high, 1 if few else -(-(high - low + 1) // _BINS), kind.value, str(step))
-
-    def expression(self, name: str) -> str:
-        """SQL that numbers the bins of a column from 0 on."""
-        if self.kind == Kind.DATE.value:
-            return f"FLOOR((\"{name}\" - DATE '{datetime.date.fromordinal(self.low)}') / {self.width})"
-        step = Fraction(self.step)
-        return f'FLOOR(("{name}" - ({_decimal(self.low * step)})) / {_decimal(self.width * step)})'
-
-    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:
-        """Values spread evenly over bins, as an Arrow array of the column's own type."""
-        import pyarrow as pa
-
-        # The range of an expression may have one more value than there are bins.
-        last = (self.high - self.low) // self.width
-        begin = self.low + np.minimum(places, last) * self.width
-        wide = np.minimum(self.width, self.high + 1 - begin)
-        steps = begin + np.floor(shares * wide).astype(np.int64)
-        if self.kind == Kind.DATE.value:
-            return pa.array((steps - _EPOCH).astype(np.int32), pa.int32()).cast(pa.date32())
-        if self.kind == Kind.INTEGER.value:
-            return pa.array(steps)
-        step = Fraction(self.step)
-        if self.kind == Kind.DOUBLE.value:
-            return pa.array(steps * float(step))
-        distinct, at = np.unique(steps, return_inverse=True)
-        return pa.array([Decimal(_decimal(int(each) * step)) for each in distinct]).take(pa.array(at))
-
-    def place(self, value: Any) -> int | None:
-        """The bin that a value is in; None where it is beyond the bounds or of another kind."""
-        dated = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
-        if dated != (self.kind == Kind.DATE.value) or isinstance(value, bool):
-            return None
-        if not dated and not isinstance(value, int | float | Decimal | Fraction):
-            return None
-        steps = value.toordinal() if dated else math.floor(Fraction(value) / Fraction(self.step))
-        return (steps - self.low) // self.width if self.low <= steps <= self.high else None
-
-    def label(self, place: int) -> str:
-        """A bin in words."""
-        begin = self.low + place * self.width
-        ends = begin, min(begin + self.width - 1, self.high)
-        if self.kind == Kind.DATE.value:
-            return " to ".join(str(datetime.date.fromordinal(each)) for each in ends)
-        return " to ".join(_decimal(each * Fraction(self.step)) for each in ends)
-
-
-def _decimal(value: Fraction) -> str:
-    """The exact decimal text of a fraction, which has one: steps are decimals, or doubles over a power of two."""
-    digits = 0
-    while (value * 10**digits).denominator != 1:
-        digits += 1
-        if digits > 1_100:
-            raise InputError("columns", "a step must be a decimal number")
-    whole = int(value * 10**digits)
-    sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
-    return sign + (text if not digits else f"{text[:-digits]}.{text[-digits:]}")
 
 
 @dataclass(frozen=True)
@@ -184,7 +76,7 @@ class SyntheticTable:
         measured: Sequence[NoisyMarginal],
         model: GraphicalModel,
         columns: Mapping[str, Sequence[Any]],
-        bins: Mapping[str, EqualBins],
+        bins: Mapping[str, ColumnBins],
         rows: int,
     ) -> None:
         self.name = name
@@ -193,8 +85,15 @@ class SyntheticTable:
         self.rows = rows
         self.columns = {name: tuple(values) for name, values in columns.items()}
         self.bins = dict(bins)
+        #: Columns of persons beside rows of theirs; another table tells about them.
+        self.outer: frozenset[str] = frozenset()
+        self._draw: Callable[[], Any] = lambda: self.sample(self.rows)
         self.charge: Entry
         self.receipt: Receipt
+
+    def draw_as(self, draw: Callable[[], Any]) -> None:
+        """Let the rows be drawn together with those of another table."""
+        self._draw = draw
 
     # -- rows
 
@@ -204,7 +103,7 @@ class SyntheticTable:
 
     @cached_property
     def _table(self) -> Any:
-        return self.sample(self.rows)
+        return self._draw()
 
     def sample(self, rows: int, given: Mapping[str, Any] | None = None) -> Any:
         """Another Arrow table of the model, with so many rows; free.
@@ -220,15 +119,23 @@ class SyntheticTable:
 
         Free questions about a synthetic table are answered from it.
         """
-        return self._drawn(self.rows, None, _Expanded(self.receipt.signature))
+        return self._drawn(self.rows, None, ExpandedShares(self.receipt.signature))
+
+    def repeatable_tables(self) -> dict[str, Any]:
+        """The table of :meth:`repeatable_rows`, by its name."""
+        return {self.name: self.repeatable_rows()}
 
     def _drawn(self, rows: int, given: Mapping[str, Any] | None, shares: Shares | None) -> Any:
+        model = self.model if not given else self.model.given(self._places(given))
+        return self.shown(model.sample(checked_rows(rows), shares), list(self.columns), shares)
+
+    def shown(self, drawn: Mapping[str, NDArray[np.int64]], names: Sequence[str], shares: Shares | None) -> Any:
+        """Rows of places as an Arrow table of some columns, with values of the columns' own types."""
         import pyarrow as pa
 
-        model = self.model if not given else self.model.given(self._places(given))
-        drawn = model.sample(checked_rows(rows), shares)
         made = {}
-        for name, values in self.columns.items():
+        for name in names:
+            values = self.columns[name]
             places = drawn[name]
             if name in self.bins:
                 made[name] = self.bins[name].drawn(places, (shares or uniform)(len(places)))
@@ -239,7 +146,7 @@ class SyntheticTable:
 
     def to_pandas(self) -> Any:
         """The table as a pandas frame."""
-        return self._table.to_pandas()
+        return self.to_arrow().to_pandas()
 
     def save(self, path: str | Path) -> None:
         """Write the table to a Parquet or CSV file, by the ending of its name."""
@@ -250,24 +157,14 @@ class SyntheticTable:
 
     def to_bytes(self, form: str) -> bytes:
         """The table as the content of a ``"parquet"`` or ``"csv"`` file."""
-        if form == "parquet":
-            import pyarrow.parquet as pq
-
-            sent = io.BytesIO()
-            pq.write_table(self._table, sent)
-            return sent.getvalue()
-        text = io.StringIO(newline="")
-        writer = csv.writer(text)
-        writer.writerow(self._table.column_names)
-        writer.writerows(zip(*(column.to_pylist() for column in self._table.columns), strict=True))
-        return text.getvalue().encode()
+        return table_bytes(self.to_arrow(), form)
 
     def sql(self, question: str) -> Any:
         """The answer to ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
 
         Its metadata has a note that noise has an interval only where a marginal was measured; see :meth:`marginal`.
         """
-        found = query_public(question, {self.name: self._table})
+        found = query_public(question, {self.name: self.to_arrow()})
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     # -- counts
@@ -366,7 +263,7 @@ class SyntheticTable:
         """Pairs of columns about which nothing is promised."""
         known = [frozenset(each.columns) for each in self.measured]
         names = list(self.columns)
-        pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
+        pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :] if not {a, b} <= self.outer]
         return tuple(pair for pair in pairs if not any({*pair} <= each for each in known))
 
     def report(self) -> str:
@@ -378,12 +275,10 @@ class SyntheticTable:
             f"and noisy counts are {100 * each.distance:.1f}% apart, of which noise makes {100 * each.noise:.1f}%"
             for each in self.quality()
         ]
-        missing, count = self.not_measured, len(self.columns)
+        missing, pairs = self.not_measured, math.comb(len(self.columns), 2) - math.comb(len(self.outer), 2)
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
-            lines.append(
-                f"  not measured, so nothing is promised: {len(missing)} of {math.comb(count, 2)} pairs ({shown})"
-            )
+            lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
         return "\n".join(lines)
 
     # -- files of models
@@ -397,7 +292,7 @@ class SyntheticTable:
             "rows": self.rows,
             "total": self.model.total,
             "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
-            "bins": {name: asdict(bins) for name, bins in self.bins.items()},
+            "bins": {name: bins_to_plain(bins) for name, bins in self.bins.items()},
             "measured": [
                 {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools} for each in self.measured
             ],
@@ -431,7 +326,7 @@ class SyntheticTable:
                 for m in head["measured"]
             ]
             potentials, fixed = ({tuple(n): next(rest) for n in head[part]} for part in ("potentials", "fixed"))
-            bins = {name: EqualBins(**each) for name, each in head["bins"].items()}
+            bins = {name: bins_from_plain(each) for name, each in head["bins"].items()}
             model = GraphicalModel(sizes, potentials, head["total"], fixed)
             return cls(head["name"], measured, model, columns, bins, head["rows"])
         except (KeyError, TypeError, ValueError, StopIteration, OSError) as problem:
@@ -443,7 +338,7 @@ class SyntheticTable:
         return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
 
 
-class _Expanded:
+class ExpandedShares:
     """Numbers of [0, 1) that follow from a text; the text is public, and so is what is drawn with them."""
 
     def __init__(self, text: str) -> None:
@@ -451,9 +346,25 @@ class _Expanded:
         self._calls = 0
 
     def __call__(self, count: int) -> NDArray[np.float64]:
+        """So many numbers, other ones at each call."""
         self._calls += 1
         words = hashlib.shake_256(f"{self._calls} {self._text}".encode()).digest(8 * count)
         return (np.frombuffer(words, dtype="<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def table_bytes(table: Any, form: str) -> bytes:
+    """An Arrow table as the content of a ``"parquet"`` or ``"csv"`` file."""
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        sent = io.BytesIO()
+        pq.write_table(table, sent)
+        return sent.getvalue()
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(table.column_names)
+    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return text.getvalue().encode()
 
 
 def checked_rows(rows: object) -> int:

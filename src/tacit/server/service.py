@@ -32,6 +32,7 @@ from tacit.curator.curator import Curator, TableInfo
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
 from tacit.curator.quote import Quote
+from tacit.curator.synthetic_star import SyntheticStar
 from tacit.curator.synthetic_table import SyntheticTable
 from tacit.curator.table_synthesis_release import (
     SyntheticRelease,
@@ -151,17 +152,14 @@ class CuratorService:
     def check_synthesis(self, access: Access, said: SynthesisSchema) -> str:
         """The price of a synthetic table in words; refuses one that cannot be made. Free; reads no data."""
         self._need(access, ADMIN)
-        return check_synthesis(self._for(access).context, **said.arguments)
+        request, rows = said.asked
+        return check_synthesis(self._for(access).context, request, rows=rows)
 
-    def synthesize(self, access: Access, said: SynthesisSchema, *, key: str = "") -> SyntheticTable:
-        """Make a synthetic table, charged to its population; for owners."""
+    def synthesize(self, access: Access, said: SynthesisSchema, *, key: str = "") -> SyntheticTable | SyntheticStar:
+        """Make a synthetic table, or two, charged to their population; for owners."""
         self._need(access, ADMIN)
-        words = {"method": "aim", "rows": None, "marginals": None, **said.arguments}
-        context = self._for(access).context
-        table = synthesize(
-            context, words.pop("source"), words.pop("columns"), words.pop("options"), Caller(access.person.name, key),
-            **words,
-        )  # fmt: skip
+        request, rows = said.asked
+        table = synthesize(self._for(access).context, request, Caller(access.person.name, key), rows=rows)
         self._drawn.put(table.receipt.position, table)
         return table
 
@@ -169,8 +167,8 @@ class CuratorService:
         """Synthetic tables of the populations that the person sees; they were paid for, and are free to use."""
         return published_tables(self._for(access).context)
 
-    def synthetic(self, access: Access, position: int) -> SyntheticTable:
-        """A synthetic table, drawn from what the ledger holds; free, reads no data.
+    def synthetic(self, access: Access, position: int) -> SyntheticTable | SyntheticStar:
+        """A synthetic table, or two, drawn from what the ledger holds; free, reads no data.
 
         Raises:
             Unknown: there is none for the person.
@@ -407,13 +405,13 @@ class _RecentTables:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self._found: dict[int, SyntheticTable] = {}
+        self._found: dict[int, SyntheticTable | SyntheticStar] = {}
 
-    def get(self, position: int) -> SyntheticTable | None:
+    def get(self, position: int) -> SyntheticTable | SyntheticStar | None:
         """The table of a charge, if it is kept."""
         return self._found.get(position)
 
-    def put(self, position: int, table: SyntheticTable) -> None:
+    def put(self, position: int, table: SyntheticTable | SyntheticStar) -> None:
         """Keep one; the oldest makes room."""
         with self.lock:
             self._found[position] = table

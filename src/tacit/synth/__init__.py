@@ -1,6 +1,8 @@
 """Synth: answered workloads of counting queries and synthetic tables, from integers and public sizes.
 
 Modules:
+* :mod:`.bin_edges` — Edges of bins by private quantiles: a noisy histogram on a fine public grid, and where its
+  quantiles are
 * :mod:`.count_measurement` — Noisy measurements of counts: an integer strategy, exact Gaussian noise, and the
   sensitivity of the two
 * :mod:`.graphical_model` — Graphical models of a table: fitted to noisy marginals, queried, conditioned and sampled

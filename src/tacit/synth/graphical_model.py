@@ -34,6 +34,8 @@ _PATIENCE: Final = 20
 _SAMPLED: Final = 100_000
 #: Cells up to which a marginal that no clique has is computed exactly.
 _EXACT: Final = 2_000_000
+#: Cells of the largest table of a node that rows of several kinds have together while they are drawn.
+_TOGETHER: Final = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +78,13 @@ class GraphicalModel:
     fixed: Mapping[Columns, Floats] = field(default_factory=dict)
 
     @cached_property
+    def _junction(self) -> JunctionTree:
+        return JunctionTree(self.sizes, [*self.potentials, *self.fixed])
+
+    @cached_property
     def _tree(self) -> list[tuple[Columns, Columns, Floats]]:
         """Cliques from the root down: columns, those shared with the parent, and the table of probabilities."""
-        tree = JunctionTree(self.sizes, [*self.potentials, *self.fixed])
+        tree = self._junction
         tables = tree.probabilities(self.potentials, self.fixed)
         return [(node, tree.shared[node], tables[node]) for node, _ in tree.order]
 
@@ -106,6 +112,102 @@ class GraphicalModel:
                 drawn[name] = cells % self.sizes[name]
                 cells = cells // self.sizes[name]
         return {name: drawn[name] for name in self.sizes}
+
+    def sample_beside(
+        self, known: Mapping[str, NDArray[np.int64]], shares: Shares | None = None
+    ) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.bool_]]:
+        """The other columns of rows of which some are known, each row drawn from the model given what is known of it.
+
+        Args:
+            known: places of values by column, one for each row.
+            shares: numbers of [0, 1) to draw with; fresh ones where there are none.
+
+        Returns:
+            places by column, the known ones too; and which rows can be, because the model has some like that.
+        """
+        shares = shares or uniform
+        listed = np.stack([np.asarray(places) for places in known.values()], axis=1)
+        distinct, kind = np.unique(listed, axis=0, return_inverse=True)
+        kind = kind.ravel()
+        open_sets = [[n for n in names if n not in known] for names, _, _ in self._tree]
+        widest = max((math.prod(self.sizes[n] for n in each) for each in open_sets), default=1)
+        drawn = {name: np.zeros(len(kind), dtype=np.int64) for name in self.sizes}
+        drawn |= {name: np.asarray(places) for name, places in known.items()}
+        able = np.ones(len(kind), dtype=np.bool_)
+        order = np.argsort(kind, kind="stable")
+        step = max(1, _TOGETHER // widest)
+        for first in range(0, len(distinct), step):
+            part = distinct[first : first + step]
+            start, end = np.searchsorted(kind[order], [first, first + len(part)])
+            rows = order[start:end]
+            seen = {name: part[:, at] for at, name in enumerate(known)}
+            self._beside(seen, kind[rows] - first, rows, drawn, able, shares)
+        return drawn, able
+
+    def _beside(
+        self,
+        seen: Mapping[str, NDArray[np.int64]],
+        kind: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        drawn: dict[str, NDArray[np.int64]],
+        able: NDArray[np.bool_],
+        shares: Shares,
+    ) -> None:
+        """Draw some rows: sums from the leaves to the roots for each kind of row, then values from the roots down."""
+        # Of each node: for each kind of row, the weights of its values that are not known, given those of its parent.
+        weights: dict[Columns, Floats] = {}
+        below: dict[Columns, list[tuple[Columns, Floats]]] = {names: [] for names, _, _ in self._tree}
+        parents = dict(self._junction.order)
+        for names, shared, table in reversed(self._tree):
+            free = tuple(name for name in names if name not in seen)
+            weight = self._sliced(table, names, seen)
+            if shared:
+                inside = project(table, names, shared)
+                under = self._sliced(inside, shared, seen)
+                left = tuple(name for name in shared if name not in seen)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    weight = np.where(weight > 0, weight / _fitted(under, left, free), 0.0)
+            for columns, message in below[names]:
+                weight = weight * _fitted(message, columns, free)
+            # Weights of a node are known up to a factor.
+            most = weight.reshape(len(weight), -1).max(axis=1).reshape(-1, *[1] * len(free))
+            weights[names] = weight = np.divide(weight, most, out=np.zeros_like(weight), where=most > 0)
+            left = tuple(name for name in shared if name not in seen)
+            parent = parents[names]
+            if parent is not None and shared:
+                axes = tuple(1 + axis for axis, name in enumerate(free) if name not in left)
+                message = weight.sum(axis=axes)
+                kept = [name for name in free if name in left]
+                message = message.transpose(0, *(1 + kept.index(name) for name in left))
+                below[parent].append((left, message))
+            else:
+                able[rows] &= (most.ravel() > 0)[kind]
+        for names, shared, _ in self._tree:
+            free = tuple(name for name in names if name not in seen)
+            rest = [name for name in free if name not in shared]
+            if not rest:
+                continue
+            fixed = [name for name in free if name in shared]
+            order = [0, *(1 + free.index(name) for name in (*fixed, *rest))]
+            width = math.prod(self.sizes[name] for name in rest)
+            flat = weights[names].transpose(order).reshape(-1, width)
+            groups = kind.copy()
+            for name in fixed:
+                groups = groups * self.sizes[name] + drawn[name][rows]
+            cells = _draw(flat, groups, shares)
+            for name in reversed(rest):
+                drawn[name][rows] = cells % self.sizes[name]
+                cells = cells // self.sizes[name]
+
+    @staticmethod
+    def _sliced(table: Floats, names: Columns, seen: Mapping[str, NDArray[np.int64]]) -> Floats:
+        """For each kind of row, the table of the columns that are not known."""
+        at = [axis for axis, name in enumerate(names) if name in seen]
+        turned = np.moveaxis(table, at, range(len(at)))
+        if not at:
+            count = len(next(iter(seen.values())))
+            return np.broadcast_to(turned, (count, *turned.shape))
+        return np.asarray(turned[tuple(seen[names[axis]] for axis in at)])
 
     def marginal(self, names: Sequence[str]) -> Floats:
         """Expected counts by some columns: exact, but from a large sample where the exact table would be huge."""
@@ -137,8 +239,8 @@ class GraphicalModel:
             raise InputError("given", "no row of the model is like that")
         return GraphicalModel(self.sizes, self.potentials, float(share), fixed)
 
-    def marginals(self, sets: Sequence[Columns]) -> dict[Columns, Floats]:
-        """Expected counts of several sets, with one sample for those that no clique has."""
+    def marginals(self, sets: Sequence[Columns], shares: Shares | None = None) -> dict[Columns, Floats]:
+        """Expected counts of several sets, with one sample for those that no clique has, drawn with ``shares``."""
         found: dict[Columns, Floats] = {}
         open_sets: list[Columns] = []
         for names in sets:
@@ -148,7 +250,7 @@ class GraphicalModel:
             else:
                 found[names] = self.total * project(clique[2], clique[0], names)
         if open_sets:
-            drawn = self.sample(_SAMPLED)
+            drawn = self.sample(_SAMPLED, shares)
             for names in open_sets:
                 shape = tuple(self.sizes[name] for name in names)
                 cells = np.ravel_multi_index(tuple(drawn[name] for name in names), shape)
@@ -277,6 +379,14 @@ def estimated_total(measured: Sequence[NoisyMarginal]) -> float:
     weights = [1 / (noisy.stddev**2 * noisy.counts.size) for noisy in measured]
     found = sum(w * float(noisy.counts.sum()) for w, noisy in zip(weights, measured, strict=True))
     return max(1.0, found / math.fsum(weights))
+
+
+def _fitted(table: Floats, names: Columns, among: Columns) -> Floats:
+    """A table by kind and some columns, with an axis of length 1 for each column that it lacks."""
+    order = [names.index(name) for name in among if name in names]
+    turned = table.transpose(0, *(1 + place for place in order))
+    lengths = iter(turned.shape[1:])
+    return turned.reshape(len(turned), *(next(lengths) if name in names else 1 for name in among))
 
 
 def uniform(count: int) -> Floats:

@@ -7,6 +7,7 @@ independent   every column by itself
 marginals     every column by itself, and the sets of columns that the owner lists
 mst           every column, then the pairs of a spanning tree chosen privately for what single columns do not explain
 aim           every column, then round by round the marginal that the model so far explains worst, chosen privately
+quantiles     every column by itself on a fine grid, for the edges of bins
 ============= ====================================================================================================
 
 Selections are by the exponential mechanism on integer scores, measurements by Gaussian noise on integer counts. All of
@@ -33,6 +34,7 @@ from tacit.core.events import ComposedEvent, Event
 from tacit.core.numbers import round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.exponential import Exponential
+from tacit.synth.bin_edges import grid_strategy
 from tacit.synth.count_measurement import CountMeasurement, CountSource, divide
 from tacit.synth.graphical_model import (
     GraphicalModel,
@@ -48,6 +50,7 @@ from tacit.synth.value_pools import PooledStrategy, Pools, pool, rare_pool
 __all__ = [
     "METHODS",
     "MINUTES",
+    "QUANTILES",
     "ChosenMarginal",
     "MeasuredMarginal",
     "Method",
@@ -58,6 +61,8 @@ __all__ = [
 
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
+#: The method of a measurement that comes before a table's: where bins begin.
+QUANTILES: Final = "quantiles"
 Columns = tuple[str, ...]
 #: Scores are counted in steps of this part of a row.
 _STEPS: Final = 16
@@ -95,20 +100,24 @@ class SynthesisPlan:
         relation: which databases are neighbours.
         sets: of ``marginals`` those to measure; of ``aim`` those whose error matters.
         minutes: of ``aim``, how large the model may grow, as the time that fits of that size take.
+        outer: columns of another table, about which nothing is measured but together with those of this one.
+        given: noisy marginals of outer columns, made of what was released about the other table.
     """
 
-    method: Method
+    method: Method | Literal["quantiles"]
     sizes: Mapping[str, int]
     rho: Fraction
     rows: int = 1
     relation: Relation = ADD_REMOVE
     sets: tuple[Columns, ...] = ()
     minutes: int = MINUTES
+    outer: tuple[str, ...] = ()
+    given: tuple[NoisyMarginal, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
+        if self.method not in (*METHODS, QUANTILES):
             raise InputError("method", f"must be one of {', '.join(METHODS)}, got {self.method!r}")
-        if not self.sizes:
+        if not self.own:
             raise InputError("columns", "must name at least one column")
         if self.method == "marginals" and not self.sets:
             raise InputError("marginals", "must list the sets of columns to measure")
@@ -119,17 +128,32 @@ class SynthesisPlan:
             raise InputError("marginals", f"names {unknown[0]!r}, which is not among the columns")
 
     @property
+    def own(self) -> tuple[str, ...]:
+        """Columns of the table itself."""
+        return tuple(name for name in self.sizes if name not in self.outer)
+
+    @property
+    def pairs(self) -> tuple[Columns, ...]:
+        """All pairs with a column of the table itself."""
+        own = set(self.own)
+        return tuple(pair for pair in itertools.combinations(self.sizes, 2) if own & set(pair))
+
+    @property
     def candidates(self) -> tuple[Columns, ...]:
         """Marginals that may be measured: their exact counts are computed, whichever are chosen."""
-        singles = [(name,) for name in self.sizes]
-        if self.method == "independent":
+        singles = [(name,) for name in self.own]
+        if self.method in ("independent", QUANTILES):
             return tuple(singles)
         if self.method == "marginals":
             return tuple(dict.fromkeys([*singles, *self.sets]))
         if self.method == "mst" or not self.sets:
-            return (*singles, *itertools.combinations(self.sizes, 2))
+            return (*singles, *self.pairs)
         below = {
-            part for names in self.sets for size in range(1, len(names) + 1) for part in _combinations(names, size)
+            part
+            for names in self.sets
+            for size in range(1, len(names) + 1)
+            for part in _combinations(names, size)
+            if not set(part) <= set(self.outer)
         }
         return tuple(dict.fromkeys([*singles, *sorted(below, key=lambda names: (len(names), names))]))
 
@@ -211,9 +235,11 @@ def measure_table(
     """
     run = _Run(plan, source, progress or (lambda _: None), keep or (lambda _: None))
     run.replay(known)
-    {"independent": run.independent, "marginals": run.listed, "mst": run.spanning_tree, "aim": run.adaptive}[
-        plan.method
-    ]()
+    methods = {
+        "independent": run.independent, "marginals": run.listed, "mst": run.spanning_tree, "aim": run.adaptive,
+        QUANTILES: run.independent,
+    }  # fmt: skip
+    methods[plan.method]()
     run.keep()
     return run.transcript
 
@@ -305,13 +331,20 @@ class _Run:
         """Steps by which one unit moves a distance."""
         return _STEPS * self._plan.rows * (1 if self._plan.relation is ADD_REMOVE else 2)
 
+    @property
+    def _known(self) -> list[NoisyMarginal]:
+        """Noisy marginals that were measured, here or before."""
+        return [*self._plan.given, *self.transcript.marginals]
+
     # -- methods
 
     def independent(self) -> None:
         """Every column by itself."""
-        names = [(name,) for name in self._plan.sizes]
-        for each, rho in zip(names, divide(self._left, np.ones(len(names))), strict=True):
-            self._measure(each, rho)
+        names = [(name,) for name in self._plan.own]
+        done = {each.measurement.columns for each in self.transcript.measured}
+        for each, rho in zip(names, divide(self._plan.rho, np.ones(len(names))), strict=True):
+            if each not in done:
+                self._measure(each, rho)
 
     def listed(self) -> None:
         """Every column, and the sets that are listed, each set with the price of three columns."""
@@ -322,20 +355,21 @@ class _Run:
 
     def spanning_tree(self) -> None:
         """A third for columns, a third for choosing pairs, a third for measuring them."""
-        sizes, whole = self._plan.sizes, self._left
-        singles = [(name,) for name in sizes]
-        edges = len(singles) - 1
+        sizes, whole, outer = self._plan.sizes, self._left, self._plan.outer
+        singles = [(name,) for name in self._plan.own]
+        edges = len(singles) - (not outer)
         first = whole if not edges else whole / 3
         for each, rho in zip(singles, divide(first, np.ones(len(singles))), strict=True):
             self._measure(each, rho)
         if not edges:
             return
-        model = fit_independent(sizes, self.transcript.marginals)
+        model = fit_independent(sizes, [each for each in self._known if len(each.columns) == 1])
         scores: dict[Columns, int] = {
             pair: self._distance(pair, np.multiply.outer(model[pair[0]], model[pair[1]]) / model_total(model))
-            for pair in itertools.combinations(sizes, 2)
+            for pair in self._plan.pairs
         }
-        groups = {name: name for name in sizes}
+        # Columns of the other table hang together already.
+        groups = {name: outer[0] if name in outer else name for name in sizes}
         share = whole / 3 / edges
         pairs: list[Columns] = []
         for _ in range(edges):
@@ -351,19 +385,20 @@ class _Run:
     def adaptive(self) -> None:
         """Round by round the marginal that is explained worst, until the budget is spent."""
         plan, whole = self._plan, self._plan.rho
+        if not plan.pairs:
+            self.independent()
+            return
         rounds = _ROUNDS * len(plan.sizes)
         measure, select = (1 - _SELECTION) * whole / rounds, _SELECTION * whole / rounds
         done = {each.measurement.columns for each in self.transcript.measured}
-        for name in plan.sizes:
+        for name in plan.own:
             if (name,) not in done:
-                self._measure((name,), max(measure, _FIRST * whole / len(plan.sizes)))
+                self._measure((name,), max(measure, _FIRST * whole / len(plan.own)))
         if self.transcript.chosen:
             measure = self.transcript.measured[-1].measurement.rho
             select = self.transcript.chosen[-1].epsilon ** 2 / 8
-        open_sets = {names: self._weight(names) for names in plan.candidates if len(names) > 1}
-        heaviest = max(open_sets.values(), default=0)
-        if not open_sets:
-            return
+        open_sets = {names: self._weight(names) for names in plan.candidates}
+        heaviest = max(open_sets.values())
         model = self._rough()
         # A last round leaves nothing but what rounding left.
         last = self._left <= whole * _ROUNDING
@@ -392,18 +427,17 @@ class _Run:
 
     def _rough(self, start: GraphicalModel | None = None) -> GraphicalModel:
         """A model that is good enough for the next choice."""
-        measured = self.transcript.marginals
-        return fit_model(self._plan.sizes, measured, iterations=_ROUND_STEPS, close=1e-3, start=start)
+        return fit_model(self._plan.sizes, self._known, iterations=_ROUND_STEPS, close=1e-3, start=start)
 
     def _weight(self, names: Columns) -> int:
         """Number of columns that a marginal shares with those whose error matters, counted over all of them."""
-        sets = self._plan.sets or tuple(itertools.combinations(self._plan.sizes, 2))
+        sets = self._plan.sets or self._plan.pairs
         return sum(len(set(names) & set(each)) for each in sets)
 
     def _small_enough(self, open_sets: Mapping[Columns, int]) -> dict[Columns, int]:
         """Candidates that keep the model within its size, which grows with the part of the price that is spent."""
         most = self._plan.largest_model * (1 - self._left / self._plan.rho)
-        cliques = [each.measurement.columns for each in self.transcript.measured]
+        cliques = [each.columns for each in self._known]
         allowed = {
             names: weight
             for names, weight in open_sets.items()
@@ -417,7 +451,10 @@ class _Run:
 
 def counted(plan: SynthesisPlan, names: Columns, rho: Fraction, pools: Pools = ()) -> CountMeasurement:
     """The measurement of a marginal at a price."""
-    return CountMeasurement(names, _strategies(plan, names, pools), rho, plan.rows, plan.relation)
+    strategies = _strategies(plan, names, pools)
+    if plan.method == QUANTILES:
+        strategies = tuple(grid_strategy(plan.sizes[name]) for name in names)
+    return CountMeasurement(names, strategies, rho, plan.rows, plan.relation)
 
 
 def _strategies(plan: SynthesisPlan, names: Columns, pools: Pools) -> tuple[IntegerStrategy, ...]:
@@ -460,7 +497,8 @@ def model_total(model: Mapping[str, NDArray[np.float64]]) -> float:
 
 def fitted(plan: SynthesisPlan, transcript: Transcript, impossible: Impossible | None = None) -> GraphicalModel:
     """The model of everything that was measured, without combinations that are declared impossible."""
-    return fit_model(plan.sizes, transcript.marginals, iterations=_LAST_STEPS, impossible=impossible)
+    known = [*plan.given, *transcript.marginals]
+    return fit_model(plan.sizes, known, iterations=_LAST_STEPS, impossible=impossible)
 
 
 def _combinations(names: Columns, size: int) -> list[Columns]:

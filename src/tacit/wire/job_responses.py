@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from tacit.curator.synthetic_table import BANNER
+from tacit.curator.synthetic_table import BANNER, SyntheticTable
 from tacit.wire.responses import AnswerBody, ErrorTold, ReceiptBody, ResponseBody, maybe
 
 if TYPE_CHECKING:
     from tacit.curator.model_fit import Fitted
-    from tacit.curator.synthetic_table import SyntheticTable
+    from tacit.curator.synthetic_star import SyntheticStar
     from tacit.curator.workload_release import WorkloadAnswer
 
 __all__ = [
@@ -59,11 +59,18 @@ class SyntheticTableBody(ResponseBody):
     not_measured: list[list[str]] = Field(description="pairs of columns about which nothing is promised")
     report: str = Field(description="the same in words")
     note: str
+    beside: str = maybe(description="the table that belongs to it, of the same position, where there are two")
     receipt: ReceiptBody
 
     @classmethod
-    def of(cls, table: SyntheticTable) -> Self:
-        """The body about a table."""
+    def of(cls, made: SyntheticTable | SyntheticStar, name: str = "") -> Self:
+        """The body about a table; of two, about the one of a name, or the first."""
+        more = {}
+        if isinstance(made, SyntheticTable):
+            table = made
+        else:
+            table = made[name or made.names[0]]
+            more = {"beside": next(other for other in made.names if other != table.name)}
         measured = [
             MarginalTold(columns=list(each.columns), stddev=each.stddev, distance=each.distance, noise=each.noise)
             for each in table.quality()
@@ -77,6 +84,7 @@ class SyntheticTableBody(ResponseBody):
             not_measured=[list(pair) for pair in table.not_measured],
             report=table.report(),
             note=BANNER,
+            **more,
             receipt=ReceiptBody(receipt=dict(table.receipt.statement), signature=table.receipt.signature),
         )
 

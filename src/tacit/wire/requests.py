@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
@@ -24,6 +24,7 @@ from pydantic import (
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
+from tacit.curator.synthesis_request import SynthesisRequest, request_of
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.request import OPTIONS, OptionKind, Request
 from tacit.synth.table_synthesis import Method
@@ -150,6 +151,38 @@ def _sets(name: str, value: Any) -> list[list[str]]:
     return [_texts(name, each) for each in value]
 
 
+def _sources(name: str, value: Any) -> Any:
+    """A table or a SELECT; or two tables, each with a list of columns or null."""
+    if not isinstance(value, dict):
+        return _text(name, value)
+    if len(value) != 2:
+        raise InputError(name, "must be a text, or two tables: the one with a row for each person, then the other")
+    return {table: _names(name, columns) for table, columns in value.items()}
+
+
+def _rules(name: str, value: Any) -> Any:
+    """Plain values by columns: texts, whole numbers, true, false, null, and lists of them."""
+    if isinstance(value, NumberText):
+        return _count(name, value)
+    if isinstance(value, list):
+        return [_rules(name, each) for each in value]
+    if isinstance(value, dict):
+        return {key: _rules(name, each) for key, each in value.items()}
+    return value
+
+
+def _rule_list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or len(value) > _LONGEST or not all(isinstance(each, dict) for each in value):
+        raise InputError(name, "must be a list of values by columns")
+    return [_rules(name, each) for each in value]
+
+
+def _rule_table(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or len(value) > _LONGEST:
+        raise InputError(name, "must be an object of rules by columns")
+    return {key: _rules(name, each) for key, each in value.items()}
+
+
 def _method(name: str, value: Any) -> str:
     if _text(name, value) not in get_args(Method):
         raise InputError(name, f"must be one of {', '.join(get_args(Method))}")
@@ -231,6 +264,18 @@ _CAPS: Final = {"type": "object", "additionalProperties": {"type": "number", "mi
 Text = Annotated[str, _by(_text), WithJsonSchema({"type": "string"})]
 Name = Annotated[str, _by(_text), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": _LONGEST})]
 Days = Annotated[int, _by(_days), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": _MOST_DAYS})]
+_RULES: Final = {"type": "object"}
+_SOURCES: Final = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "minProperties": 2,
+            "maxProperties": 2,
+            "additionalProperties": {"anyOf": [_TEXTS, {"type": "null"}]},
+        },
+    ]
+}
 Names = Annotated[list[str] | None, _by(_names), WithJsonSchema({"anyOf": [_TEXTS, {"type": "null"}]})]
 _Amount = Annotated[str, _by(_number), WithJsonSchema(_AMOUNT)]
 _OPTION_TYPES: Final[Mapping[OptionKind, Any]] = {
@@ -303,8 +348,8 @@ class NewToken(RequestBody):
 class SynthesisSchema(RequestBody):
     """A synthetic table to make, and one of epsilon and rho."""
 
-    source: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
-        description="a table, or a SELECT of rows"
+    source: Annotated[Any, _by(_sources), WithJsonSchema(_SOURCES)] = Field(
+        description="a table, or a SELECT of rows; or two tables, persons and rows of theirs, with columns or null"
     )
     columns: Names = _maybe(description="null for all that are declared")
     rows: _OPTION_TYPES[OptionKind.COUNT] = _maybe(  # type: ignore[valid-type]
@@ -317,21 +362,36 @@ class SynthesisSchema(RequestBody):
     minutes: _OPTION_TYPES[OptionKind.COUNT] = _maybe(  # type: ignore[valid-type]
         description="that fits may take; says how large the model may grow"
     )
+    impossible: Annotated[list[Any], _by(_rule_list), WithJsonSchema({"type": "array", "items": _RULES})] = _maybe(
+        description="combinations of values that no row has, by public knowledge"
+    )
+    determined: Annotated[dict[str, Any], _by(_rule_table), WithJsonSchema(_RULES)] = _maybe(
+        description='columns that follow from another, such as {"region": {"zip": {"1000": "north"}}}'
+    )
+    only_if: Annotated[dict[str, Any], _by(_rule_table), WithJsonSchema(_RULES)] = _maybe(
+        description='columns that are NULL but under a condition, such as {"pregnant": {"sex": "f"}}'
+    )
+    quantiles: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = _maybe(
+        description="columns whose bins begin at private quantiles"
+    )
+    nulls: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = _maybe(
+        description="columns with bounds of which NULL is a value"
+    )
     epsilon: _Amount = _maybe()
     delta: _Amount = _maybe()
     rho: _Amount = _maybe()
     max_rows: _OPTION_TYPES[OptionKind.LIMIT] = _maybe()  # type: ignore[valid-type]
 
     @property
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of :func:`tacit.curator.table_synthesis_release.synthesize`."""
+    def asked(self) -> tuple[SynthesisRequest, int | None]:
+        """The request, and how many rows to draw.
+
+        Raises:
+            InputError: something is of another kind.
+        """
         said = self.stated
-        priced = ("epsilon", "delta", "rho", "max_rows")
-        named: dict[str, Any] = {
-            name: said[name] for name in ("rows", "method", "marginals", "minutes") if name in said
-        }
-        options = {name: said[name] for name in priced if name in said}
-        return {"source": self.source, "columns": said.get("columns"), "options": options, **named}
+        rows, method = said.pop("rows", None), said.pop("method", "aim")
+        return request_of(said.pop("source"), said.pop("columns", None), method, said), rows
 
 
 class WorkloadSchema(RequestBody):
@@ -431,8 +491,7 @@ def synthesis_text(
     parts = []
     for name, value in words.items():
         if value is not None:
-            plain = list(map(list, value)) if name == "marginals" else value
-            parts.append(f"{json.dumps(name)}:{json.dumps(list(plain) if name == 'columns' else plain)}")
+            parts.append(f"{json.dumps(name)}:{json.dumps(_listed(value))}")
     for name, value in options.items():
         if value is None:
             continue
@@ -440,6 +499,13 @@ def synthesis_text(
             raise InputError(name, "means nothing here; state epsilon, delta, rho or max_rows")
         parts.append(f"{json.dumps(name)}:{_written(value, name)}")
     return "{" + ",".join(parts) + "}"
+
+
+def _listed(value: Any) -> Any:
+    """A value with lists for all sequences, as JSON has them."""
+    if isinstance(value, Mapping):
+        return {str(key): _listed(each) for key, each in value.items()}
+    return value if isinstance(value, str) or not isinstance(value, Sequence) else [_listed(each) for each in value]
 
 
 def _written(value: Any, name: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tacit.core.errors import InputError
+from tacit.curator.synthetic_star import SyntheticStar
+from tacit.curator.synthetic_table import SyntheticTable
 from tacit.server.api.jobs import put_off_synthesis
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
@@ -13,7 +15,7 @@ from tacit.server.errors import Unknown
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import SynthesisSchema
 
-__all__ = ["FORMS", "ROUTES"]
+__all__ = ["FORMS", "ROUTES", "one_of"]
 
 #: Files of a table, with their media types.
 FORMS: Final = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
@@ -38,15 +40,28 @@ def synthetic(call: ApiRequest) -> ApiResponse:
     form = call.query.get("form", "json")
     if form not in ("json", *FORMS):
         raise InputError("form", f"must be one of json, {', '.join(FORMS)}")
-    table = call.runtime.service.synthetic(call.user, int(call.part))
+    made, name = call.runtime.service.synthetic(call.user, int(call.part)), call.query.get("name", "")
+    table = one_of(made, name)
     if form == "json":
-        return json_response(wire.SyntheticTableBody.of(table).plain())
-    name = f"attachment; filename={table.name}.{form}"
-    return ApiResponse(200, table.to_bytes(form), FORMS[form], ((b"content-disposition", name.encode()),))
+        return json_response(wire.SyntheticTableBody.of(made, table.name).plain())
+    told = f"attachment; filename={table.name}.{form}"
+    return ApiResponse(200, table.to_bytes(form), FORMS[form], ((b"content-disposition", told.encode()),))
+
+
+def one_of(made: SyntheticTable | SyntheticStar, name: str) -> SyntheticTable:
+    """The table of a name; of two tables the first where none is stated.
+
+    Raises:
+        Unknown: it is none of them.
+    """
+    found = {made.name: made} if isinstance(made, SyntheticTable) else {each: made[each] for each in made.names}
+    if name and name not in found:
+        raise Unknown("synthetic table")
+    return found[name or next(iter(found))]
 
 
 ROUTES: Final = (
     Route("POST", "/v1/synthesize", synthesize, rate="asks", takes=True),
     Route("GET", "/v1/synthetic", synthetic_tables),
-    Route("GET", "/v1/synthetic/{position}", synthetic, rate="quotes", query=("form",)),
+    Route("GET", "/v1/synthetic/{position}", synthetic, rate="quotes", query=("form", "name")),
 )

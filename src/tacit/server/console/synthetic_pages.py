@@ -8,10 +8,10 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.core.errors import TacitError
-from tacit.curator.synthetic_table import BANNER
+from tacit.curator.synthetic_table import BANNER, SyntheticTable
 from tacit.server.api.jobs import put_job
 from tacit.server.api.request_body import read_body, synthesis_text
-from tacit.server.api.synthesis_routes import FORMS
+from tacit.server.api.synthesis_routes import FORMS, one_of
 from tacit.server.console.csrf import HEADERS
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
@@ -51,7 +51,8 @@ async def make(visit: PageRequest) -> Response:
 
 async def show_synthetic(visit: PageRequest) -> Response:
     """The quality of one table, made of what was paid for alone."""
-    table = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
+    made = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
+    table = one_of(made, visit.request.query_params.get("name", ""))
     quality = [
         {
             "columns": " × ".join(each.columns),
@@ -71,6 +72,7 @@ async def show_synthetic(visit: PageRequest) -> Response:
         missing=missing[:_MOST_PAIRS],
         more=len(missing) - _MOST_PAIRS,
         note=BANNER,
+        beside=[] if isinstance(made, SyntheticTable) else [each for each in made.names if each != table.name],
         forms=list(FORMS),
     )
 
@@ -80,7 +82,8 @@ async def download(visit: PageRequest) -> Response:
     form = visit.request.path_params["form"]
     if form not in FORMS:
         raise Unknown("page")
-    table = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
+    made = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
+    table = one_of(made, visit.request.query_params.get("name", ""))
     content = await visit.run(table.to_bytes, form)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{table.name}.{form}"'}
     return Response(content, media_type=FORMS[form], headers=headers)

@@ -1,0 +1,260 @@
+"""Bins of bounded columns: equal by a public rule, or by quantiles that were measured; NULL may be a value of its own.
+
+A bin is known by where it begins, in steps of the column: integers in ones, dates in days, decimals and doubles in
+their steps. A place is the number of a value in the model: 0 is NULL where that counts, and then bins follow.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError
+from tacit.query.catalog import Column
+from tacit.query.types import Kind
+
+__all__ = ["ColumnBins", "EqualBins", "QuantileBins", "bins_from_plain", "bins_to_plain", "decimal_of"]
+
+#: Columns with more values than this are put into so many bins.
+_MOST_VALUES: Final = 64
+_BINS: Final = 32
+#: Cells of the grid on which quantiles are measured.
+_GRID: Final = 1_024
+_EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True)
+class ColumnBins(ABC):
+    """Bins of a column.
+
+    Args:
+        low: first value: of integers itself, of decimals and doubles in steps, of dates the number of the day.
+        high: last value, likewise.
+    """
+
+    low: int
+    high: int
+
+    # Given by the forms below: kind of the column, its step as text, and whether NULL is a value of its own.
+    kind = Kind.INTEGER.value
+    step = "1"
+    nulls = False
+
+    @property
+    @abstractmethod
+    def starts(self) -> NDArray[np.int64]:
+        """Where each bin begins, in steps."""
+
+    @abstractmethod
+    def _numbered(self, name: str) -> str:
+        """SQL that numbers the bins of a column from 0 on."""
+
+    def expression(self, name: str) -> str:
+        """SQL that numbers the values of the model: bins from 0 on, and NULL as -1 where it counts."""
+        read = self._numbered(name)
+        return f"CASE WHEN {name} IS NULL THEN -1 ELSE {read} END" if self.nulls else read
+
+    @property
+    def single(self) -> bool:
+        """Whether every bin is one value."""
+        starts = self.starts
+        return len(starts) == self.high - self.low + 1
+
+    def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:
+        """Values spread evenly over bins, as an Arrow array of the column's own type."""
+        import pyarrow as pa
+
+        starts = self.starts
+        # The range of an expression may have one more value than there are bins.
+        at = np.clip(places - self.nulls, 0, len(starts) - 1)
+        begin, wide = starts[at], np.append(starts[1:], self.high + 1)[at] - starts[at]
+        steps = begin + np.minimum(np.floor(shares * wide).astype(np.int64), wide - 1)
+        missing = places < self.nulls if self.nulls else None
+        if self.kind == Kind.BOOLEAN.value:
+            return pa.array(steps == 1, mask=missing)
+        if self.kind == Kind.DATE.value:
+            return pa.array((steps - _EPOCH).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
+        if self.kind == Kind.INTEGER.value:
+            return pa.array(steps, mask=missing)
+        step = Fraction(self.step)
+        if self.kind == Kind.DOUBLE.value:
+            return pa.array(steps * float(step), mask=missing)
+        distinct, back = np.unique(steps, return_inverse=True)
+        listed = pa.array([Decimal(decimal_of(int(each) * step)) for each in distinct])
+        return listed.take(pa.array(back, mask=missing))
+
+    def place(self, value: Any) -> int | None:
+        """The place of a value; None where it is beyond the bounds or of another kind."""
+        if value is None:
+            return 0 if self.nulls else None
+        dated = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+        if dated != (self.kind == Kind.DATE.value) or isinstance(value, bool) != (self.kind == Kind.BOOLEAN.value):
+            return None
+        if not dated and not isinstance(value, int | float | Decimal | Fraction):
+            return None
+        steps = value.toordinal() if dated else math.floor(Fraction(value) / Fraction(self.step))
+        if not self.low <= steps <= self.high:
+            return None
+        return int(np.searchsorted(self.starts, steps, side="right")) - 1 + self.nulls
+
+    def label(self, place: int) -> str:
+        """A value of the model in words."""
+        if place < self.nulls:
+            return "NULL"
+        starts = self.starts
+        at = min(place - self.nulls, len(starts) - 1)
+        ends = int(starts[at]), int(starts[at + 1]) - 1 if at + 1 < len(starts) else self.high
+        if self.kind == Kind.BOOLEAN.value:
+            return str(bool(ends[0]))
+        if self.kind == Kind.DATE.value:
+            told = [str(datetime.date.fromordinal(each)) for each in ends]
+        else:
+            told = [decimal_of(each * Fraction(self.step)) for each in ends]
+        return told[0] if self.single else " to ".join(told)
+
+    def _text(self, steps: int) -> str:
+        """A value as SQL."""
+        if self.kind == Kind.DATE.value:
+            return f"DATE '{datetime.date.fromordinal(steps)}'"
+        return f"({decimal_of(steps * Fraction(self.step))})"
+
+
+@dataclass(frozen=True)
+class EqualBins(ColumnBins):
+    """Equal bins by a public rule: from ``low`` on, each ``width`` wide, up to ``high``.
+
+    Args:
+        low: first value, in steps.
+        high: last value, likewise.
+        width: values of a bin.
+        kind: of the column.
+        step: by which values of decimals and doubles are counted, a fraction as text.
+        nulls: whether NULL is a value of its own.
+    """
+
+    width: int
+    kind: str = Kind.INTEGER.value
+    step: str = "1"
+    nulls: bool = False
+
+    @classmethod
+    def of(cls, column: Column, *, nulls: bool = False) -> EqualBins | None:
+        """The bins of a column; None where it has few values, each for itself, or no bounds.
+
+        Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,
+        doubles in steps of 1/2048 of their range.
+        """
+        kind, step = column.type.kind, Fraction(1)
+        if kind is Kind.BOOLEAN:
+            return cls(0, 1, 1, kind.value, "1", True) if nulls else None
+        if column.bounds is None or column.categories is not None:
+            return None
+        first, last = column.bounds
+        if kind is Kind.DATE and isinstance(first, datetime.date) and isinstance(last, datetime.date):
+            low, high = first.toordinal(), last.toordinal()
+        elif kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
+            ends = Fraction(first), Fraction(last)  # type: ignore[arg-type]
+            if kind is Kind.DECIMAL:
+                step = column.step or Fraction(1, 10**column.type.scale)
+            elif kind is Kind.DOUBLE:
+                step = (ends[1] - ends[0]) / (_BINS * _MOST_VALUES) or Fraction(1)
+            low, high = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+        else:
+            return None
+        few = high - low < _MOST_VALUES
+        if few and kind in (Kind.INTEGER, Kind.DATE) and not nulls:
+            return None
+        return cls(low, high, 1 if few else -(-(high - low + 1) // _BINS), kind.value, str(step), nulls)
+
+    @classmethod
+    def grid_of(cls, column: Column) -> EqualBins | None:
+        """The fine bins in which quantiles of a column are measured; None where each value has a bin by itself."""
+        found = cls.of(column)
+        if found is None or found.width == 1:
+            return None
+        return replace(found, width=-(-(found.high - found.low + 1) // _GRID))
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Equal steps."""
+        return np.arange(self.low, self.high + 1, self.width)
+
+    def _numbered(self, name: str) -> str:
+        if self.kind == Kind.BOOLEAN.value:
+            return f"CASE WHEN {name} THEN 1 ELSE 0 END"
+        if self.kind == Kind.DATE.value:
+            return f"FLOOR(({name} - {self._text(self.low)}) / {self.width})"
+        return f"FLOOR(({name} - {self._text(self.low)}) / {decimal_of(self.width * Fraction(self.step))})"
+
+
+@dataclass(frozen=True)
+class QuantileBins(ColumnBins):
+    """Bins that begin where measured quantiles are: about as many rows in each.
+
+    Args:
+        low: first value, in steps.
+        high: last value, likewise.
+        begin: where each bin begins; made of released numbers.
+        kind: of the column.
+        step: by which values are counted, a fraction as text.
+        nulls: whether NULL is a value of its own.
+    """
+
+    begin: tuple[int, ...]
+    kind: str = Kind.INTEGER.value
+    step: str = "1"
+    nulls: bool = False
+
+    @classmethod
+    def on(cls, grid: EqualBins, cells: tuple[int, ...], *, nulls: bool) -> QuantileBins:
+        """Bins that begin at some cells of a grid, of which 0 is the first."""
+        begin = tuple(int(each) for each in grid.starts[list(cells)])
+        return cls(grid.low, grid.high, begin, grid.kind, grid.step, nulls)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """As they were found."""
+        return np.array(self.begin, dtype=np.int64)
+
+    def _numbered(self, name: str) -> str:
+        # Values beyond the bounds have no number, and their rows do not count.
+        inside = f"{name} >= {self._text(self.low)} AND {name} <= {self._text(self.high)}"
+        if self.kind == Kind.DOUBLE.value:
+            inside = f"{name} >= {self._text(self.low)} AND {name} < {self._text(self.high + 1)}"
+        parts = [f"WHEN {name} < {self._text(at)} THEN {number}" for number, at in enumerate(self.begin[1:])]
+        last = len(self.begin) - 1
+        chosen = f"CASE {' '.join(parts)} ELSE {last} END" if parts else str(last)
+        return f"CASE WHEN {inside} THEN {chosen} END"
+
+
+def bins_to_plain(bins: ColumnBins) -> dict[str, Any]:
+    """Bins as JSON."""
+    return {name: list(each) if isinstance(each, tuple) else each for name, each in asdict(bins).items()}
+
+
+def bins_from_plain(told: Mapping[str, Any]) -> ColumnBins:
+    """The bins that :func:`bins_to_plain` wrote."""
+    if "begin" in told:
+        return QuantileBins(**{**told, "begin": tuple(told["begin"])})
+    return EqualBins(**told)
+
+
+def decimal_of(value: Fraction) -> str:
+    """The exact decimal text of a fraction, which has one: steps are decimals, or doubles over a power of two."""
+    digits = 0
+    while (value * 10**digits).denominator != 1:
+        digits += 1
+        if digits > 1_100:
+            raise InputError("columns", "a step must be a decimal number")
+    whole = int(value * 10**digits)
+    sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
+    return sign + (text if not digits else f"{text[:-digits]}.{text[-digits:]}")

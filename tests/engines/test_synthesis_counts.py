@@ -1,0 +1,104 @@
+"""Counts behind synthetic tables: two tables, NULL as a value and bins by quantiles are the same on every engine."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tacit
+from engines.makers import postgres_engine
+from support.spark import spark_engine
+from tacit.curator.column_bins import QuantileBins
+from tacit.curator.synthesis_request import SynthesisRequest
+from tacit.curator.synthesis_stages import SynthesisStages
+
+PROJECT = """
+[project]
+name = "clinic"
+[populations.people]
+accounting = "zcdp"
+rho = "10"
+delta = "1e-6"
+[tables.patients]
+source = "patients.parquet"
+population = "people"
+unit = "id"
+max_rows = 1
+[tables.patients.columns]
+id = {type = "integer"}
+well = {type = "boolean"}
+[tables.visits]
+source = "visits.parquet"
+population = "people"
+unit = "patient"
+max_rows = 2
+[tables.visits.columns]
+patient = {type = "integer"}
+ward = {type = "text", categories = ["a'", "b"], null_category = true}
+cost = {type = "decimal", bounds = [0, 100], step = "0.01"}
+day = {type = "date", bounds = ["2020-01-01", "2020-12-31"]}
+size = {type = "double", bounds = [0, 8]}
+"""
+
+
+def test_every_engine_counts_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = np.random.default_rng(4)
+    count, many = 30, 90
+    first = datetime.date(2019, 12, 25)
+    frames = {
+        "patients": pa.table(
+            {"id": np.arange(count), "well": [None if i % 4 == 0 else bool(i % 2) for i in range(count)]}
+        ),
+        "visits": pa.table(
+            {
+                "patient": pa.array([None if i == 5 else int(made.integers(0, 34)) for i in range(many)], pa.int64()),
+                "ward": [["a'", "b", None, "z"][i] for i in made.integers(0, 4, many)],
+                "cost": pa.array(
+                    [None if i % 9 == 0 else Decimal(int(made.integers(-5, 10_010))) / 100 for i in range(many)],
+                    pa.decimal128(10, 2),
+                ),
+                "day": [first + datetime.timedelta(int(d)) for d in made.integers(0, 380, many)],
+                "size": made.choice([0.0, 0.5, 7.999, 8.0, 8.5, -1.0, float("nan"), 3.25], many),
+            }
+        ),
+    }
+    for name, frame in frames.items():
+        pq.write_table(frame, tmp_path / f"{name}.parquet")
+    (tmp_path / "tacit.toml").write_text(PROJECT)
+    context = tacit.open(tmp_path / "tacit.toml").context
+    request = SynthesisRequest.of(
+        {"patients": None, "visits": None}, None, {"rho": "1"}, "mst", quantiles=["day", "size"], nulls=["well", "cost"]
+    )
+    stages = SynthesisStages(context, request)
+    grids = stages._grids[1]
+    found = {
+        (1, name): QuantileBins.on(grid, (0, 3, 200, 201, len(grid.starts) - 1), nulls=False)
+        for name, grid in grids.items()
+    }
+    monkeypatch.setattr(stages, "_found_bins", lambda _: found)
+    counts = [stages.stage(0, []).counts, stages._counts(0, found), stages._counts(1, found)]
+    sets = [[("day",), ("size",)], [tuple(counts[1].sizes)], [("ward", "cost"), ("day", "size", "number_of_visits")]]
+
+    def told(engine: object) -> list[list[object]]:
+        own = replace(context, engine=engine)  # type: ignore[type-var]
+        return [
+            [each.count(own, wanted)[names].tolist() for names in wanted]
+            for each, wanted in zip(counts, sets, strict=True)
+        ]
+
+    exact = told(context.engine)
+    assert 15 < np.sum(exact[2][0]) < many
+    assert np.sum(exact[1][0]) == count
+    # Persons have as many rows as are counted of them.
+    persons = counts[1].count(context, [("number_of_visits",)])["number_of_visits",]
+    assert persons @ np.arange(3) == np.sum(exact[2][0])
+    for maker in (postgres_engine, spark_engine):
+        with maker(context.catalog, frames) as engine:
+            assert told(engine) == exact, maker.__name__

@@ -1,0 +1,252 @@
+"""Columns with NULL as a value, columns that follow from others or have a condition, and bins by private quantiles."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tacit
+from support.bits import SeededBits
+from tacit.accounting.currencies import ZERO_CONCENTRATED
+from tacit.core.errors import InputError
+from tacit.core.relations import ADD_REMOVE
+from tacit.curator import table_synthesis_release
+from tacit.curator.column_bins import EqualBins, QuantileBins
+from tacit.curator.curator import Curator
+from tacit.curator.synthesis_parts import KeptParts
+from tacit.curator.synthesis_request import SynthesisRequest
+from tacit.curator.synthesis_stages import SynthesisStages
+from tacit.curator.synthetic_table import SyntheticTable
+from tacit.synth import table_synthesis
+from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
+
+COUNT = 600
+COLUMNS: dict[str, Any] = {
+    "person": {"type": "integer"},
+    "sex": {"type": "text", "categories": ["f", "m"]},
+    "pregnant": {"type": "boolean"},
+    "children": {"type": "integer", "bounds": [0, 4]},
+    "zip": {"type": "integer", "bounds": [10, 13]},
+    "region": {"type": "text", "categories": ["north", "south"]},
+    "pay": {"type": "integer", "bounds": [0, 99_999]},
+    "cost": {"type": "decimal", "bounds": [0, 5000], "step": "0.01"},
+    "day": {"type": "date", "bounds": ["2000-01-01", "2019-12-31"]},
+    "size": {"type": "double", "bounds": [0, 10]},
+}
+
+
+def rows(count: int = COUNT) -> pa.Table:
+    """People of whom pay is NULL for a third, and 0 or small for most others."""
+    made = np.random.default_rng(2)
+    woman = made.integers(0, 2, count) == 0
+    place = made.integers(10, 14, count)
+    pay = np.where(made.random(count) < 0.5, 0, made.integers(0, 1000, count))
+    day = datetime.date(2019, 1, 1)
+    return pa.table(
+        {
+            "person": np.arange(count),
+            "sex": np.where(woman, "f", "m"),
+            "pregnant": [bool(made.integers(0, 2)) if each else None for each in woman],
+            "children": [None if i % 5 == 0 else int(made.integers(0, 5)) for i in range(count)],
+            "zip": place,
+            "region": np.where(place < 12, "north", "south"),
+            "pay": [None if i % 3 == 0 else int(each) for i, each in enumerate(pay)],
+            "cost": [Decimal(int(each)) / 100 for each in made.integers(0, 1000, count)],
+            "day": [day + datetime.timedelta(int(each)) for each in made.integers(0, 300, count)],
+            "size": made.random(count) / 8,
+        }
+    )
+
+
+@pytest.fixture
+def curator(monkeypatch: pytest.MonkeyPatch) -> Curator:
+    """A curator with a large budget and known bits."""
+    bits = SeededBits(6)
+    monkeypatch.setattr("tacit.noise.entropy.current", lambda: bits)
+    return tacit.open(rows(), table="t", unit="person", rho="1e6", delta="1e-3", columns=COLUMNS, max_rows=1)
+
+
+def test_null_is_a_value_of_numbers_and_booleans(curator: Curator, tmp_path: Path) -> None:
+    names = ["sex", "pregnant", "children", "pay"]
+    table = curator.synthesize(
+        "t", names, rho="1e4", method="marginals", marginals=[["sex", "pregnant"]], rows=COUNT,
+        nulls=["pregnant", "Children", "pay"], only_if={"pregnant": {"sex": "f"}},
+    )  # fmt: skip
+    made = table.to_arrow()
+    assert [str(each.type) for each in made.schema] == ["string", "bool", "int64", "int64"]
+    real = rows()
+    for name in ("pregnant", "children"):
+        drawn, exact = Counter(made[name].to_pylist()), Counter(real[name].to_pylist())
+        assert drawn.keys() == exact.keys()
+        assert all(abs(drawn[value] - exact[value]) < 12 for value in exact)
+    assert abs(made["pay"].null_count - real["pay"].null_count) < 8
+    assert not any(sex == "m" and value is not None for sex, value in zip(*made.select(names[:2]), strict=True))
+    assert {row["pregnant"] for row in table.marginal(["pregnant"]).to_pylist()} == {"NULL", "False", "True"}
+    assert set(table.sample(30, {"children": None})["children"].to_pylist()) == {None}
+    assert set(table.sample(30, {"pregnant": [True, None]})["pregnant"].to_pylist()) <= {True, None}
+    table.save_model(tmp_path / "model")
+    again = SyntheticTable.load_model(tmp_path / "model").sample(50, {"pay": None})
+    assert again["pay"].null_count == 50
+    # Left to themselves, rows with a NULL do not count.
+    assert curator.synthesize("t", ["children"], rho="1e4", method="independent").rows == pytest.approx(480, abs=5)
+
+
+def test_a_determined_column_costs_nothing_and_always_follows(curator: Curator) -> None:
+    told = {"region": {"zip": {10: "north", "11": "north", 12: "south", 13: "south"}}}
+    table = curator.synthesize("t", ["sex", "zip", "region"], rho="1e4", method="mst", rows=COUNT, determined=told)
+    assert {name for each in table.measured for name in each.columns} == {"sex", "zip"}
+    made = table.to_arrow()
+    assert made.column_names == ["sex", "zip", "region"]
+    assert all((row["zip"] < 12) == (row["region"] == "north") for row in made.to_pylist())
+    assert table.model.marginal(["region"]).sum() == pytest.approx(table.model.total)
+    again = curator.synthetic("t_synthetic", rows=40)
+    assert all((row["zip"] < 12) == (row["region"] == "north") for row in again.to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"nulls": ["sex"]}, "null_category"),
+        ({"nulls": "pay"}, "list of names"),
+        ({"quantiles": ["zip"]}, "few values"),
+        ({"quantiles": ["sex"]}, "few values"),
+        ({"quantiles": ["nothing"]}, "no column"),
+        ({"only_if": {"pregnant": {"sex": "f"}}}, "for NULL, list pregnant"),
+        ({"only_if": {"pregnant": {"nothing": 1}}, "nulls": ["pregnant"]}, "columns of the table"),
+        ({"impossible": [{"pay": 3}]}, "in bins"),
+        ({"impossible": {"pay": 3}}, "list of values"),
+        ({"determined": {"region": {"zip": {10: "north"}}}}, "no value for zip = 11"),
+        ({"determined": {"region": {"zip": dict.fromkeys((10, 11, 12, 13), "east")}}}, "not a declared value"),
+        ({"determined": {"region": "zip"}}, "follows from"),
+        ({"source": "SELECT sex FROM t", "nulls": ["sex"]}, "name of a table"),
+    ],
+)
+def test_rules_that_cannot_hold_are_refused_before_the_charge(
+    curator: Curator, stated: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        curator.synthesize(**({"source": "t", "rho": "1", "method": "mst"} | stated))
+    assert curator.history() == ()
+
+
+# -- bins by quantiles
+
+
+def test_every_column_of_the_grid_strategy_is_as_long_as_it_has_levels() -> None:
+    for size in (1, 2, 5, 17, 64, 300):
+        made = grid_strategy(size)
+        columns = [made.apply(column, 0) for column in np.eye(size, dtype=np.int64)[: min(size, 70)]]
+        levels = 1 + int(np.ceil(np.log(size) / np.log(4) - 1e-9))
+        assert {int(column @ column) for column in columns} == {levels}
+        assert made.column_squares[1] == levels
+        exact = np.arange(size, dtype=np.float64)
+        assert np.allclose(made.solve(made.apply(exact.astype(np.int64), 0).astype(float), 0), exact, atol=1e-6)
+
+
+def test_edges_have_about_equal_counts_between_them() -> None:
+    made = np.random.default_rng(1)
+    for counts in (made.poisson(5, 1024), made.poisson(made.exponential(3, 1024)), np.eye(1024)[3] * 100, -np.ones(64)):
+        edges = edges_of(counts.astype(float))
+        assert edges[0] == 0
+        assert list(edges) == sorted(set(edges))
+        assert len(edges) <= BINS
+        if counts.sum() > 0:
+            sums = [counts[a:b].sum() for a, b in zip(edges, [*edges[1:], len(counts)], strict=True)]
+            share = counts.sum() / BINS
+            alone = [b - a == 1 for a, b in zip(edges, [*edges[1:], len(counts)], strict=True)]
+            assert all(found <= share + counts.max() or one for found, one in zip(sums, alone, strict=True))
+
+
+QUANTILES = ["pay", "cost", "day", "size"]
+
+
+def test_bins_by_quantiles_are_finer_where_values_are_and_one_charge_pays_for_them(curator: Curator) -> None:
+    table = curator.synthesize(
+        "t", QUANTILES, rho="200", method="independent", rows=COUNT, quantiles=QUANTILES, nulls=["pay"]
+    )
+    made, real = table.to_arrow(), rows()
+    for name in QUANTILES:
+        assert isinstance(table.bins[name], QuantileBins)
+        drawn, exact = (np.sort(each[name].drop_null().to_numpy().astype(float)) for each in (made, real))
+        at = [0.1, 0.25, 0.5, 0.75, 0.9]
+        wide = (exact[-1] - exact[0]) / 8
+        assert np.abs(np.quantile(drawn, at) - np.quantile(exact, at)).max() < wide, name
+        assert made[name].type == real[name].type or name == "cost"
+    assert made["pay"].null_count == pytest.approx(200, abs=8)
+    # Equal bins have all pay in one or two of 32.
+    equal = EqualBins.of(curator.context.catalog.table("t").find("pay"))  # type: ignore[union-attr, arg-type]
+    assert equal is not None
+    assert equal.place(999) == 0
+    bins = table.bins["pay"]
+    assert len({bins.place(value) for value in range(1000)}) > 8
+    assert (bins.place(-1), bins.place(100_000), bins.place(None)) == (None, None, 0)
+    assert len(curator.history()) == 1
+    assert curator.check_receipt(table.receipt).ok
+    lines = table.receipt["answers"][0]["mechanisms"]
+    assert [line["name"] for line in lines][:4] == [f"counts by {name}" for name in QUANTILES]
+    again = curator.synthetic("t_synthetic", rows=3)
+    assert again.bins == table.bins
+    # With equal bins it is another table, and another charge.
+    texts = [
+        SynthesisStages(
+            curator.context, SynthesisRequest.of("t", QUANTILES, {"rho": "200"}, "independent", quantiles=q)
+        ).text
+        for q in ((), QUANTILES)
+    ]
+    assert texts[0] != texts[1]
+
+
+def test_measuring_bins_and_counting_in_them_costs_what_is_charged(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    check = table_synthesis_release.check_charge
+    monkeypatch.setattr(table_synthesis_release, "check_charge", lambda *a: (seen.append(a), check(*a))[1])
+    curator.synthesize("t", ["sex", "pay"], rho="2", method="independent", quantiles=["pay"], rows=5)
+    ((event, guarantee),) = seen
+    cost = ZERO_CONCENTRATED.cost(event, ADD_REMOVE)["rho"]
+    assert 0.99 * guarantee.rho < cost <= guarantee.rho == 2
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+def test_a_run_that_died_counts_in_the_bins_that_it_had_found(
+    curator: Curator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_synthesis, "_ROUNDS", 3)
+    monkeypatch.setattr(table_synthesis, "_ROUND_STEPS", 8)
+    kept: list[Any] = []
+    keep = KeptParts.keep
+
+    def dying(self: KeptParts, part: Any) -> None:
+        if len(kept) == 3:
+            raise Killed
+        keep(self, part)
+        kept.append(part)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeptParts, "keep", dying)
+        with pytest.raises(Killed):
+            curator.synthesize("t", ["sex", "pay", "zip"], rho="3", quantiles=["pay"], rows=10)
+    spent = curator.budget().spent
+    stages = SynthesisStages(curator.context, SynthesisRequest.of("t", ["sex", "pay"], {"rho": "3"}, "aim"))
+    assert len(stages) == 1
+    (first,) = kept[0].measured
+    table = curator.synthesize("t", ["sex", "pay", "zip"], rho="3", quantiles=["pay"], rows=10)
+    assert curator.budget().spent == spent
+    grid = EqualBins.grid_of(curator.context.catalog.table("t").find("pay"))  # type: ignore[union-attr, arg-type]
+    assert grid is not None
+    cells = tuple(each for each in edges_of(first.measurement.solve(first.noisy)) if each < len(grid.starts))
+    assert table.bins["pay"] == QuantileBins.on(grid, cells, nulls=False)
+    for before, after in zip([m for part in kept[1:] for m in part.measured], table.measured, strict=False):
+        assert np.array_equal(before.marginal.counts, after.counts)
+    assert curator.ledger.verify().ok
