@@ -172,3 +172,36 @@ def test_an_interview_looks_at_no_rows(folder: Path, place: str) -> None:
     assert "Look at them" not in screen
     content = tomllib.loads((folder / "tacit.toml").read_text())
     assert content["tables"]["visits"]["columns"] == {"cost": {"bounds": [0, 2500]}}
+
+
+def test_the_editor_reads_the_schema_and_no_row(folder: Path, place: str) -> None:
+    import re
+
+    from starlette.testclient import TestClient
+
+    from tacit.project.project_editing import EditedProject
+    from tacit.server.project_editor import editor_app
+    from tacit.server.project_editor.gate import EditorGate
+
+    gate = EditorGate(5998)
+    editing = EditedProject(folder / "tacit.toml")
+    client = TestClient(editor_app(editing, gate, lambda: None), base_url="http://127.0.0.1:5998")
+    client.get(f"/open/{gate.secret}")
+    pages = []
+
+    def post(path: str, **fields: str) -> None:
+        form = {"csrf": gate.csrf, "revision": str(editing.revision), **fields}
+        pages.append(client.post(f"{gate.room}/{path}", data=form).text)
+
+    post("database", engine=place, table="")
+    assert "This role can read: " in pages[-1]
+    assert "clinic.visits" in pages[-1]
+    post("database", engine=place, table="clinic.visits")
+    post("table?table=visits", part="unit", unit="patient_id", population="people")
+    post("column?table=visits&column=cost", type="", low="0", high="500")
+    post("budget?population=people", epsilon="4", accounting="pure", relation="add_remove")
+    pages.append(client.get(f"{gate.room}/save").text)
+    assert "Ready to save" in pages[-1]
+    assert re.search(r"^cost *= \{ bounds = \[0, 500\] \}$", editing.text, re.MULTILINE)
+    for value in ("hush", "zebrafish", "31337", "2019"):
+        assert value not in "".join(pages) + editing.text

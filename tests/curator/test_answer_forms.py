@@ -17,10 +17,11 @@ from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
+from tacit.curator.views import answer_text
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.answer_text import format_value
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.types import DATE, INTEGER, TEXT, decimal
+from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
 CATALOG = Catalog(
@@ -137,3 +138,8 @@ def test_plots_show_one_column_or_all(answer: Answer) -> None:
 
 def test_keys_cannot_steer_a_terminal() -> None:
     assert format_value("a\x1b[31m\nb", TEXT) == "a·[31m·b"
+
+
+def test_an_interval_of_one_point_is_shown_without_digits_that_say_nothing() -> None:
+    assert answer_text._cell(3.0, (3.0, 3.0), DOUBLE, True) == ("3", " ± 0")
+    assert answer_text._cell(3.0, (2.5, 3.5), DOUBLE, True) == ("3.000", " ± 0.500")

@@ -13,8 +13,12 @@ import pytest
 from engines.makers import MAKERS
 from support.bits import SeededBits
 from support.spark import spark_engine
+from support.toy_curators import toy_curator
+from tacit.core.errors import InternalError
+from tacit.core.row_sums import Whole, looked_up
 from tacit.learn import (
     PCA,
+    AdditiveClassifier,
     GammaRegressor,
     GaussianNB,
     KMeans,
@@ -150,3 +154,30 @@ def test_sums_are_those_of_the_rows(name: str, engine: Any, recorded: list[Any])
     kind, made = engine
     if kind != "spark" or name in FEW:
         compared(made, catalog(), name, recorded)
+
+
+def test_a_curator_reads_no_row_of_a_database_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    with MAKERS["postgres"](catalog(), {"visits": visits()}) as made:
+        monkeypatch.setattr(type(made), "examples", lambda *_: pytest.fail("a row was read"))
+        curator = toy_curator(catalog(), made, {"accounting": "approx", "epsilon": "10", "delta": "1e-2"})
+        sql = "SELECT CLAMP(age, 0, 100) AS age, CLAMP(dose, -1, 1) AS dose, outcome FROM visits"
+        fitted = curator.fit(GaussianNB(epsilon=2, delta="1e-4", classes=["ill", "well"]), sql)
+        assert fitted.model.class_prior_.sum() == pytest.approx(1)
+        assert (fitted.features, fitted.target) == (("age", "dose"), "outcome")
+        # A model that needs rows reads them, and a failure of the database says nothing.
+        with pytest.raises(BaseException, match="a row was read"):
+            curator.fit(AdditiveClassifier(epsilon=2, delta="1e-4", classes=["ill", "well"]), sql)
+
+
+def test_numbers_that_could_fail_for_a_row_are_refused_before() -> None:
+    number = Whole.column(0, -(2**40), 2**40)
+    for wrong in (
+        lambda: number * number,
+        lambda: number.over(number),
+        lambda: number.root(),
+        lambda: looked_up([1, 2, 3], number.between(0, 3)),
+    ):
+        with pytest.raises(InternalError):
+            wrong()
+    assert (number.over(3).low, number.over(3).high) == (-(2**40 // 3), 2**40 // 3)
+    assert (number.floored(4).low, number.between(-3, 5).high) == (-(2**36), 5)

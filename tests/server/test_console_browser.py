@@ -122,6 +122,13 @@ def test_an_answer_a_chart_and_a_free_repeat(opens: Opens, hospital: Served) -> 
     assert "Free repeat" in again
     assert page.inner_text("#price .price") == "Free"
     assert hospital.spent() == tacit.PureDP("0.5").epsilon
+    # Below another question the answer says which it belongs to.
+    assert not page.is_visible("#result .asked")
+    before = page.input_value("#sql")
+    page.fill("#sql", "SELECT 1")
+    assert before in page.inner_text("#result .asked")
+    page.fill("#sql", before)
+    assert not page.is_visible("#result .asked")
 
 
 def test_a_refusal_and_a_spent_budget(opens: Opens) -> None:

@@ -39,13 +39,16 @@ class Owner:
 
     def get(self, path: str, status: int = 200) -> str:
         """The text of a page."""
-        return self._seen(self.client.get(path), status)
+        return self._seen(self.client.get(self.gate.room + path), status)
 
     def post(self, path: str, status: int = 200, **fields: str) -> str:
         """Send a form; the page that follows."""
         body = urlencode({**self.hidden, **fields})
         return self._seen(
-            self.client.post(path, content=body, headers={"content-type": "application/x-www-form-urlencoded"}), status
+            self.client.post(
+                self.gate.room + path, content=body, headers={"content-type": "application/x-www-form-urlencoded"}
+            ),
+            status,
         )
 
     def _seen(self, answer: object, status: int) -> str:
@@ -67,23 +70,26 @@ def owner(tmp_path: Path) -> Iterator[Owner]:
 
 def test_only_the_link_of_the_terminal_opens_it_and_once(tmp_path: Path) -> None:
     owner = Owner(tmp_path)
-    for path in ("/", "/save", "/files", "/open/" + "0" * 32, "/open/x"):
+    room = owner.gate.room
+    for path in ("/", "/save", f"{room}/", f"{room}/save", f"{room}/files", "/open/" + "0" * 32, "/open/x"):
         assert "does not open the editor" in owner.client.get(path).text
-    assert owner.client.post("/save", data={"csrf": owner.gate.csrf}).status_code == 403
+    assert owner.client.post(f"{room}/save", data={"csrf": owner.gate.csrf}).status_code == 403
+    assert owner.client.head(f"/open/{owner.gate.secret}").status_code == 403
     owner.enter()
     # Another browser has the used link.
     stranger = TestClient(owner.app, base_url=HERE)
     assert stranger.get(f"/open/{owner.gate.secret}").status_code == 403
-    assert stranger.get("/").status_code == 403
-    # The first one may reload it.
-    assert owner.client.get(f"/open/{owner.gate.secret}").status_code == 200
+    assert stranger.get(f"{room}/").status_code == 403
+    # Another server on this machine, at another port, does not get the cookie: its path is not known there.
+    assert "cookie" not in owner.client.build_request("GET", "http://127.0.0.1:8000/").headers
+    assert "cookie" in owner.client.build_request("GET", f"{HERE}{room}/save").headers
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:5999", "127.0.0.1", "127.0.0.1:1", "127.0.0.1:5999.evil"]
 )
 def test_a_name_elsewhere_that_points_here_is_refused(owner: Owner, host: str) -> None:
-    for path in ("/", f"/open/{owner.gate.secret}"):
+    for path in (f"{owner.gate.room}/", f"/open/{owner.gate.secret}"):
         answer = owner.client.get(path, headers={"host": host})
         assert (answer.status_code, "tables" in answer.text) == (421, False)
 
@@ -93,7 +99,7 @@ def test_forms_from_elsewhere_are_refused(owner: Owner) -> None:
     form = {"revision": owner.hidden["revision"], "text": "x = 1\n"}
     for token, headers in (("", {}), ("0" * 32, {}), (owner.gate.csrf, {"origin": "https://evil.example"}),
                            (owner.gate.csrf, {"sec-fetch-site": "cross-site"})):  # fmt: skip
-        answer = owner.client.post("/text", data={**form, "csrf": token}, headers=headers)
+        answer = owner.client.post(f"{owner.gate.room}/text", data={**form, "csrf": token}, headers=headers)
         assert answer.status_code == 400
         assert "did not come from a page" in answer.text
     assert owner.editing.text == text
@@ -158,6 +164,8 @@ def test_markup_in_names_and_values_is_text(owner: Owner) -> None:
 
 def test_what_is_typed_wrong_is_told_on_the_page(owner: Owner) -> None:
     assert "there is no file" in owner.post("/", 400, source="gone.csv")
+    for odd in ("\0.csv", "a" * 3000 + ".csv", "~unknown/x.csv", ".", "/dev/null"):
+        assert 'role="alert"' in owner.client.post(f"{owner.gate.room}/", data={**owner.hidden, "source": odd}).text
     assert "postgresql://reader@host" in owner.post("/database", 400, engine="mysql://x", table="t")
     assert "there is no table" in owner.get("/table?table=nothing", 400)
     owner.post("/", source="visits.csv")
@@ -175,13 +183,62 @@ def test_what_is_typed_wrong_is_told_on_the_page(owner: Owner) -> None:
     owner.get("/nowhere", 404)
 
 
+def test_lines_that_are_no_rows_and_values_that_cannot_be_read_are_told(owner: Owner) -> None:
+    (owner.editing.folder / "torn.csv").write_text("a,b,c\n" + "1,x,2\n" * 5 + '2,"y,3\n3,z,n/a\n')
+    page = owner.post("/", source="torn.csv")
+    assert "line 7 of torn.csv is no row" in unescape(page)
+    owner.post("/column?table=torn&column=b", type="integer")
+    assert "no value of b can be read as INTEGER" in unescape(owner.get("/table?table=torn"))
+
+
+def test_settings_that_cannot_be_read_can_be_corrected(owner: Owner) -> None:
+    owner.post("/", source="visits.csv")
+    page = owner.post("/table?table=visits", part="form", encoding="utf-99")
+    assert "is not known" in unescape(page)
+    assert 'name="encoding" value="utf-99"' in page
+    page = owner.post("/table?table=visits", part="form", encoding="")
+    assert "First values, not private" in page
+    page = owner.post("/column?table=visits&column=cost", type="date", date_format="%Q")
+    assert "%Q is not a part of a date format" in unescape(page)
+    assert 'value="%Q"' in page
+
+
+def test_a_table_that_reaches_its_unit_by_a_foreign_key_keeps_it(owner: Owner) -> None:
+    (owner.editing.folder / "patients.csv").write_text("patient_id,age\n" + "".join(f"{n},30\n" for n in range(40)))
+    owner.post(
+        "/text",
+        text="""
+[populations.people]
+epsilon = "1"
+[tables.patients]
+source = "patients.csv"
+population = "people"
+unit = "patient_id"
+[tables.patients.columns]
+patient_id = { type = "integer", unique = true }
+[tables.visits]
+source = "visits.csv"
+population = "people"
+[tables.visits.columns]
+patient_id = { type = "integer", references = "patients.patient_id" }
+ward = { type = "text" }
+""",
+    )
+    before = owner.editing.content
+    page = owner.get("/table?table=visits")
+    assert "reached by a foreign key" in page
+    assert "What each number of rows keeps" in page
+    owner.post("/table?table=visits", part="unit", unit="", population="people")
+    assert owner.editing.content == before
+
+
 def test_names_of_files_are_completed(owner: Owner) -> None:
     (owner.editing.folder / "more").mkdir()
     (owner.editing.folder / "more" / "x.parquet").touch()
     (owner.editing.folder / ".hidden.csv").touch()
-    assert owner.client.get("/files?near=").json() == ["visits.csv", "more/"]
-    assert owner.client.get("/files?near=more/").json() == ["more/x.parquet"]
-    assert owner.client.get("/files?near=%00/").json() == []
+    assert owner.client.get(f"{owner.gate.room}/files?near=").json() == ["visits.csv", "more/"]
+    assert owner.client.get(f"{owner.gate.room}/files?near=more/").json() == ["more/x.parquet"]
+    assert owner.client.get(f"{owner.gate.room}/files?near=%00/").json() == []
 
 
 def test_the_guide_has_the_numbers_of_the_page() -> None:

@@ -16,7 +16,7 @@ from tacit.query.planning.measures import MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import make_plan
 from tacit.query.postprocess.cells import CellConfidence, Draw
-from tacit.query.postprocess.shape import LEAST_VALUES, Shape, shape_error
+from tacit.query.postprocess.shape import LEAST_VALUES, ShapeEstimate, shape_error
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE
@@ -40,10 +40,10 @@ def sums_of(values: np.ndarray) -> tuple[Fraction, ...]:
     return tuple(sum((Fraction(int(x)) ** power for x in values), Fraction(0)) for power in range(5))
 
 
-def cell(form: str, sums: tuple[Fraction, ...]) -> Shape:
+def cell(form: str, sums: tuple[Fraction, ...]) -> ShapeEstimate:
     needed = 4 if form == "skewness" else 5
     draws = tuple(Draw(i, 0) for i in range(needed))
-    return Shape(form, sums[:needed], draws, (Fraction(1),) * needed, REACH, DOUBLE)
+    return ShapeEstimate(form, sums[:needed], draws, (Fraction(1),) * needed, REACH, DOUBLE)
 
 
 def truth(form: str, values: np.ndarray) -> float:

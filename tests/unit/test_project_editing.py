@@ -109,6 +109,9 @@ def test_sources_that_cannot_be_drafted(tmp_path: Path) -> None:
     wide.write_text(",".join(f"c{n}" for n in range(3000)) + "\n")
     with pytest.raises(InputError, match="3,000 columns"):
         draft_source(wide, tmp_path, public=False)
+    wide.write_text(",".join(f"c{n}" for n in range(60_000)) + "\n")
+    with pytest.raises(InputError, match="60,000 columns"):
+        draft_source(wide, tmp_path, public=False)
     for name, content in (("a.csv", b"\xff\xfea\0"), ("b.parquet", b"PAR1"), ("c.txt", b"x"), ("d.csv", b"")):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(InputError):

@@ -11,8 +11,6 @@ Modules:
 * :mod:`.course` — ``tacit course``: chapters, the answer sheet, and the check of answers
 * :mod:`.demo` — ``tacit demo``: the story of an example hospital
 * :mod:`.doctor` — ``tacit doctor``: check a project, one line per check, with the remedy where one fails
-* :mod:`.doctor_csv` — Checks of ``tacit doctor`` on CSV sources: lines that are no rows, values that are not of their
-  type
 * :mod:`.errors` — Exit codes and messages for errors
 * :mod:`.init` — ``tacit init``: from data files, or tables of a PostgreSQL, to a commented project file
 * :mod:`.init_edit` — ``tacit init --edit``: the project file in the browser, on this machine alone

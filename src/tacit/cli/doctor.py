@@ -221,7 +221,7 @@ def _kept(loaded: Project) -> list[str]:
 
 
 def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
-    from tacit.cli.doctor_csv import csv_checks
+    from tacit.project.csv_checks import csv_checks
 
     source = loaded.sources[name]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import typer
@@ -43,15 +44,25 @@ def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> 
         typer.echo(f"Edit {project} in your browser; the link works once, on this machine:\n\n    {address}\n")
         typer.echo("It shows rows of your data to you alone. Ctrl-C ends it without saving.")
         if open_browser:
-            import webbrowser
+            _open(address, Path(folder))
 
-            webbrowser.open(address)
-
-    run_editor(editing, started)
+    with tempfile.TemporaryDirectory(prefix="tacit-edit-") as folder:
+        run_editor(editing, started)
     if editing.is_changed:
         typer.echo(f"{project}: nothing more was saved.")
     else:
         typer.echo(f"{project} is saved. Then: tacit doctor --project {project}")
+
+
+def _open(address: str, folder: Path) -> None:
+    """Open a browser by a file that leads to the address: other users see the words a program was started with."""
+    import webbrowser
+
+    page = folder / "open.html"
+    words = f'<meta http-equiv="refresh" content="0;url={address}"><p><a href="{address}">Continue</a></p>'
+    # The folder is its owner's alone.
+    page.write_text(f'<!doctype html><html lang="en"><meta charset="utf-8"><title>tacit</title>{words}</html>')
+    webbrowser.open(page.as_uri())
 
 
 def _chosen(sources: list[str], output: Path) -> tuple[Path, list[Path]]:

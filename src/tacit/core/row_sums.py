@@ -64,7 +64,7 @@ class Whole:
 
     @property
     def largest(self) -> int:
-        """Its size at most."""
+        """Largest size it can have."""
         return max(abs(self.low), abs(self.high))
 
     def __add__(self, other: Whole | int) -> Whole:
@@ -81,7 +81,7 @@ class Whole:
         return Whole("*", (self, other), min(ends), max(ends))
 
     def squared(self) -> Whole:
-        """Its square."""
+        """Square of the number."""
         return Whole("*", (self, self), 0, self.largest**2)
 
     def over(self, other: Whole | int) -> Whole:

@@ -192,7 +192,7 @@ class Survey:
         )
         place = placed.columns[-1]
         members = [is_place(place, number, _COUNTING, 0) for number in range(_LENGTHS)]
-        return placed.sums([*placed.columns[:-1], *members])[0]
+        return cast("Integers", placed.sums([*placed.columns[:-1], *members])[0])
 
     def run(self, steps: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None) -> Surveyed:
         """Centre, spread and number of rows, from the noisy sums."""

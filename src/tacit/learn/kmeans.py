@@ -183,7 +183,7 @@ def raw_survey(rows: NDArray[np.float64] | StoredRows) -> Integers:
     """
     if isinstance(rows, StoredRows):
         square = (total_of([each.squared() for each in rows.columns]) * _SQUARE).over(UNIT**2)
-        return rows.sums([*[each.over(2) for each in rows.columns], square, _COUNT])[0]
+        return cast("Integers", rows.sums([*[each.over(2) for each in rows.columns], square, _COUNT])[0])
     whole = rows.astype(np.int64)
     halves = np.sign(whole) * (np.abs(whole) // 2)
     squares = (whole * whole).sum(axis=1, keepdims=True) * _SQUARE // UNIT**2

@@ -159,7 +159,7 @@ def model_from_text(text: str) -> Any:
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         raise InputError("model", "is not a model that Tacit has written") from None
     model = kind.__new__(kind)
-    vars(model).update(held)
+    model.__dict__.update(held)
     return model
 
 

@@ -53,7 +53,7 @@ class SecondMoments:
         """The entries before noise, exactly."""
         if isinstance(rows, StoredRows):
             pairs = zip(*(places.tolist() for places in self._places), strict=True)
-            return rows.sums([rows.columns[one] * rows.columns[other] for one, other in pairs])[0]
+            return cast("Integers", rows.sums([rows.columns[one] * rows.columns[other] for one, other in pairs])[0])
         if not self.diagonal:
             return raw_triangle(rows)
         ones, last = np.ones((len(rows), 1)), rows[:, -1:]
@@ -102,9 +102,9 @@ class FeatureSums:
         constant, part = self._parts
         if isinstance(values, StoredRows):
             found = self.box.to_steps(values)
-            first = [(each * part).over(FINE) for each in found.columns]
-            second = [(each.squared().over(FINE) * part).over(FINE) for each in found.columns]
-            return found.sums([constant, *first, *second], self.groups, found.target)
+            linear = [(each * part).over(FINE) for each in found.columns]
+            square = [(each.squared().over(FINE) * part).over(FINE) for each in found.columns]
+            return found.sums([constant, *linear, *square], self.groups, found.target)
         steps = self.box.to_steps(values)
         # ⌊p·x⌋ and ⌊p·x²⌋ towards zero, in integers: no entry exceeds p.
         first = np.sign(steps) * (np.abs(steps) * part >> 20)

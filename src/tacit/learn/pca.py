@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         """The coordinates of rows along the components; values are clipped to the bounds and measured from -1 to 1."""
         check_is_fitted(self, "components_")
         scaled = self._box.to_steps(self._read(X, reset=False)) / FINE
-        return (scaled - self._center) @ self.components_.T
+        return cast("NDArray[np.float64]", (scaled - self._center) @ self.components_.T)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows in the units of the data from coordinates along the components."""

@@ -77,7 +77,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         check_is_fitted(self, "guarantee_")
         low, high = self._range
         share = (self._box.to_steps(self._read(X, reset=False)) / FINE + 1) / 2
-        return low + share * (high - low)
+        return cast("NDArray[np.float64]", low + share * (high - low))
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Values in the units of the data."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,9 +83,12 @@ _LARGEST_REGULARIZATION: Final = Fraction(1 << 20)
 
 @dataclass(frozen=True)
 class Data:
-    """Training data of a model: raw values, targets as integers, which rows count, where the values lie, and shares."""
+    """Training data of a model: raw values, targets as integers, which rows count, where the values lie, and shares.
 
-    values: NDArray[np.float64] | StoredRows
+    Values that are :class:`StoredRows` hold their targets.
+    """
+
+    values: Any
     targets: Integers
     counts: NDArray[np.bool_]
     box: Box
@@ -94,7 +97,7 @@ class Data:
     @property
     def steps(self) -> Integers:
         """The values in steps of their bounds."""
-        return self.box.to_steps(self.values)
+        return cast("Integers", self.box.to_steps(self.values))
 
     def table(self, rows: NDArray[np.float64]) -> GradientTable:
         """The rows as the model sees them."""

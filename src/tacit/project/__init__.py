@@ -4,6 +4,7 @@ Modules:
 * :mod:`.accuracy_preview` — Preview of the error of a sum and an average for stated bounds; reads no data
 * :mod:`.column_view` — Owner's view of a column: a histogram with the share that bounds keep, the values with the share
   categories keep
+* :mod:`.csv_checks` — Checks of CSV sources: lines that are no rows, values that are not of their type
 * :mod:`.csv_draft` — Draft of a CSV table for ``tacit init``: its form, its columns, and remarks for the owner
 * :mod:`.csv_guess` — Guess of the form of a CSV file, for its owner: delimiter, encoding, decimal mark, dates, names
 * :mod:`.database_draft` — Draft of tables of a database for ``tacit init postgresql://…``: from the database's own

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.engines.registry import open_unprotected
 from tacit.project.csv_guess import spelled
+from tacit.project.owner_view import reading_rows
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.types import TEXT, Kind, SqlType
@@ -197,28 +198,17 @@ def column_values(source: Source, column: Column) -> ColumnValues:
     return ColumnValues(rows, rows - present, different, values, unlisted, near)
 
 
-class _opened:  # noqa: N801 - used as a context manager
+@contextmanager
+def _opened(source: Source, column: Column) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection in which ``t`` has the column ``v`` of a source, read as the DuckDB engine does."""
-
-    def __init__(self, source: Source, column: Column) -> None:
-        if source.is_elsewhere:
-            raise InputError("source", "is in a database: its rows are not looked at, because they would leave it")
-        for file in source.files:
-            if not file.is_file():
-                raise InputError("source", f"there is no file {file.name}")
-        table = Table("t", (Column("v", column.type, stored=column.stored_name, step=column.step),), public=True)
-        self._views = open_unprotected(Catalog((table,)), {"t": source})
-
-    def __enter__(self) -> duckdb.DuckDBPyConnection:
-        return self._views.__enter__()
-
-    def __exit__(self, *raised: Any) -> None:
-        import duckdb
-
-        self._views.__exit__(None, None, None)
-        problem = raised[1]
-        if isinstance(problem, duckdb.Error):
-            raise InputError("source", "cannot be read; tacit doctor says more") from None
+    if source.is_elsewhere:
+        raise InputError("source", "is in a database: its rows are not looked at, because they would leave it")
+    for file in source.files:
+        if not file.is_file():
+            raise InputError("source", f"there is no file {file.name}")
+    table = Table("t", (Column("v", column.type, stored=column.stored_name, step=column.step),), public=True)
+    with reading_rows(Catalog((table,)), {"t": source}) as connection:
+        yield connection
 
 
 def _place_of(kind: SqlType) -> str:

@@ -223,7 +223,11 @@ def _delimiter(text: str, path: Path) -> str:
 
 def _widths(text: str, sign: str) -> tuple[int, int]:
     """The fields of the first line, and how many of the next lines have as many."""
-    rows = list(islice(csv.reader(text.splitlines(), delimiter=sign), 51))
+    try:
+        rows = list(islice(csv.reader(text.splitlines(), delimiter=sign), 51))
+    except csv.Error:
+        # A field that is too long is no field.
+        return 0, 0
     width = len(rows[0]) if rows else 0
     return width, sum(len(row) == width for row in rows[1:])
 

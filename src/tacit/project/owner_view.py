@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.core.errors import InputError
 from tacit.engines.registry import open_unprotected
 from tacit.mechanisms.laplace import Laplace
 from tacit.project.csv_guess import spelled
@@ -29,7 +31,16 @@ if TYPE_CHECKING:
 
     from tacit.project.project_file import Project
 
-__all__ = ["NOT_PRIVATE", "ColumnLoss", "LimitChoice", "RowsKept", "draft_choices", "owner_views", "rows_kept"]
+__all__ = [
+    "NOT_PRIVATE",
+    "ColumnLoss",
+    "LimitChoice",
+    "RowsKept",
+    "draft_choices",
+    "owner_views",
+    "reading_rows",
+    "rows_kept",
+]
 
 NOT_PRIVATE: Final = "Not private: exact numbers of protected rows, for the owner's eyes. Do not pass them on."
 #: Choices that are shown, until one keeps everything.
@@ -143,13 +154,45 @@ def owner_views(project: Project) -> Iterator[RowsKept]:
 
 
 def rows_kept(project: Project, name: str) -> RowsKept | None:
-    """The view of one protected table; None where its rows are in a database, or it is public."""
+    """The view of one protected table without its losses; None where its rows are in a database, or it is public."""
     table = project.catalog.table(name)
     elsewhere = any(source.is_elsewhere for source in project.sources.values())
     if table is None or table.public or elsewhere or project.engine != "duckdb":
         return None
-    with open_unprotected(project.catalog, project.sources) as connection:
-        return _view(connection, project.catalog, table, project.sources)
+    catalog = _narrowed(project.catalog, table)
+    with reading_rows(catalog, project.sources) as connection:
+        return _view(connection, catalog, catalog.table(name) or table, project.sources, losses=False)
+
+
+def _narrowed(catalog: Catalog, table: Table) -> Catalog:
+    """A catalog with the columns that units and groups of a table need; reading a line takes time for each column."""
+    wanted = {(other.name.lower(), (other.unit or "").lower()) for other in catalog.tables}
+    for other in catalog.tables:
+        for key in other.foreign_keys:
+            wanted |= {(other.name.lower(), key.column.lower()), (key.table.lower(), key.references.lower())}
+    keys = [column.name for column in table.columns if column.categories is not None][: _MOST_KEYS + 1]
+    wanted |= {(table.name.lower(), name.lower()) for name in keys}
+    tables = []
+    for other in catalog.tables:
+        columns = tuple(c for c in other.columns if (other.name.lower(), c.name.lower()) in wanted)
+        tables.append(replace(other, columns=columns or other.columns[:1]))
+    return replace(catalog, tables=tuple(tables))
+
+
+@contextmanager
+def reading_rows(catalog: Catalog, sources: Mapping[str, Source]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database whose views are the tables of a catalog, for the owner alone.
+
+    Raises:
+        InputError: the rows cannot be read.
+    """
+    import duckdb
+
+    try:
+        with open_unprotected(catalog, sources) as connection:
+            yield connection
+    except duckdb.Error:
+        raise InputError("source", "cannot be read as declared; tacit doctor says more") from None
 
 
 def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:
@@ -162,12 +205,18 @@ def draft_choices(source: Source, unit: str) -> tuple[LimitChoice, ...]:
 
 
 def _view(
-    connection: duckdb.DuckDBPyConnection, catalog: Catalog, table: Table, sources: Mapping[str, Source]
+    connection: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
+    table: Table,
+    sources: Mapping[str, Source],
+    *,
+    losses: bool = True,
 ) -> RowsKept:
     (rows,), *_ = connection.execute(f"SELECT count(*) FROM {_quoted(table.name)}").fetchall()
-    losses = tuple(filter(None, (_loss(connection, table, column, sources[table.name]) for column in table.columns)))
+    columns = table.columns if losses else ()
+    lost = tuple(filter(None, (_loss(connection, table, column, sources[table.name]) for column in columns)))
     if table.unit == ROW:
-        return RowsKept(table.name, rows, rows, (), {}, losses)
+        return RowsKept(table.name, rows, rows, (), {}, lost)
     unit, joined = _owned(catalog, table)
     counts = _histogram(connection, f"SELECT {unit} AS u FROM {joined}")
     keys = [c for c in table.columns if c.categories is not None and c.name.lower() != (table.unit or "").lower()]
@@ -179,7 +228,7 @@ def _view(
     single = max(counts, default=1) <= 1
     total = sum(number * people for number, people in counts.items())
     by_groups = {name: choices for name, choices in groups.items() if len(choices) > 1}
-    return RowsKept(table.name, total, sum(counts.values()), () if single else _choices(counts), by_groups, losses)
+    return RowsKept(table.name, total, sum(counts.values()), () if single else _choices(counts), by_groups, lost)
 
 
 def _owned(catalog: Catalog, table: Table) -> tuple[str, str]:

@@ -122,6 +122,8 @@ class EditedProject:
                 name, number = f"{table.name}_{number}", number + 1
             people = next(iter(content.get("populations", {})), "people")
             text = self.text
+            if not table.public and people not in content.get("populations", {}):
+                text = edit_toml(text, {("populations", people, "epsilon"): MARK})
             if engine is not None and content.get("project", {}).get("engine") != engine:
                 text = edit_toml(text, {("project", "engine"): engine})
             part = table_text(replace(table, name=name), Draft("", (), people))

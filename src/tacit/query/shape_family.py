@@ -17,7 +17,7 @@ from tacit.query.aggregate_family import (
 )
 from tacit.query.association_family import from_centre
 from tacit.query.planning.measures import Measure, MeasureKind, count_measure, grid_step, sum_measure
-from tacit.query.postprocess.shape import LEAST_VALUES, Shape, shape_error
+from tacit.query.postprocess.shape import LEAST_VALUES, ShapeEstimate, shape_error
 from tacit.query.question import Aggregate, AggregateKind
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
@@ -73,7 +73,7 @@ class Shapes(Family):
         measures = [released.plan.final.measures[index] for index in aggregate.measures]
         units = tuple(part.unit_of_value for part in measures)
         sums = [noisy_steps(released, index) for index in aggregate.measures]
-        return lambda group: Shape(
+        return lambda group: ShapeEstimate(
             form=aggregate.kind.value,
             sums=tuple(total[group] * unit for total, unit in zip(sums, units, strict=True)),
             draws=tuple(released.draw(index, group) for index in aggregate.measures),

@@ -35,6 +35,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 from tacit.core.errors import InputError
 
@@ -78,8 +79,6 @@ INTEGER_RANGE = (-(2**63), 2**63 - 1)
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 _MICROSECOND = dt.timedelta(microseconds=1)
-#: One object: where sort keys tie here, tuples see that without comparing fractions.
-_ZERO = Fraction(0)
 
 
 class Kind(Enum):
@@ -277,13 +276,19 @@ def from_ordinal(place: Fraction, kind: SqlType) -> Value | None:
             return _integer(whole)
 
 
-def sort_key(value: Value | None, kind: SqlType) -> tuple[bool, Fraction, str]:
-    """A key that sorts values of one type in their order, NULL last."""
+def sort_key(value: Value | None, kind: SqlType) -> tuple[bool, Any, str]:
+    """A key that sorts values of one type in their order, NULL last.
+
+    Values in their own order: comparing Fractions takes fifty times as long, and there may be many keys.
+    """
     if value is None:
-        return (True, _ZERO, "")
+        return (True, 0, "")
     if isinstance(value, str):
-        return (False, _ZERO, value)
-    return (False, ordinal(value, kind), "")
+        return (False, 0, value)
+    if kind.kind is Kind.DECIMAL and isinstance(value, (int, Fraction)):
+        whole, rest = divmod(value.numerator * 10**kind.scale, value.denominator)
+        return (False, whole if not rest else Fraction(value) * 10**kind.scale, "")
+    return (False, value, "")
 
 
 # -- domains

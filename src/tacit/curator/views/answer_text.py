@@ -109,6 +109,9 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
     widest = max(below, above)
     if widest > _HUGE:
         return format_value(value, kind), " (no bound)"
+    if not widest and kind.kind is Kind.DOUBLE:
+        # A median of few steps, all of whose interval is one of them.
+        return f"{float(value):,.12g}", " ± 0"
     text = format_value(value, kind, widest)
     if above - below <= widest / 20 and below - above <= widest / 20:
         return text, f" ± {_number(widest, kind, widest)}"

@@ -36,7 +36,7 @@ from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.scalars import cast_sql, scalar_sql
 from tacit.query.question import FinalAggregation
-from tacit.query.types import DATE, INTEGER, TEXT, Kind, SqlType, Value
+from tacit.query.types import DATE, INTEGER, TEXT, Kind, SqlType, Value, ordinal
 
 __all__ = ["Chooser", "Groups", "canonical_text", "keyed", "position_sql"]
 
@@ -265,20 +265,20 @@ def position_sql(d: Dialect, value: str, values: Sequence[Value | None], kind: S
         first, last = d.constant(values[0], kind), d.constant(values[-1], kind)
 
         def place(v: str) -> str:
-            return f"(CASE WHEN {v} BETWEEN {first} AND {last} THEN {v} - {first} END)"
+            number = d.days(v) if kind == DATE else v
+            start = str(int(ordinal(values[0], kind))) if kind == DATE and values[0] is not None else first
+            return f"(CASE WHEN {v} BETWEEN {first} AND {last} THEN {number} - ({start}) END)"
 
         return place(value) if value.isidentifier() else d.let(value, place)
     return d.place_among(value, values, kind)
 
 
 def _is_run(values: Sequence[Value | None], kind: SqlType) -> bool:
-    """Whether they are whole numbers, each one more than the one before."""
-    first = values[0] if values else None
-    return (
-        kind.kind is Kind.INTEGER
-        and isinstance(first, int)
-        and tuple(values) == tuple(range(first, first + len(values)))
-    )
+    """Whether they are whole numbers or days, each one more than the one before."""
+    if kind.kind not in (Kind.INTEGER, Kind.DATE) or not values or None in values:
+        return False
+    places = [int(ordinal(value, kind)) for value in values if value is not None]
+    return places == list(range(places[0], places[0] + len(places)))
 
 
 @dataclass(frozen=True)

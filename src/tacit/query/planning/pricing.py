@@ -486,7 +486,7 @@ def _release(
         return make("laplace", amount)
     if budget.currency == "mu2":
         gaussian, laplace = make("gaussian", mu=_root(amount)), make("laplace", epsilon_of_mu2(amount))
-        if gaussian.noise().sigma2 < _LEAST_ROUNDED:
+        if block.sensitivity.l2_squared < _LEAST_ROUNDED * amount:
             return laplace
     else:
         gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))

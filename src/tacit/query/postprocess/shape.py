@@ -27,7 +27,7 @@ from tacit.core.numbers import sqrt_bounds
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Event, MeasureBias, value_at
 from tacit.query.types import UNKNOWN, Domain, Range, SqlType, Value
 
-__all__ = ["LEAST_VALUES", "Shape", "shape_error"]
+__all__ = ["LEAST_VALUES", "ShapeEstimate", "shape_error"]
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
 #: The fewest values that a form is about.
@@ -35,7 +35,7 @@ LEAST_VALUES = {"skewness": 3, "kurtosis": 4, "kurtosis_pop": 2}
 
 
 @dataclass(frozen=True, eq=False)
-class Shape(Cell):
+class ShapeEstimate(Cell):
     """A standardised third or fourth moment.
 
     Args:

@@ -485,7 +485,7 @@ class Scalars:
                 zone = here.args["zone"]
                 zones.insert(0, zone.name if isinstance(zone, exp.Literal) and zone.is_string else "")
             here = here.this
-        # A single zone makes an instant of a time; only UTC shows it as it is.
+        # A single zone makes an instant of a time; only UTC shows it unchanged.
         instant = zones.pop() if len(zones) % 2 else "UTC"
         if not all(zones) or not is_utc(instant):
             raise Refusal(

@@ -325,10 +325,7 @@ class SelectClauses:
         return label, Scalars(self.scope, "GROUP BY", self.hook)(term)
 
     def _hides(self, item: Item) -> bool:
-        """Whether GROUP BY means an item by its name although a column has that name.
-
-        It does where the column would leave the item ungrouped: the item reads other columns, and not all are keys.
-        """
+        """Whether GROUP BY means an item although a column has its name: it reads others, and not all are keys."""
         if item.node is None or has_aggregate(item.node):
             return False
         read = {column.name.lower() for column in item.node.find_all(exp.Column)}

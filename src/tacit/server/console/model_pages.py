@@ -33,7 +33,7 @@ _ESTIMATORS: Final = (
     ("KMeans", "eight clusters"),
 )
 _FIELDS: Final = ("estimator", "sql", "epsilon", "delta")
-#: What a page shows of a model: one line per feature, or one column per feature.
+#: Attributes of a model that a page shows: one line per feature, or one column per feature.
 _BY_FEATURE: Final = {"coef_": "Coefficients", "feature_importances_": "Importance", "mean_": "Means"}
 _BY_LINE: Final = {"cluster_centers_": "Centres of clusters", "components_": "Components", "theta_": "Means by class"}
 _WIDTH, _HEIGHT = 240, 90
@@ -83,7 +83,7 @@ async def download(visit: PageRequest) -> Response:
 
 
 def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
-    """What a model has learned, as tables of numbers."""
+    """Tables of the numbers that a model has learned."""
     found = []
     for name, title in _BY_FEATURE.items():
         values = getattr(model, name, None)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from tacit.core.errors import InputError, TacitError
@@ -26,6 +26,7 @@ __all__ = ["editor_app", "run_editor"]
 #: A form holds the text of the file at most, and every letter of it may be nine.
 _MOST_FORM: Final = 9 * MOST_TEXT + 65_536
 _FORM_SECONDS: Final = 30.0
+_MOST_WORDS: Final = 1000
 _HOST: Final = "127.0.0.1"
 
 
@@ -59,7 +60,7 @@ def editor_app(editing: EditedProject, gate: EditorGate, finish: Callable[[], No
     door = Route("/open/{secret}", _door(state), methods=["GET"])
     statics = Route("/console/static/{digest}/{name}", state.statics.serve)
     lost = Route("/{path:path}", _endpoint(state, _lost), methods=["GET", "POST"])
-    return Starlette(routes=[door, statics, *routes, lost])
+    return Starlette(routes=[door, statics, Mount(gate.room, routes=[*routes, lost]), lost])
 
 
 def run_editor(editing: EditedProject, started: Callable[[str], None]) -> None:
@@ -94,10 +95,11 @@ def _door(state: EditorState) -> Callable[[Request], Any]:
         gate = state.gate
         if not gate.is_host(request):
             return _wrong_host()
-        if not gate.knows(request) and not gate.open(request.path_params["secret"]):
+        # A program that looks at a link before it is followed asks for its head, and must not use it up.
+        if request.method != "GET" or not gate.open(request.path_params["secret"]):
             return _stranger(state)
         # The page asks for the next one by itself: a browser that came from elsewhere keeps a strict cookie back.
-        text = state.pages.get_template("editor_open.html").render(_bare())
+        text = state.pages.get_template("editor_open.html").render({**_bare(), "room": f"{gate.room}/"})
         response = HTMLResponse(text, headers=dict(HEADERS))
         gate.let_in(response)
         return response
@@ -122,6 +124,10 @@ def _endpoint(state: EditorState, handler: OwnerHandler) -> Callable[[Request], 
             raise
         except TacitError as problem:
             return await visit.page("editor_problem.html", 400, problem=str(problem))
+        except Exception as problem:
+            # The words are for the owner, whose data it is; they are on no other screen.
+            words = f"{type(problem).__name__}: {problem}"[:_MOST_WORDS]
+            return await visit.page("editor_problem.html", 500, problem=words)
 
     return visited
 
@@ -137,7 +143,7 @@ def _stranger(state: EditorState) -> Response:
 
 def _bare() -> dict[str, Any]:
     """The context of a page that shows nothing of the project."""
-    return {"person": None, "home": "/", "csrf": "", "project": "project editor", "steps": []}
+    return {"person": None, "home": "./", "csrf": "", "project": "project editor", "steps": []}
 
 
 def _wrong_host() -> Response:

@@ -49,7 +49,7 @@ async def change_budget(visit: EditorVisit) -> Response:
         visit.editing.edit(visit.revision, _changes(name, visit.form, model))
     except TacitError as problem:
         return await show_budget(visit, str(problem))
-    return visit.redirect(address("/budget", population=name))
+    return visit.redirect(address("budget", population=name))
 
 
 def _asked(visit: EditorVisit) -> tuple[str, PopulationModel]:

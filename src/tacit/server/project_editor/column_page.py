@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -12,6 +13,7 @@ from starlette.responses import Response
 from tacit.core.errors import InputError, TacitError
 from tacit.project.accuracy_preview import SUPPOSED, sum_and_average_errors
 from tacit.project.column_view import ColumnHistogram, column_values, histogram
+from tacit.project.file_draft import CSV
 from tacit.project.project_editing import stated_value
 from tacit.project.project_file import ColumnModel, TableModel
 from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
@@ -42,7 +44,7 @@ async def change_column(visit: EditorVisit) -> Response:
     try:
         if visit.form.get("leave_out") == "yes":
             visit.editing.edit(visit.revision, {at: None})
-            return visit.redirect(address("/table", table=name))
+            return visit.redirect(address("table", table=name))
         wanted = _wanted(visit.form, said)
         if column in model.columns:
             known = said.model_dump(exclude_unset=True)
@@ -50,11 +52,12 @@ async def change_column(visit: EditorVisit) -> Response:
                 (*at, word): value for word, value in wanted.items() if value != _plain(known.get(word))
             }
         else:
-            changes = {at: {word: value for word, value in wanted.items() if value is not None}}
+            stated = {word: value for word, value in wanted.items() if value is not None}
+            changes = {at: stated} if stated else {}
         visit.editing.edit(visit.revision, changes)
     except TacitError as problem:
         return await show_column(visit, str(problem))
-    return visit.redirect(address("/column", table=name, column=column))
+    return visit.redirect(address("column", table=name, column=column))
 
 
 def _asked(visit: EditorVisit) -> tuple[str, TableModel, str, ColumnModel]:
@@ -107,7 +110,7 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
         "said": said,
         "types": _TYPES,
         "stored": "",
-        "is_csv": False,
+        "is_csv": Path(model.source).suffix.lower() in CSV,
         "is_unit": column.lower() == (model.unit or "").lower(),
         "low": "" if said.bounds is None else _typed(said.bounds[0]),
         "high": "" if said.bounds is None else _typed(said.bounds[1]),
@@ -123,7 +126,6 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
     try:
         _, table, source = visit.viewed(name)
         known = table.find(column)
-        context["is_csv"] = source.kind == "csv"
         context["is_elsewhere"] = source.is_elsewhere
         context["others"] = _others(table, column)
         if known is None:

@@ -56,7 +56,7 @@ async def add_file(visit: EditorVisit) -> Response:
         name = visit.editing.add(visit.revision, drafted)
     except TacitError as problem:
         return await show_data(visit, str(problem), typed=said)
-    return visit.redirect(address("/table", table=name))
+    return visit.redirect(address("table", table=name))
 
 
 async def add_database(visit: EditorVisit) -> Response:
@@ -78,7 +78,7 @@ async def add_database(visit: EditorVisit) -> Response:
         from tacit.core.extras import install_command
 
         return await show_data(visit, f"Tables of a database need a driver: {install_command('postgres')}")
-    return visit.redirect(address("/table", table=name))
+    return visit.redirect(address("table", table=name))
 
 
 async def list_files_beside(visit: EditorVisit) -> Response:

@@ -3,7 +3,8 @@
 The pages show rows of protected data, and every user and every page in a browser of this machine can reach a port on
 it. So a request counts only if it names this machine as its host (a name elsewhere that was made to point here does
 not), and brings the cookie that the first visit got in exchange for the secret; a form also brings a token that only
-the pages hold. The secret is of no use after that.
+the pages hold. The cookie is for a path that is drawn anew with each run, because browsers send those of 127.0.0.1 to
+every port. The secret is of no use after that.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class EditorGate:
         self._session = new_door()
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._cookie = f"{_COOKIE}_{port}"
+        #: Browsers send a cookie to every port of this machine, but only below its path, which no other server knows.
+        self.room = f"/{new_door()}"
         self._used = False
         self._lock = threading.Lock()
 
@@ -52,7 +55,7 @@ class EditorGate:
 
     def let_in(self, response: Response) -> None:
         """Give the browser its cookie."""
-        response.set_cookie(self._cookie, self._session, path="/", httponly=True, samesite="strict")
+        response.set_cookie(self._cookie, self._session, path=self.room, httponly=True, samesite="strict")
 
     def knows(self, request: Request) -> bool:
         """Whether a request has the cookie."""

@@ -28,6 +28,8 @@ __all__ = ["EditorState", "EditorVisit", "OwnerHandler", "address", "readable"]
 
 Seen = TypeVar("Seen")
 _MOST_SEEN: Final = 64
+#: Bytes of files whose rows are counted for a picture.
+_LARGEST: Final = 1 << 32
 _MOST_LETTERS: Final = 60
 
 
@@ -59,6 +61,10 @@ class EditorState:
     def once(self, what: str, about: object, source: Source, work: Callable[[], Seen]) -> Seen:
         """Count something, once per state of the files of a source and of what is declared."""
         stamps = [(str(file), *_stamp(file)) for file in source.files]
+        if sum(stamp[2] for stamp in stamps) > _LARGEST:
+            raise InputError(
+                "source", "is larger than 4 GiB; its rows are not counted here, tacit doctor --look does it"
+            )
         key = repr((what, about, source.path, source.csv, stamps))
         if key not in self._seen:
             if len(self._seen) >= _MOST_SEEN:
@@ -70,11 +76,19 @@ class EditorState:
 
 @dataclass
 class EditorVisit:
-    """A request on its way to a page of the editor."""
+    """A request on its way to a page of the editor.
+
+    ``seen`` is the revision when it came: a form of the page that follows is about that one, whatever is edited while
+    the page is made.
+    """
 
     state: EditorState
     request: Request
     form: Mapping[str, str] = field(default_factory=dict)
+    seen: int = 0
+
+    def __post_init__(self) -> None:
+        self.seen = self.state.editing.revision
 
     @property
     def editing(self) -> EditedProject:
@@ -133,10 +147,10 @@ class EditorVisit:
             problems = [str(problem)]
         return {
             "person": None,
-            "home": "/",
+            "home": "./",
             "csrf": self.state.gate.csrf,
             "project": editing.path.name,
-            "revision": editing.revision,
+            "revision": self.seen,
             "text": editing.text,
             "parts": self._parts(),
             "problems": problems,
@@ -159,19 +173,19 @@ class EditorVisit:
 
     def _steps(self) -> list[dict[str, Any]]:
         content = self.editing.content
-        here = self.request.url.path + (f"?{self.request.url.query}" if self.request.url.query else "")
+        page = self.request.url.path.rpartition("/")[2]
         tables = content.get("tables", {})
         people = content.get("populations", {})
-        steps = [("Data", "/", here == "/")]
+        steps = [("Data", "./", page in ("", "database"))]
         steps += [
-            (name, address("/table", table=name), self.asked("table") == name)
+            (name, address("table", table=name), self.asked("table") == name)
             for name in (tables if isinstance(tables, dict) else ())
         ]
         steps += [
-            (f"Budget of {name}", address("/budget", population=name), self.asked("population") == name)
+            (f"Budget of {name}", address("budget", population=name), self.asked("population") == name)
             for name in (people if isinstance(people, dict) else ())
         ]
-        steps.append(("Check and save", "/save", here in ("/save", "/text")))
+        steps.append(("Check and save", "save", page in ("save", "text")))
         return [{"name": name, "address": where, "here": is_here} for name, where, is_here in steps]
 
 
@@ -179,7 +193,7 @@ OwnerHandler = Callable[[EditorVisit], Awaitable[Response]]
 
 
 def address(path: str, **words: str) -> str:
-    """An address of a page about something by name."""
+    """An address of a page about something by name, relative to all pages."""
     return f"{path}?{urlencode(words)}" if words else path
 
 

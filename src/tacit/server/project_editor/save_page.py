@@ -50,7 +50,7 @@ async def change_text(visit: EditorVisit) -> Response:
         visit.editing.rewrite(visit.revision, text)
     except TacitError as problem:
         return await show_save(visit, str(problem), text)
-    return visit.redirect("/save")
+    return visit.redirect("save")
 
 
 async def close(visit: EditorVisit) -> Response:

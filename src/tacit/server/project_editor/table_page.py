@@ -10,9 +10,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
+from tacit.engines.protocol import DoctorCheck
 from tacit.project.column_view import UnitFacts, unit_facts
+from tacit.project.csv_checks import csv_checks
 from tacit.project.csv_draft import draft_csv
 from tacit.project.csv_guess import AMBIGUOUS, read_rows
+from tacit.project.file_draft import CSV
 from tacit.project.owner_view import RowsKept, rows_kept
 from tacit.project.project_file import ColumnModel, TableModel
 from tacit.project.project_template import MARK, DraftColumn
@@ -28,6 +31,8 @@ __all__ = ["change_table", "remove_table", "show_table"]
 _FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
 _NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")
 _EXAMPLES: Final = 3
+#: Columns whose values are all read, to find those that are not of their type.
+_MOST_CHECKED: Final = 200
 
 
 async def show_table(visit: EditorVisit, problem: str = "") -> Response:
@@ -46,6 +51,9 @@ async def change_table(visit: EditorVisit) -> Response:
             changes = _form_changes(at, visit.form, model)
         elif part == "unit":
             changes = _unit_changes(at, visit.form, model)
+            people = changes.get((*at, "population"))
+            if people is not None and people not in visit.editing.content.get("populations", {}):
+                changes[("populations", people, "epsilon")] = MARK
         elif part == "limits":
             changes = _limit_changes(at, visit.form, model)
         elif part == "add":
@@ -55,14 +63,14 @@ async def change_table(visit: EditorVisit) -> Response:
         visit.editing.edit(visit.revision, changes)
     except TacitError as problem:
         return await show_table(visit, str(problem))
-    return visit.redirect(address("/table", table=name))
+    return visit.redirect(address("table", table=name))
 
 
 async def remove_table(visit: EditorVisit) -> Response:
     """Take a table out of the project; its file stays where it is."""
     name = visit.asked("table")
     visit.editing.edit(visit.revision, {("tables", name): None})
-    return visit.redirect("/")
+    return visit.redirect("./")
 
 
 def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]:
@@ -72,12 +80,14 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
     columns = _columns(model, drafted, stored, samples)
     unit = next((c["name"] for c in columns if c["name"].lower() == (model.unit or "").lower()), model.unit)
     names = [column["name"] for column in columns if column["is_declared"]]
+    by_key = model.unit is None and any(said.references is not None for said in model.columns.values())
     context: dict[str, Any] = {
         "name": name,
         "model": model,
         "remarks": remarks,
         "trouble": trouble,
-        "is_csv": source is not None and source.kind == "csv",
+        # By its name: settings that cannot be read must be there to be corrected.
+        "is_csv": Path(model.source).suffix.lower() in CSV,
         "is_elsewhere": source is not None and source.is_elsewhere,
         "form": {word: getattr(model, word) or "" for word in _FORM},
         "columns": columns,
@@ -86,14 +96,19 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
         "names": names,
         "populations": list(visit.editing.content.get("populations", {})),
         "limits": {word: getattr(model, word) or "" for word in _NUMBERS},
+        "checks": [],
         "facts": None,
         "kept": None,
         "is_row": model.unit == ROW,
+        "by_key": by_key,
+        "has_limits": not model.public and (by_key or model.unit not in (None, MARK, ROW)),
         "auto": AUTO,
     }
-    if not model.public and model.unit not in (None, MARK, ROW) and not context["is_elsewhere"]:
+    if context["is_csv"] and source is not None:
+        context["checks"] = _checked(visit, name, source)
+    if context["has_limits"] and not context["is_elsewhere"]:
         try:
-            context["facts"], context["kept"] = _counted(visit, name, str(model.unit))
+            context["facts"], context["kept"] = _counted(visit, name, model.unit or "")
         except TacitError as problem:
             context["trouble"] = context["trouble"] or str(problem)
     return context
@@ -104,6 +119,17 @@ def _source(visit: EditorVisit, name: str) -> tuple[Source | None, str]:
         return visit.viewed(name)[2], ""
     except TacitError as problem:
         return None, str(problem)
+
+
+def _checked(visit: EditorVisit, name: str, source: Source) -> list[DoctorCheck]:
+    """Lines that are no rows, and values that are not of their type, in the whole file; each with a remedy."""
+    try:
+        project, table, _ = visit.viewed(name)
+        if len(table.columns) > _MOST_CHECKED:
+            return []
+        return visit.state.once("checks", table, source, lambda: list(csv_checks(project, name)))
+    except TacitError:
+        return []
 
 
 def _counted(visit: EditorVisit, name: str, unit: str) -> tuple[UnitFacts | None, RowsKept | None]:
@@ -203,7 +229,9 @@ def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict
         }
         return {**gone, (*at, "public"): True}
     changes: dict[Place, Any] = {(*at, "public"): None} if model.public else {}
-    said = {"unit": form.get("unit", "").strip() or MARK, "population": form.get("population", "").strip() or "people"}
+    # Without a unit of its own a table reaches one by a foreign key.
+    unit = form.get("unit", "").strip() or (None if model.unit is None and not model.public else MARK)
+    said = {"unit": unit, "population": form.get("population", "").strip() or "people"}
     for word, value in said.items():
         if value != getattr(model, word):
             changes[(*at, word)] = value

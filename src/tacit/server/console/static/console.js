@@ -187,17 +187,34 @@
       said.textContent = "You stopped waiting. If the question was charged already, asking it again is free.";
     };
 
+    /* Below another question than its own, an answer says which it belongs to. */
+    const label = (asked) => {
+      const words = document.createElement("p");
+      words.className = "asked small quiet wrap";
+      words.hidden = true;
+      const code = document.createElement("code");
+      code.textContent = asked;
+      words.append("To the question asked before: ", code);
+      result.querySelector(".row")?.after(words);
+    };
+    form.addEventListener("input", () => {
+      const words = result.querySelector(".asked");
+      if (words) words.hidden = form.elements.sql.value === words.querySelector("code").textContent;
+    });
+
     form.addEventListener("submit", async (event) => {
       if (event.submitter && event.submitter !== run) return;
       event.preventDefault();
       if (asking) return;
       asking = new AbortController();
+      const asked = form.elements.sql.value;
       wait(true);
       said.textContent = "Asking.";
       try {
         clearTimeout(timer);
         quoting?.abort();
         place(read(await send(form, "/console/ask", asking.signal)));
+        label(asked);
         document.dispatchEvent(new Event("quoted"));
         const heading = result.querySelector("h2");
         said.textContent = heading ? heading.textContent : "";

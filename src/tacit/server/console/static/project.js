@@ -15,7 +15,7 @@
 
   /* Parts that say what a choice means; the form itself stays, so that no letter and no focus is lost. */
   const renew = (page) => {
-    for (const id of ["file", "view", "facts", "trouble"]) {
+    for (const id of ["file", "view", "facts", "trouble", "checks"]) {
       const now = find(id);
       const next = page.getElementById(id);
       if (now && next) now.replaceWith(next);

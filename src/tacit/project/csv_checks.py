@@ -1,4 +1,4 @@
-"""Checks of ``tacit doctor`` on CSV sources: lines that are no rows, values that are not of their type.
+"""Checks of CSV sources: lines that are no rows, values that are not of their type.
 
 The findings name lines and columns and hold no value and no count, so that they may be logged; ``--look`` shows more.
 """
