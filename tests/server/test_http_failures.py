@@ -105,7 +105,17 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
 
     for name in ("quote", "ask", "budget", "tables", "history", "receipt"):
         monkeypatch.setattr(CuratorService, name, broken)
-    for name in ("check_synthesis", "synthetic_tables", "synthetic", "quote_workload", "workloads", "workload"):
+    for name in (
+        "check_synthesis",
+        "synthetic_tables",
+        "synthetic",
+        "quote_workload",
+        "workloads",
+        "workload",
+        "check_fit",
+        "models",
+        "model",
+    ):
         monkeypatch.setattr(CuratorService, name, broken)
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw", "job"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
@@ -117,6 +127,7 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
         "/v1/tokens": {"name": "x", "days": 1},
         "/v1/synthesize": {"source": "visits", "epsilon": 1},
         "/v1/workload": {"source": "visits", "workload": [{"each": "ward"}], "epsilon": 1},
+        "/v1/fit": {"estimator": "GaussianNB", "parameters": {"epsilon": 1}, "sql": "SELECT cost FROM visits"},
         "/v1/quotas": {"name": "x", "population": "patients", "caps": {}},
     }
     body = bodies.get(route.path, {"sql": COUNT, "epsilon": 1}) if route.takes else None
