@@ -5,9 +5,9 @@ Modules:
   built from both
 * :mod:`.correlated` — Subqueries for a value that are tied to the query around them by equalities
 * :mod:`.fresh_stack` — Stack of its own for work that may nest deeply, so that every caller may nest equally deep
+* :mod:`.from_clause` — FROM: tables, joins, subqueries and lists, and the names that a SELECT sees of them
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS
   stand for
-* :mod:`.join_order` — Order of joins that FROM lists with commas, and the equalities of WHERE that connect them
 * :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
 * :mod:`.public_order` — Order and limits of rows: ORDER BY, LIMIT and OFFSET of public rows become a place that each
   row has
@@ -21,14 +21,15 @@ Modules:
   spread out
 * :mod:`.series` — Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning
 * :mod:`.sql_functions` — SQL function names and their meanings
-* :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL, FROM and subqueries; from SQL text and a catalog to
+* :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL and subqueries; from SQL text and a catalog to
   a resolved question
 * :mod:`.time_functions` — Functions of time that are made of others: parts, intervals, names, formats, ages
 * :mod:`.time_zones` — Time zones: clocks of named places, from and to UTC, as expressions of constants
 * :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
 * :mod:`.stated_unit` — Unit that a text states by ``privacy_unit_column``: the declared one, or a refusal
 * :mod:`.suggestions` — Suggestions: the nearest question that is accepted, for a question that is not
-* :mod:`.window_frames` — Frames of windows: ROWS and RANGE, from syntax to offsets from the current row
+* :mod:`.windows` — Windows: OVER, named windows and their frames, from syntax to a call over the rows of one
+  partition
 """
 
 from __future__ import annotations

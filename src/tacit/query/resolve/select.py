@@ -18,7 +18,7 @@ source columns, then windows. Values and windows are :class:`Pending` until the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -66,7 +66,6 @@ from tacit.query.relational.expressions import (
     walk,
 )
 from tacit.query.relational.functions import call, case
-from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
 from tacit.query.resolve.grouping_sets import written_sets
 from tacit.query.resolve.kept_public_rows import kept_public_rows
@@ -84,7 +83,7 @@ from tacit.query.resolve.scalars import (
 )
 from tacit.query.resolve.select_list import Item
 from tacit.query.resolve.sql_functions import refuse_aggregate
-from tacit.query.resolve.window_frames import window_frame
+from tacit.query.resolve.windows import named_windows, read_window
 from tacit.query.types import DOUBLE, INTEGER, UNKNOWN, Domain, Range, SqlType, finite
 
 if TYPE_CHECKING:
@@ -101,125 +100,6 @@ __all__ = [
     "in_order",
 ]
 
-
-# -- windows
-
-_NUMBERED = ("row_number", "rank", "dense_rank")
-_SHIFTED = ("lag", "lead")
-#: Windows that read the value of one row of the frame, by their names; FIRST and LAST as DuckDB calls them.
-_PLACED = {
-    **{name: name for name in ("first_value", "last_value", "nth_value")},
-    "first": "first_value",
-    "last": "last_value",
-}
-Resolve = Callable[[exp.Expr], Expression]
-
-
-def named_windows(select: exp.Select) -> dict[str, exp.Window]:
-    """The windows of a WINDOW clause by lower-case name."""
-    found: dict[str, exp.Window] = {}
-    for node in select.args.get("windows") or []:
-        name = node.name.lower()
-        if name in found:
-            raise Refusal("duplicate_name", f"The window {name!r} is defined twice.")
-        if node.args.get("alias") is not None:
-            raise Refusal("window", "A named window cannot build on another one.")
-        found[name] = node
-    return found
-
-
-def read_window(
-    node: exp.Window, scalars: Scalars, named: dict[str, exp.Window], source: RelationNode
-) -> tuple[WindowCall, Domain]:
-    """The window that a node calls; ``source`` says how many rows a unit presumably has."""
-    over = _definition(node, named)
-    partition = tuple(scalars(part) for part in over.args.get("partition_by") or [])
-    order = over.args.get("order")
-    terms = tuple(sort_key_of(term, scalars(term.this)) for term in (order.expressions if order is not None else []))
-    frame, around = window_frame(over.args.get("spec"), terms)
-    called = node.this
-    name = function_name(called) if isinstance(called, exp.Anonymous) else ""
-    if name in _NUMBERED or name in _SHIFTED:
-        return _ranking(name, called, scalars, partition, terms, source)
-    if name in _PLACED:
-        if around is not None:
-            raise Refusal("window", f"{name.upper()} takes frames from UNBOUNDED PRECEDING on; use LAG or LEAD.")
-        return _placed(_PLACED[name], called, scalars, partition, terms, frame)
-    if not is_aggregate(called) or is_pick(called):
-        raise Refusal("window", f"{name.upper() or 'This function'} is not supported as a window.")
-    made, domain = unit_call(read_aggregate(called, scalars), rows_inside(source))
-    if made.where is not None or made.parameter is not None or made.function == "count_distinct":
-        raise Refusal("window", "Windows take plain aggregates without FILTER, DISTINCT and quantiles.")
-    return WindowCall(made.function, made.argument, None, partition, terms, frame, made.type, around), domain
-
-
-def _definition(node: exp.Window, named: dict[str, exp.Window]) -> exp.Window:
-    name = node.args.get("alias")
-    if name is None:
-        return node
-    if node.args.get("partition_by") or node.args.get("order") or node.args.get("spec"):
-        raise Refusal("window", "A named window cannot be changed where it is used.")
-    known = named.get(name.name.lower())
-    if known is None:
-        raise Refusal("window", f"There is no window {name.name[:63]!r}.")
-    return known
-
-
-def _ranking(
-    name: str,
-    called: exp.Anonymous,
-    scalars: Scalars,
-    partition: tuple[Expression, ...],
-    order: tuple[SortKey, ...],
-    source: RelationNode,
-) -> tuple[WindowCall, Domain]:
-    args = called.expressions
-    if name in _NUMBERED:
-        if args:
-            raise Refusal("arguments", f"{name.upper()} takes no arguments.")
-        most = rows_inside(source)
-        domain = Domain(Range(Fraction(1), None if most is None else Fraction(most)), False, None, Fraction(1))
-        return WindowCall(name, None, None, partition, order, WindowFrame.PARTITION, INTEGER), domain
-    if not order:
-        raise Refusal("window", f"{name.upper()} needs ORDER BY in its window.")
-    if not 1 <= len(args) <= 2:
-        raise Refusal("arguments", f"{name.upper()} takes a value and an offset.")
-    value = scalars(args[0])
-    offset = constant_int(name, scalars(args[1]), 0, 1000, "the offset") if len(args) == 2 else 1
-    domain = Domain(value.range, True, value.values, value.step, value.domain.growth)
-    return WindowCall(name, value, offset, partition, order, WindowFrame.PARTITION, value.type), domain
-
-
-def _placed(
-    name: str,
-    called: exp.Anonymous,
-    scalars: Scalars,
-    partition: tuple[Expression, ...],
-    order: tuple[SortKey, ...],
-    frame: WindowFrame,
-) -> tuple[WindowCall, Domain]:
-    """FIRST_VALUE, LAST_VALUE and NTH_VALUE: one row of the frame, whose order is completed by all columns."""
-    args, shown = called.expressions, name.upper()
-    if len(args) != (2 if name == "nth_value" else 1):
-        raise Refusal("arguments", f"{shown} takes {'a value and a place' if name == 'nth_value' else 'one value'}.")
-    if not order:
-        raise Refusal("window", f"{shown} needs ORDER BY in its window.")
-    value = scalars(args[0])
-    place = constant_int(name, scalars(args[1]), 1, 1000, "the place") if name == "nth_value" else None
-    if name == "first_value":
-        # All frames begin with the first row of the partition.
-        frame = WindowFrame.PARTITION
-    elif name == "last_value" and frame is WindowFrame.PEERS:
-        # The last of the rows that sort alike: these are a partition of their own.
-        partition, order, frame = (*partition, *(key.expression for key in order)), (), WindowFrame.PARTITION
-    nullable = value.nullable or name == "nth_value"
-    # A place beyond the last row is NULL, which is a group like any that is computed.
-    keyed = value.domain.null_is_key or name == "nth_value"
-    domain = Domain(value.range, nullable, value.values, value.step, value.domain.growth, keyed)
-    return WindowCall(name, value, place, partition, order, frame, value.type), domain
-
-
-# -- clauses
 
 _INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
 _GROUPING = ("grouping", "grouping_id")

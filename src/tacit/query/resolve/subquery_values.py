@@ -14,7 +14,8 @@ from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Scope
 
 if TYPE_CHECKING:
-    from tacit.query.resolve.sql_statements import Names, Queries
+    from tacit.query.resolve.from_clause import Names
+    from tacit.query.resolve.sql_statements import Queries
 
 __all__ = ["PublicValues", "protected_value", "values_of"]
 

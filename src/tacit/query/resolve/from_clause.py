@@ -1,0 +1,373 @@
+"""FROM: tables, joins, subqueries and lists, and the names that a SELECT sees of them.
+
+Commas: ``FROM a, b, c WHERE a.x = c.x AND b.y = c.y`` says nothing about an order, and in the order of the text a and b
+would meet in all pairs. Tables are taken one after the other instead, each time the first one that some equality of
+WHERE connects with those before it; one that nothing connects waits until there is no other. That equality is then the
+condition of the join. WHERE is applied afterwards as it stands, so that the rows are the same in every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from tacit.query.refusal import Refusal
+from tacit.query.relational import ownership
+from tacit.query.relational.algebra import (
+    Field,
+    JoinKind,
+    RelationNode,
+    Scan,
+    is_public_throughout,
+    reference,
+)
+from tacit.query.relational.expressions import (
+    TRUE,
+    Expression,
+    Reference,
+    references,
+)
+from tacit.query.relational.functions import call
+from tacit.query.resolve.released_relation import ReleasedRelation
+from tacit.query.resolve.scalars import (
+    Scalars,
+    Scope,
+    ScopeSource,
+    conjuncts_of,
+    from_relation,
+    function_name,
+    renamed,
+)
+from tacit.query.resolve.series import SERIES, series_relation, values_relation
+
+if TYPE_CHECKING:
+    from tacit.query.resolve.sql_statements import Queries
+
+__all__ = ["Names", "from_clause"]
+
+Names = dict[str, "RelationNode | ReleasedRelation"]
+
+_TURNED = {**{kind: kind for kind in JoinKind}, JoinKind.LEFT: JoinKind.RIGHT, JoinKind.RIGHT: JoinKind.LEFT}
+_KINDS = {"LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL, "": JoinKind.INNER}
+
+
+def from_clause(queries: Queries, select: exp.Select, ctes: Names) -> tuple[RelationNode | ReleasedRelation, Scope]:
+    """Resolve FROM: a relation, or one released result, alone or beside public tables."""
+    start = select.args.get("from_")
+    if start is None:
+        if select.args.get("joins"):
+            raise Refusal("syntax", "A join needs a table before it.")
+        return ownership.constants([()], ()), Scope()
+    found = _source(queries, start.this, ctes, select)
+    return _joined(queries, found, select.args.get("joins") or [], ctes, select)
+
+
+#: A relation or a released result, and the names of its columns.
+Found = tuple["RelationNode | ReleasedRelation", Scope]
+
+
+def _joined(queries: Queries, found: Found, joins: list[exp.Join], ctes: Names, select: exp.Select) -> Found:
+    """One source beside others; those that commas list in the order that equalities of WHERE suggest."""
+    for run in _comma_runs(joins):
+        waiting = [(node, *_source(queries, node.this, ctes, select)) for node in run]
+        written = [found[1].sources, *(names.sources for _, _, names in waiting)]
+        while waiting:
+            index = 0
+            if len(waiting) > 1:
+                tried = (_is_connected(found, (right, names), select) for _, right, names in waiting)
+                index = next((place for place, connected in enumerate(tried) if connected), 0)
+            node, right, names = waiting.pop(index)
+            found = _join(queries, *found, right, names, node, select)
+        if len(run) > 1:
+            found = found[0], _in_written_order(found[1], written)
+    return found
+
+
+def _is_connected(found: Found, other: Found, select: exp.Select) -> bool:
+    (left, scope), (right, names) = found, other
+    if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
+        return False
+    width = len(left.fields)
+    return _connecting(scope.beside(names.shifted(width)), select, width) != TRUE
+
+
+def _in_parentheses(queries: Queries, node: exp.Subquery, ctes: Names, select: exp.Select) -> Found:
+    """``FROM (a)`` and ``FROM (a JOIN b ON …)``; an alias stands for all of their columns."""
+    relation, scope = _source(queries, node.this, ctes, select)
+    if not node.alias:
+        return relation, scope
+    columns = renamed([Field(name, e.type, e.domain) for name, e in scope.star(None)], _column_names(node))
+    listed = tuple(zip(columns, (e for _, e in scope.star(None)), strict=True))
+    return relation, Scope((ScopeSource(node.alias, listed),))
+
+
+def _column_names(node: exp.Expr) -> list[str] | None:
+    alias = node.args.get("alias")
+    return [column.name for column in alias.args.get("columns") or []] or None if alias is not None else None
+
+
+def _source(queries: Queries, node: exp.Expr, ctes: Names, select: exp.Select) -> Found:
+    if isinstance(node, exp.Table) and node.args.get("joins"):
+        alone = node.copy()
+        joins = alone.args.pop("joins")
+        return _joined(queries, _source(queries, alone, ctes, select), joins, ctes, select)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, (exp.Table, exp.Subquery)):
+        return _in_parentheses(queries, node, ctes, select)
+    alias = node.args.get("alias")
+    name = alias.name if alias is not None else ""
+    columns = [column.name for column in alias.args.get("columns") or []] if alias is not None else None
+    if isinstance(node, exp.Table):
+        found = _table(queries, node, ctes)
+        scope = _names_of(found, name or node.name, columns or None)
+        return found, scope if columns or not isinstance(found, Scan) else _with_stored_names(scope, queries, found)
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+        inner = queries.query(node.this, ctes)
+        return inner, _names_of(inner, name, columns or None)
+    if isinstance(node, exp.Values):
+        values = values_relation(node)
+        return values, _names_of(values, name, columns or None)
+    raise Refusal("unsupported", "FROM takes tables, subqueries and VALUES.")
+
+
+def _with_stored_names(scope: Scope, queries: Queries, scan: Scan) -> Scope:
+    """A quoted name of the source, with dots or spaces, stands for the column that the owner gave another name."""
+    table = queries.catalog.table(scan.table)
+    stored = tuple((c.stored.lower(), c.name) for c in (table.columns if table else ()) if c.stored is not None)
+    return Scope((replace(scope.sources[0], stored=stored),)) if stored else scope
+
+
+def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[str] | None) -> Scope:
+    return found.scope(alias, columns) if isinstance(found, ReleasedRelation) else from_relation(found, alias, columns)
+
+
+def _table(queries: Queries, node: exp.Table, ctes: Names) -> RelationNode | ReleasedRelation:
+    if isinstance(node.this, exp.Anonymous) and function_name(node.this) in SERIES:
+        name = function_name(node.this)
+        return series_relation(name, node.this.expressions)
+    if not isinstance(node.this, exp.Identifier):
+        raise Refusal("unknown_table", "Only GENERATE_SERIES and RANGE can stand in FROM as functions; name a table.")
+    known = None if node.db else ctes.get(node.name.lower())
+    if known is not None:
+        return known
+    table = queries.catalog.table(node.name)
+    if table is None or not table.is_in(node.db):
+        name = f"{node.db}.{node.name}" if node.db else node.name
+        raise Refusal("unknown_table", f"There is no table {name[:63]!r} that you can ask about.", at=name[:63])
+    return ownership.scan(queries.catalog, table)
+
+
+def _join(
+    queries: Queries,
+    left: RelationNode | ReleasedRelation,
+    scope: Scope,
+    right: RelationNode | ReleasedRelation,
+    names: Scope,
+    node: exp.Join,
+    select: exp.Select,
+) -> tuple[RelationNode | ReleasedRelation, Scope]:
+    left, right = _beside_persons(queries, left, right, node)
+    if str(node.args.get("kind") or "").upper() in _HALF:
+        return _half_joined(left, scope, right, names, node)
+    kind = _kind(node)
+    # Released columns stand before public ones, whichever side they were written on.
+    turned = isinstance(right, ReleasedRelation) and not isinstance(left, ReleasedRelation)
+    first, second = (scope.shifted(_width(right)), names) if turned else (scope, names.shifted(_width(left)))
+    both = first.beside(second)
+    using = _shared(scope, names) if node.args.get("method") else _names_in_using(node)
+    if using:
+        condition = _using_condition(first, second, using)
+    elif node.args.get("on") is not None:
+        condition = Scalars(both, "a join condition").condition(node.args["on"])
+    elif kind is not JoinKind.INNER:
+        raise Refusal("join", "An outer join needs a condition: write ON or USING.")
+    else:
+        plain = not any(isinstance(side, ReleasedRelation) for side in (left, right))
+        condition = _connecting(both, select, _width(left if plain or isinstance(left, ReleasedRelation) else right))
+    joined: RelationNode | ReleasedRelation
+    match left, right:
+        case ReleasedRelation(), RelationNode():
+            joined = left.matched(right, kind, condition)
+        case RelationNode(), ReleasedRelation():
+            joined = right.matched(left, _TURNED[kind], condition)
+        case RelationNode(), RelationNode():
+            joined = ownership.join_beside(left, right, kind, condition)
+        case ReleasedRelation(), ReleasedRelation():
+            joined = left.combined(right, kind, condition)
+        case _:
+            raise AssertionError("one of four pairs")
+    visible = both.over(joined) if isinstance(joined, RelationNode) else both.renewed(joined.reference)
+    return joined, _merged(visible, first, second, using, kind) if using else visible
+
+
+def _names_in_using(node: exp.Join) -> list[str]:
+    return [column.name for column in node.args.get("using") or []]
+
+
+def _shared(left: Scope, right: Scope) -> list[str]:
+    """The columns that NATURAL JOIN equates: all that have one name on both sides."""
+    theirs = {name.lower() for name, _ in right.star(None)}
+    found = [name for name in dict.fromkeys(name.lower() for name, _ in left.star(None)) if name in theirs]
+    if not found:
+        raise Refusal("join", "NATURAL JOIN needs columns of one name on both sides; write JOIN … ON instead.")
+    return found
+
+
+_HALF: Final = ("SEMI", "ANTI")
+
+
+def _half_joined(
+    left: RelationNode | ReleasedRelation,
+    scope: Scope,
+    right: RelationNode | ReleasedRelation,
+    names: Scope,
+    node: exp.Join,
+) -> Found:
+    """SEMI JOIN keeps the rows of the left side that some row of the right one meets, ANTI JOIN the others."""
+    word = str(node.args["kind"]).upper()
+    if str(node.args.get("side") or "LEFT").upper() != "LEFT" or node.args.get("method"):
+        raise Refusal("join_kind", f"Write {word} JOIN with ON or USING; it keeps rows of the table on its left.")
+    if isinstance(left, ReleasedRelation) or isinstance(right, ReleasedRelation):
+        raise Refusal("join_kind", f"{word} JOIN works below the aggregation; above it, join the public table.")
+    moved = names.shifted(len(left.fields))
+    using = _names_in_using(node)
+    if using:
+        condition = _using_condition(scope, moved, using)
+    elif node.args.get("on") is not None:
+        condition = Scalars(scope.beside(moved), "a join condition").condition(node.args["on"])
+    else:
+        raise Refusal("join", f"{word} JOIN needs a condition: write ON or USING.")
+    marked = ownership.mark(left, right, condition)
+    met = reference(marked, len(left.fields))
+    kept = ownership.keep(marked, met if word == "SEMI" else call("not", met))
+    return kept, scope.over(kept)
+
+
+def _width(found: RelationNode | ReleasedRelation) -> int:
+    return len(found.columns) if isinstance(found, ReleasedRelation) else len(found.fields)
+
+
+def _beside_persons(
+    queries: Queries, left: RelationNode | ReleasedRelation, right: RelationNode | ReleasedRelation, node: exp.Join
+) -> tuple[RelationNode | ReleasedRelation, RelationNode | ReleasedRelation]:
+    """The sides of a join; an aggregated result beside rows of persons is released first, and is public then."""
+    side = str(node.args.get("side") or "").upper()
+    if isinstance(left, RelationNode) and isinstance(right, ReleasedRelation) and not is_public_throughout(left):
+        found = left, queries.rows_below(right, left)
+        kept = side in ("RIGHT", "FULL")
+    elif isinstance(left, ReleasedRelation) and isinstance(right, RelationNode) and not is_public_throughout(right):
+        found = queries.rows_below(left, right), right
+        kept = side in ("LEFT", "FULL")
+    else:
+        return left, right
+    if kept:
+        raise Refusal(
+            "join",
+            "This join would keep released rows that no row of a person meets, and they belong to no person; write "
+            "JOIN, or LEFT JOIN with the rows of persons on its left.",
+        )
+    return found
+
+
+def _kind(node: exp.Join) -> JoinKind:
+    word = str(node.args.get("kind") or "").upper()
+    side = str(node.args.get("side") or "").upper()
+    if (
+        str(node.args.get("method") or "NATURAL").upper() != "NATURAL"
+        or word not in ("", "INNER", "OUTER", "CROSS")
+        or side not in _KINDS
+    ):
+        raise Refusal(
+            "join_kind",
+            "Supported are INNER, LEFT, RIGHT, FULL, CROSS, SEMI and ANTI joins with ON or USING, and NATURAL JOIN.",
+        )
+    if word == "OUTER" and not side:
+        raise Refusal("join_kind", "Say which outer join: LEFT, RIGHT or FULL.")
+    return _KINDS[side]
+
+
+def _using_condition(left: Scope, right: Scope, names: list[str]) -> Expression:
+    parts = [call("eq", left.find(name, None), right.find(name, None)) for name in names]
+    return parts[0] if len(parts) == 1 else call("and", *parts)
+
+
+def _merged(visible: Scope, left: Scope, right: Scope, names: list[str], kind: JoinKind) -> Scope:
+    """Names in USING mean one column: the side that is never missing, or for FULL joins whichever is there."""
+    merged = dict(visible.merged)
+    for name in names:
+        sides = [_fresh(visible, side.find(name, None)) for side in (left, right)]
+        if kind is JoinKind.FULL:
+            merged[name.lower()] = call("coalesce", *sides)
+        else:
+            merged[name.lower()] = sides[1] if kind is JoinKind.RIGHT else sides[0]
+    return Scope(visible.sources, merged)
+
+
+def _fresh(visible: Scope, expression: Expression) -> Expression:
+    known = {e.slot: e for s in visible.sources for _, e in s.columns if isinstance(e, Reference)}
+    return known.get(expression.slot, expression) if isinstance(expression, Reference) else expression
+
+
+def _is_comma(join: exp.Join) -> bool:
+    """Whether a join is a comma, or CROSS JOIN: a pair of tables without a condition of its own."""
+    stated = ("on", "using", "method", "side")
+    return not any(join.args.get(name) for name in stated) and str(join.args.get("kind") or "CROSS").upper() == "CROSS"
+
+
+def _comma_runs(joins: Sequence[exp.Join]) -> Iterator[list[exp.Join]]:
+    """The joins in order, those that stand next to one another without conditions together."""
+    run: list[exp.Join] = []
+    for join in joins:
+        if _is_comma(join):
+            run.append(join)
+            continue
+        if run:
+            yield run
+            run = []
+        yield [join]
+    if run:
+        yield run
+
+
+def _connecting(both: Scope, select: exp.Select, width: int) -> Expression:
+    """The equalities of WHERE that read columns on both sides of slot ``width``; TRUE where there are none."""
+    where = select.args.get("where")
+    if where is None:
+        return TRUE
+    found: list[Expression] = []
+    for part in _equalities(where.this):
+        try:
+            condition = Scalars(both, "WHERE").condition(part)
+        except Refusal:
+            continue
+        slots = [reference.slot for reference in references(condition)]
+        if any(slot < width for slot in slots) and any(slot >= width for slot in slots) and condition not in found:
+            found.append(condition)
+    if not found:
+        return TRUE
+    return found[0] if len(found) == 1 else call("and", *found)
+
+
+def _equalities(node: exp.Expr) -> list[exp.Expr]:
+    """Equalities that hold wherever a condition is true: its conjuncts, and those that all parts of an OR share."""
+    found: list[exp.Expr] = []
+    for part in conjuncts_of(node, exp.And):
+        inner = part
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        if isinstance(inner, exp.EQ):
+            found.append(inner)
+        elif isinstance(inner, exp.Or):
+            branches = [_equalities(branch) for branch in conjuncts_of(inner, exp.Or)]
+            found.extend(one for one in branches[0] if all(one in others for others in branches[1:]))
+    return found
+
+
+def _in_written_order(scope: Scope, aliases: Sequence[Sequence[ScopeSource]]) -> Scope:
+    """The names with sources in the order of FROM, so that ``*`` lists columns as they are written."""
+    wanted = [source.alias.lower() for group in aliases for source in group]
+    places = {alias: place for place, alias in enumerate(wanted)}
+    ordered = sorted(scope.sources, key=lambda source: places.get(source.alias.lower(), len(places)))
+    return Scope(tuple(ordered), scope.merged)
