@@ -897,6 +897,8 @@ _HAND: list[tuple[str, str]] = [
     ("bounds", "SELECT HISTOGRAM(score, 8) FROM visits"),
     ("aggregate", "SELECT APPROX_QUANTILES(nights, 4) + 1 FROM visits"),
     ("arguments", "SELECT APPROX_QUANTILES(nights, 0) FROM visits"),
+    ("arguments", "SELECT APPROX_QUANTILES(nights, 4)[1] FROM visits"),
+    ("unsupported", "SELECT APPROX_QUANTILES(nights, 1000000000)[OFFSET(10000000)] FROM visits"),
     ("distinct", "SELECT SUM(DISTINCT nights, cost) FROM visits"),
     ("distinct", "SELECT COUNT(DISTINCT *) FROM visits"),
     ("type", "SELECT AVG(AGE(seen, admitted)) FROM visits"),
