@@ -28,6 +28,7 @@ CATALOG = Catalog(
                 Column("day", DATE, bounds=YEAR),
                 Column("late", DATE, bounds=(dt.date(2024, 2, 1), dt.date(2024, 12, 31))),
                 Column("age", INTEGER, bounds=(0, 99)),
+                Column("stay", INTEGER, bounds=(-99, 99)),
                 Column("ward", TEXT, categories=("a", "b", "c")),
                 Column("urgent", BOOLEAN, nullable=False),
                 Column("cost", INTEGER, bounds=(0, 100)),
@@ -42,7 +43,7 @@ CATALOG = Catalog(
 )
 ROWS: list[dict[str, Any]] = [
     {
-        "person": i, "day": YEAR[0] + dt.timedelta(days=i * 7 % 366), "late": YEAR[1], "age": i % 100,
+        "person": i, "day": YEAR[0] + dt.timedelta(days=i * 7 % 366), "late": YEAR[1], "age": i % 100, "stay": i % 100,
         "ward": "abc"[i % 3], "urgent": i % 2 == 0, "cost": i * 37 % 101,
     }
     for i in range(900)
@@ -74,8 +75,8 @@ def follows(coarse: str, fine: str) -> bool:
     ("date_trunc('year', day)", "date_trunc('quarter', day)"),
     ("YEAR(day)", "date_trunc('month', day)"),
     ("date_trunc('month', day)", "day"),
-    ("age // 20", "age // 10"),
-    ("age // 10", "age"),
+    ("stay // 20", "stay // 10"),
+    ("stay // 10", "stay"),
     ("CASE WHEN ward = 'a' THEN 'x' WHEN ward IN ('b', 'c') THEN 'y' END", "ward"),
     ("CASE WHEN urgent THEN 1 ELSE 0 END", "urgent"),
 ])  # fmt: skip
@@ -91,7 +92,10 @@ def test_keys_that_follow(coarse: str, fine: str) -> None:
     ("date_trunc('quarter', late)", "date_trunc('month', late)"),
     # The week of the first of January has days of the year before.
     ("date_trunc('week', late)", "late"),
-    ("age // 15", "age // 10"),
+    ("stay // 15", "stay // 10"),
+    # A number below 0 may be in the table: -15 is in no listed group of ten, and in the group of 0 by twenties.
+    ("age // 20", "age // 10"),
+    ("age // 10", "age"),
     # An age of 100 or more is in no listed group of ten, and in the group of those from 90 on.
     ("age // 30", "age // 10"),
     # An undeclared ward is in no listed group, and falls under ELSE.
@@ -105,7 +109,7 @@ def test_keys_that_do_not_follow(coarse: str, fine: str) -> None:
 
 @pytest.mark.parametrize(("coarse", "fine", "columns"), [
     ("date_trunc('quarter', day)", "date_trunc('month', day)", "COUNT(*) AS n, SUM(cost) AS s"),
-    ("age // 20", "age // 10", "COUNT(*) AS n, AVG(cost) AS s"),
+    ("stay // 20", "stay // 10", "COUNT(*) AS n, AVG(cost) AS s"),
     ("CASE WHEN ward IN ('a', 'b') THEN 'x' WHEN ward = 'c' THEN 'y' END", "ward", "COUNT(*) AS n, SUM(cost) AS s"),
 ])  # fmt: skip
 def test_sums_of_released_cells_are_free(coarse: str, fine: str, columns: str) -> None:
@@ -118,6 +122,27 @@ def test_sums_of_released_cells_are_free(coarse: str, fine: str, columns: str) -
     assert spent_by(curator) == spent
     assert sum(row[1] for row in quarters.finished.values) == sum(row[1] for row in months.finished.values)
     assert 1 < len(quarters.finished.values) < len(months.finished.values)
+
+
+@pytest.mark.parametrize(("where", "free", "truth"), [
+    ("", False, 680),
+    ("WHERE age >= -1", False, 180),
+    ("WHERE cost >= 0", False, 680),
+    ("WHERE age >= 0 OR urgent", False, 680),
+    ("WHERE age >= 0", True, 180),
+    ("WHERE urgent AND 0 <= age", True, 90),
+    ("WHERE age BETWEEN 0 AND 99", True, 180),
+])  # fmt: skip
+def test_numbers_below_zero_are_in_a_wider_group_of_zero(where: str, free: bool, truth: int) -> None:
+    """Whatever the bounds say: ages of -15 are in no listed group of ten, and count in the group of 0 by twenties."""
+    rows = [*ROWS, *({**ROWS[0], "person": 1000 + i, "age": -15} for i in range(500))]
+    curator = toy_curator(CATALOG, ToyEngine({"visits": rows}), {"epsilon": "1000"})
+    curator.sql(f"SELECT age // 10 AS k, COUNT(*) AS n FROM visits {where} GROUP BY 1", epsilon=40)
+    spent = spent_by(curator)
+    sql = f"SELECT age // 20 AS k, COUNT(*) AS n FROM visits {where} GROUP BY 1"
+    counted = dict(curator.sql(sql, epsilon=20).finished.values)[0]
+    assert (spent_by(curator) == spent) is free
+    assert abs(counted - truth) < 10
 
 
 def test_a_rollup_over_quarters_of_released_months_is_free() -> None:

@@ -76,13 +76,19 @@ def test_the_guarantee_is_mu_itself() -> None:
     assert all(beta >= stats.norm.cdf(stats.norm.isf(alpha) - 0.7) - 1e-12 for alpha, beta in middles)
 
 
-@pytest.mark.parametrize("sigma2", [Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(9)])
+@pytest.mark.parametrize(
+    "sigma2",
+    [Fraction(1, 100), Fraction(1, 12), Fraction(1, 11), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(9)],
+)
 def test_tails_are_below_those_of_the_discrete_gaussian_that_stands_in(sigma2: Fraction) -> None:
     noise, reach = RoundedNoise(sigma2), 12
     weights = np.exp(-(np.arange(0.0, 200) ** 2) / (2 * float(noise.proxy)))
     total = 2 * weights.sum() - 1
     for x in range(1, reach):
         assert 2 * stats.norm.sf((x - 0.5) / math.sqrt(sigma2)) <= 2 * weights[x:].sum() / total * (1 + 1e-12)
+    # E X² = Σ (2k - 1)·P(|X| >= k).
+    variance = sum((2 * k - 1) * 2 * stats.norm.sf((k - 0.5) / math.sqrt(sigma2)) for k in range(1, 100))
+    assert variance <= noise.variance_bound <= sigma2 + Fraction(1, 3)
     for beta in (Fraction(1, 20), Fraction(1, 1000)):
         width = noise.quantile(beta)
         assert 2 * stats.norm.sf((width + 0.5) / math.sqrt(sigma2)) <= beta

@@ -10,7 +10,7 @@ import pytest
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Reference, literal, size
 from tacit.query.relational.functions import evaluate
-from tacit.query.resolve.time_zones import changes_of, local_time, utc_time
+from tacit.query.resolve.time_zones import between_clocks, changes_of, local_time, utc_time
 from tacit.query.types import INTEGER, TIMESTAMP, Domain
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Casablanca", "Etc/GMT+5")
@@ -38,6 +38,28 @@ def test_the_time_in_utc_is_the_later_of_two_and_goes_on_in_a_gap(zone: str) -> 
         # Python's fold 0 is the first of two and the clock before a gap, 1 the second and the clock after.
         offset = min(clock.replace(tzinfo=rules, fold=fold).utcoffset() or 0 * STEP for fold in (0, 1))
         assert evaluate(made, (clock,)) == clock - offset, clock
+
+
+def test_clocks_of_two_zones_are_one_short_step() -> None:
+    """From Berlin to New York, there and back: what two steps would give, without a CASE within a CASE."""
+    x = Reference(TIMESTAMP, Domain(nullable=True), 0, "x")
+    zones = ["Europe/Berlin", "America/New_York"]
+    across = between_clocks(x, zones)
+    again = between_clocks(x, 3 * [*zones, *zones[::-1]])
+    assert max(size(across), size(again)) < 2500
+    there, back = utc_time(x, zones[0]), local_time(x, zones[1])
+    changes = [change for zone in zones for change in changes_of(zone)[-9:]]
+    hours = [dt.timedelta(minutes=30 * k) + j * STEP for k in range(-14, 15, 4) for j in (-1, 0)]
+    near = [at + dt.timedelta(seconds=offset * side) + by for at, offset in changes for side in (0, 1) for by in hours]
+    for clock in [dt.datetime(1, 1, 2), dt.datetime(9999, 12, 30), *near]:
+        assert evaluate(across, (clock,)) == evaluate(back, (evaluate(there, (clock,)),)), clock
+
+
+def test_calls_within_calls_are_refused_before_they_grow() -> None:
+    zones = ["Europe/Berlin", "America/New_York"]
+    made = between_clocks(Reference(TIMESTAMP, Domain(nullable=True), 0, "x"), zones)
+    with pytest.raises(Refusal, match="parts in one clause"):
+        between_clocks(made, zones)
 
 
 def test_an_expression_stays_small_and_null_stays_null() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
+from typing import Final
 
 from tacit.core.errors import InputError
 from tacit.core.events import GaussianEvent
@@ -16,6 +17,9 @@ from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.noise.rounded_normal import RoundedNormal
 
 __all__ = ["RoundedGaussian", "RoundedNoise"]
+
+#: The σ² at which 12σ⁴/(12σ² - 1) is least.
+_LEAST_PROXY: Final = Fraction(1, 6)
 
 
 class RoundedNoise:
@@ -38,9 +42,10 @@ class RoundedNoise:
     def proxy(self) -> Fraction:
         """The σ² of discrete Gaussian noise whose tails are at least these: σ² + 1/12 and a little more.
 
-        For σ² above 1/12.
+        Tails grow with σ, so a small one has the bound of 1/6, where it is least.
         """
-        return 12 * self.sigma2**2 / (12 * self.sigma2 - 1)
+        sigma2 = max(self.sigma2, _LEAST_PROXY)
+        return 12 * sigma2**2 / (12 * sigma2 - 1)
 
     @property
     def variance_bound(self) -> Fraction:

@@ -897,6 +897,12 @@ _HAND: list[tuple[str, str]] = [
     ("bounds", "SELECT HISTOGRAM(score, 8) FROM visits"),
     ("aggregate", "SELECT APPROX_QUANTILES(nights, 4) + 1 FROM visits"),
     ("arguments", "SELECT APPROX_QUANTILES(nights, 0) FROM visits"),
+    ("arguments", "SELECT APPROX_QUANTILES(nights, 4)[1] FROM visits"),
+    # As doubles they would be equal to the numbers beside them.
+    ("literal", "SELECT COUNT(*) FROM visits WHERE note = 9007199254740993"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE note IN (1, 9007199254740993)"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE nights = '9007199254740993'"),
+    ("unsupported", "SELECT APPROX_QUANTILES(nights, 1000000000)[OFFSET(10000000)] FROM visits"),
     ("distinct", "SELECT SUM(DISTINCT nights, cost) FROM visits"),
     ("distinct", "SELECT COUNT(DISTINCT *) FROM visits"),
     ("type", "SELECT AVG(AGE(seen, admitted)) FROM visits"),

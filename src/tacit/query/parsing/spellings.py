@@ -32,6 +32,8 @@ DISTINCT_ON: Final = "distinct_on"
 
 _OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET)
 _CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET)
+#: Digits of a number of parts, and of a place among them.
+_LONGEST_NUMBER: Final = 9
 _AFTER_SELECT: Final = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL)
 
 
@@ -150,18 +152,24 @@ def _number_rows(select: exp.Select, distinct: exp.Distinct) -> None:
 
 
 def _take_quantile(node: exp.Bracket) -> None:
-    """One of the quantiles of APPROX_QUANTILES, counted from 0 by OFFSET and from 1 by ORDINAL or without a word."""
+    """One of the quantiles of APPROX_QUANTILES, counted from 0 by OFFSET and from 1 by ORDINAL.
+
+    Raises:
+        Refusal: neither word is there; a plain index counts from 0 in some systems and from 1 in others.
+    """
     called, places = node.this, node.expressions
     if not isinstance(called, exp.Anonymous) or called.name.lower() != "approx_quantiles" or len(places) != 1:
         return
-    place, start = places[0], 0
-    if isinstance(place, exp.Anonymous) and len(place.expressions) == 1:
-        start = {"offset": 0, "safe_offset": 0, "ordinal": 1, "safe_ordinal": 1}.get(place.name.lower(), -1)
-        place = place.expressions[0]
+    place = places[0]
+    if not isinstance(place, exp.Anonymous) or len(place.expressions) != 1:
+        raise Refusal("arguments", "Write [OFFSET(1)], counted from 0, or [ORDINAL(2)], counted from 1.")
+    start = {"offset": 0, "safe_offset": 0, "ordinal": 1, "safe_ordinal": 1}.get(place.name.lower(), -1)
+    place = place.expressions[0]
     numbers = [part.name for part in (*called.expressions[1:], place) if isinstance(part, exp.Literal)]
-    if len(called.expressions) != 2 or len(numbers) != 2 or not all(n.isascii() and n.isdigit() for n in numbers):
+    whole = all(n.isascii() and n.isdigit() and len(n) <= _LONGEST_NUMBER for n in numbers)
+    if len(called.expressions) != 2 or len(numbers) != 2 or not whole:
         return
-    parts, taken = int(numbers[0][:9]), int(numbers[1][:9]) - start
+    parts, taken = int(numbers[0]), int(numbers[1]) - start
     if start >= 0 and parts and 0 <= taken <= parts:
         fraction = exp.Literal.number(str(round(taken / parts, 12)))
         node.replace(exp.Anonymous(this="approx_quantile", expressions=[called.expressions[0].copy(), fraction]))

@@ -23,7 +23,16 @@ from tacit.query.planning.set_totals import ADDITIVE, set_sizes
 from tacit.query.question import Derive, FinalAggregation, GroupKey, Question, Shape, Step, Totals, shape
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import FilterRows, RelationNode, relation_text
-from tacit.query.relational.expressions import TRUE, Expression, Reference, references, rewrite, text_of
+from tacit.query.relational.expressions import (
+    TRUE,
+    Call,
+    Expression,
+    Literal,
+    Reference,
+    references,
+    rewrite,
+    text_of,
+)
 from tacit.query.relational.functions import call, evaluate
 from tacit.query.types import Domain, Value
 
@@ -118,11 +127,12 @@ def _matched(wanted: Sequence[Shape], there: Sequence[Shape]) -> list[int] | Non
 def _matched_keys(final: FinalAggregation, finer: FinalAggregation) -> list[tuple[int, Expression | None]] | None:
     """For each wanted key the released one that it is, or that it follows from, and how."""
     found: list[tuple[int, Expression | None]] = []
+    not_negative = {slot for part in _conjuncts(finer.source) if (slot := _kept_from_zero(part)) is not None}
     for key, own in zip(final.keys, final.shapes[0], strict=True):
         if own in finer.shapes[0]:
             found.append((finer.shapes[0].index(own), None))
             continue
-        made = nested_key(key, finer.keys)
+        made = nested_key(key, finer.keys, not_negative=not_negative)
         if made is None:
             return None
         found.append(made)
@@ -157,6 +167,16 @@ def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Exp
 
 def _conjuncts(source: RelationNode) -> list[Expression]:
     return list(ownership.conjuncts(source.condition)) if isinstance(source, FilterRows) else []
+
+
+def _kept_from_zero(condition: Expression) -> int | None:
+    """The slot of the column of ``x >= c`` or ``x > c`` with a constant c of at least 0; None for other conditions."""
+    if not isinstance(condition, Call) or condition.function not in ("ge", "gt", "le", "lt"):
+        return None
+    column, least = condition.args if condition.function in ("ge", "gt") else condition.args[::-1]
+    if not isinstance(column, Reference) or not isinstance(least, Literal) or not isinstance(least.value, int):
+        return None
+    return column.slot if least.value >= 0 else None
 
 
 def _all_of(parts: Sequence[Expression]) -> Expression:

@@ -6,8 +6,8 @@ a day outside declared bounds. So a coarser key is accepted in two forms, in whi
 
 * *steps*: DATE_TRUNC, YEAR and integer division of a column, over released steps of the same column that nest in them.
   Such a key never falls as the column grows; the released list has no gap, and the values next to its ends belong to
-  groups that are not asked for. (Numbers below 0 where 0 is the declared least are the exception: division goes towards
-  0, and a wider group of 0 would count more of them.)
+  groups that are not asked for. Division goes towards 0, so that a wider group of 0 has more numbers below 0: where the
+  list begins at 0, such a key follows only if a condition of the release keeps no number below 0.
 * *classes*: CASE over equalities of a released column with constants, joined by OR and AND. All values that are not
   named there, listed or not, have the key of ELSE; no group that is asked for may have it unless none is unlisted.
 """
@@ -15,7 +15,7 @@ a day outside declared bounds. So a coarser key is accepted in two forms, in whi
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -51,10 +51,17 @@ _MONTHS: Final = {"month": 1, "quarter": 3, "year": 12}
 _UNNAMED: Final = "\x00"
 
 
-def nested_key(wanted: GroupKey, keys: Sequence[GroupKey]) -> tuple[int, Expression] | None:
+def nested_key(
+    wanted: GroupKey, keys: Sequence[GroupKey], *, not_negative: Collection[int] = ()
+) -> tuple[int, Expression] | None:
     """The released key that a wanted key follows from, and the wanted key as a function of all released keys by index.
 
     None where no released key gives it, or rows outside the released groups could belong to groups that are asked for.
+
+    Args:
+        wanted: the key asked for.
+        keys: those of the release.
+        not_negative: slots of columns that are 0 or more in every row of the release, by a condition that it has.
     """
     named = {part.name for part in references(wanted.expression)}
     if len(named) != 1 or wanted.values is None:
@@ -62,7 +69,8 @@ def nested_key(wanted: GroupKey, keys: Sequence[GroupKey]) -> tuple[int, Express
     for index, key in enumerate(keys):
         if key.values is None or {part.name for part in references(key.expression)} != named:
             continue
-        made = _steps(wanted, key, index) or _classes(wanted, key, index)
+        from_zero = all(part.slot in not_negative for part in references(key.expression))
+        made = _steps(wanted, key, index, from_zero=from_zero) or _classes(wanted, key, index)
         if made is not None and {_at(made, index, value) for value in key.values} == set(wanted.values):
             return index, made
     return None
@@ -107,8 +115,8 @@ def _is_naming(condition: Expression) -> bool:
     )
 
 
-def _steps(wanted: GroupKey, key: GroupKey, index: int) -> Expression | None:
-    """Steps of a column that hold released steps of it."""
+def _steps(wanted: GroupKey, key: GroupKey, index: int, *, from_zero: bool) -> Expression | None:
+    """Steps of a column that hold released steps of it; ``from_zero``: the column has no numbers below 0."""
     made, following = _nested(wanted.expression, key.expression, index)
     if made is None or following is None:
         return None
@@ -120,9 +128,7 @@ def _steps(wanted: GroupKey, key: GroupKey, index: int) -> Expression | None:
     try:
         if any(following(low, 1) != high for low, high in pairwise(listed)):
             return None
-        # Division goes towards 0, so that the group of 0 has numbers of both signs whatever the step: its upper end
-        # alone is a matter of nesting.
-        ends = [(listed[0], -1)] if listed[0] != 0 else []
+        ends = [] if listed[0] == 0 and from_zero else [(listed[0], -1)]
         outside = [following(value, by) for value, by in (*ends, (listed[-1], 1))]
     except (OverflowError, ValueError):
         # Before the first or after the last day there is.

@@ -47,7 +47,7 @@ from tacit.query.resolve.time_functions import (
     part_of_age,
     part_of_difference,
 )
-from tacit.query.resolve.time_zones import is_utc, local_time, utc_time
+from tacit.query.resolve.time_zones import between_clocks, is_utc
 from tacit.query.types import (
     BOOLEAN,
     DATE,
@@ -493,10 +493,7 @@ class Scalars:
                 "A TIMESTAMP here has no zone; say in which it is, such as UTC, and then whose clock is wanted, both "
                 "written out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
             )
-        value = local_time(self(here), "UTC")
-        for first, second in zip(zones[::2], zones[1::2], strict=True):
-            value = local_time(utc_time(value, first), second)
-        return value
+        return between_clocks(self(here), zones)
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES and not (name in PICKS and self.clause == "an aggregate"):

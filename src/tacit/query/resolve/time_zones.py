@@ -17,21 +17,26 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from tacit.query import limits
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Expression, Literal, literal
+from tacit.query.relational.expressions import Expression, Literal, literal, size
 from tacit.query.relational.functions import call, case, cast
 from tacit.query.types import INTEGER, TIMESTAMP
 
-__all__ = ["between_zones", "is_utc", "local_time", "utc_time"]
+__all__ = ["between_clocks", "between_zones", "is_utc", "local_time", "utc_time"]
 
 _UTC: Final = ("UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,2}\Z")
 _FIRST: Final = dt.datetime(1970, 1, 1)
 _LAST: Final = dt.datetime(2038, 1, 1)
 _DAY: Final = dt.timedelta(days=1)
+#: Times from which a clock is moved by so many seconds, ascending; the first holds before it too.
+_Moves = tuple[tuple[dt.datetime, int], ...]
+_UNMOVED: Final[_Moves] = ((dt.datetime.min, 0),)
 
 
 def is_utc(zone: str) -> bool:
@@ -45,12 +50,7 @@ def local_time(value: Expression, zone: str) -> Expression:
     Raises:
         Refusal: there is no such zone, or the value is no time.
     """
-    if not value.type.is_temporal:
-        raise Refusal("type", f"AT TIME ZONE needs a TIMESTAMP, not {value.type}.")
-    time = cast(value, TIMESTAMP)
-    if is_utc(zone):
-        return time
-    return call("add_seconds", time, _offset(time, changes_of(zone)))
+    return between_clocks(value, ("UTC", zone))
 
 
 def utc_time(value: Expression, zone: str) -> Expression:
@@ -59,11 +59,31 @@ def utc_time(value: Expression, zone: str) -> Expression:
     Raises:
         Refusal: as :func:`local_time`.
     """
-    time = local_time(value, "UTC")
-    if is_utc(zone):
+    return between_clocks(value, (zone, "UTC"))
+
+
+def between_clocks(value: Expression, zones: Sequence[str]) -> Expression:
+    """A time led from the clock of the first zone to that of the second, from that of the third to the fourth, ….
+
+    All steps together are one CASE: a CASE of a CASE would hold the inner one at every clock change of the outer.
+
+    Raises:
+        Refusal: as :func:`local_time`, and where the value is so long that the CASE would be too large.
+    """
+    if not value.type.is_temporal:
+        raise Refusal("type", f"AT TIME ZONE needs a TIMESTAMP, not {value.type}.")
+    time, moves = cast(value, TIMESTAMP), _UNMOVED
+    for place, zone in enumerate(zones):
+        if not is_utc(zone):
+            changes = changes_of(zone)
+            if place % 2 == 0:
+                changes = tuple((moment + dt.timedelta(seconds=by), -by) for moment, by in changes)
+            moves = _one_after_another(moves, changes)
+    if moves == _UNMOVED:
         return time
-    shown = tuple((moment + dt.timedelta(seconds=seconds), -seconds) for moment, seconds in changes_of(zone))
-    return call("add_seconds", time, _offset(time, shown))
+    # Before it is built: calls within calls would multiply.
+    limits.check_size(len(moves) * size(time), limits.MAX_EXPRESSION, "parts in one clause")
+    return call("add_seconds", time, _offset(time, moves))
 
 
 def between_zones(value: Expression, zones: Sequence[Expression]) -> Expression:
@@ -75,11 +95,24 @@ def between_zones(value: Expression, zones: Sequence[Expression]) -> Expression:
     names = [zone.value for zone in zones if isinstance(zone, Literal) and isinstance(zone.value, str)]
     if len(names) != len(zones):
         raise Refusal("literal", "Time zones are names that are written out, such as 'Europe/Berlin'.")
-    return local_time(utc_time(value, names[0]), names[1])
+    return between_clocks(value, names)
+
+
+def _one_after_another(first: _Moves, second: _Moves) -> _Moves:
+    """Both moves of a time as one: where the first moves by a, the second's changes are met a earlier."""
+    found: list[tuple[dt.datetime, int]] = []
+    for (start, by), (end, _) in zip(first, (*first[1:], (dt.datetime.max, 0)), strict=True):
+        shift = dt.timedelta(seconds=by)
+        begins = [dt.datetime.min, *(moment - shift for moment, _ in second[1:]), dt.datetime.max]
+        for (low, high), (_, more) in zip(pairwise(begins), second, strict=True):
+            begin = max(start, low)
+            if begin < min(end, high) and (not found or found[-1][1] != by + more):
+                found.append((begin, by + more))
+    return tuple(found)
 
 
 @lru_cache(maxsize=64)
-def changes_of(zone: str) -> tuple[tuple[dt.datetime, int], ...]:
+def changes_of(zone: str) -> _Moves:
     """The times in UTC from which an offset in seconds holds, the first for all times before the next.
 
     Raises:
@@ -114,7 +147,7 @@ def changes_of(zone: str) -> tuple[tuple[dt.datetime, int], ...]:
     return tuple(changes)
 
 
-def _offset(time: Expression, changes: tuple[tuple[dt.datetime, int], ...]) -> Expression:
+def _offset(time: Expression, changes: _Moves) -> Expression:
     """The offset at a time, by halving."""
     if len({seconds for _, seconds in changes}) == 1:
         return literal(changes[0][1], INTEGER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -92,7 +93,21 @@ def compared(nodes: Sequence[Expression]) -> Args:
         mixed = BOOLEAN in kinds and any(kind.is_numeric for kind in kinds)
         return tuple(_as_number(node) if mixed and node.type == BOOLEAN else node for node in nodes)
     target = BOOLEAN if others == {BOOLEAN} else DOUBLE if all(kind.is_numeric for kind in others) else None
+    if target == DOUBLE:
+        _check_digits(nodes)
     return tuple(_read_as(node, target) if target and node.type == TEXT else node for node in nodes)
+
+
+def _check_digits(nodes: Sequence[Expression]) -> None:
+    """Refuse whole numbers that a DOUBLE does not hold: it would be equal to its neighbours too."""
+    for value in (node.value for node in nodes if isinstance(node, Literal)):
+        whole = isinstance(value, int) or (isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,40}\s*", value))
+        if whole and float(int(value)) != int(value):  # type: ignore[arg-type]
+            raise Refusal(
+                "literal",
+                f"{str(value)[:40]} has too many digits to be compared, as a number, with a text: write both sides as "
+                "text, or both as numbers.",
+            )
 
 
 def _as_number(condition: Expression) -> Expression:
