@@ -21,8 +21,10 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import Curator
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.protocol import DataSource, Engine
-from tacit.learn import PCA, LogisticRegression, MinMaxScaler, Ridge
+from tacit.learn import PCA, BoostedTreesClassifier, GaussianNB, LogisticRegression, MinMaxScaler, Ridge
+from tacit.ledger.errors import ConflictError
 from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.refusal import Refusal
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
 from tacit.receipts.verify_receipt import verify_receipt
 
@@ -309,3 +311,38 @@ def test_a_decimal_keeps_its_point() -> None:
     curator = opened(frame(50))
     raw, _ = read(curator, "SELECT cost, outcome FROM visits")
     assert 0 < raw[:, 0].min() < raw[:, 0].max() < 100
+
+
+def test_a_key_stands_for_all_parameters(seeded: SeededBits) -> None:
+    curator = opened(frame(100))
+    first = curator.fit(model(steps=3), SELECT, idempotency_key="once")
+    assert curator.fit(model(steps=3), SELECT, idempotency_key="once").text == first.text
+    with pytest.raises(ConflictError):
+        # The same releases, and another model.
+        curator.fit(model(steps=3, classes=["well", "never"]), SELECT, idempotency_key="once")
+    assert len(curator.history()) == 1
+
+
+def test_columns_are_named_like_those_of_a_frame(seeded: SeededBits) -> None:
+    curator = opened(frame(100))
+    select = "SELECT age, dose, outcome FROM visits"
+    by_name = curator.fit(GaussianNB(epsilon=1, delta="1e-4", bounds={"dose": (-1, 1), "age": (0, 100)}), select)
+    assert by_name.model.bounds == [(0, 100), (-1, 1)]
+    trees = BoostedTreesClassifier(epsilon=1, delta="1e-4", trees=2, categories={"risk": [0, 1]})
+    coded = curator.fit(trees, "SELECT age, risk, outcome FROM visits")
+    assert (coded.model.categories, coded.model.bounds) == ({1: [0, 1]}, [(0, 100)])
+    spent = len(curator.history())
+    for wrong in ({"bounds": {"age": (0, 1)}}, {"bounds": {"age": (0, 1), "other": (0, 1)}}):
+        with pytest.raises(InputError, match="by name must be those of age, dose"):
+            curator.fit(GaussianNB(epsilon=1, delta="1e-4", **wrong), select)
+    with pytest.raises(InputError, match="name other; the features are age, dose"):
+        curator.fit(BoostedTreesClassifier(epsilon=1, delta="1e-4", categories={"other": [0, 1]}), select)
+    assert len(curator.history()) == spent
+
+
+@pytest.mark.parametrize("label", ["cost", "weight", "DATE '2020-01-01'"])
+def test_classes_are_texts_whole_numbers_or_truth_values(label: str) -> None:
+    curator = opened(frame(10))
+    with pytest.raises(Refusal, match="a class is a text"):
+        curator.fit(GaussianNB(epsilon=1, delta="1e-4", classes=[0, 1]), f"SELECT age, {label} AS c FROM visits")
+    assert curator.history() == ()

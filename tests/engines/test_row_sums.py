@@ -15,7 +15,9 @@ from support.bits import SeededBits
 from support.spark import spark_engine
 from support.toy_curators import toy_curator
 from tacit.core.errors import InternalError
-from tacit.core.row_sums import Whole, looked_up
+from tacit.core.row_sums import Whole, WholeSums, looked_up
+from tacit.engines.duckdb.dialect import DuckDB
+from tacit.engines.sql.row_sums import sum_statements
 from tacit.learn import (
     PCA,
     AdditiveClassifier,
@@ -180,6 +182,29 @@ def test_a_curator_reads_no_row_of_a_database_elsewhere(monkeypatch: pytest.Monk
         # A model that needs rows reads them, and a failure of the database says nothing.
         with pytest.raises(BaseException, match="a row was read"):
             curator.fit(AdditiveClassifier(epsilon=2, delta="1e-4", classes=["ill", "well"]), sql)
+
+
+def test_wide_rows_nest_no_deeper_than_databases_allow() -> None:
+    written: list[str] = []
+
+    def run(wanted: WholeSums) -> Any:
+        written.extend(sql for _, sql in sum_statements(DuckDB(), wanted, "SELECT 1", None))
+        return np.zeros((wanted.groups, len(wanted.sums)), dtype=np.int64)
+
+    wide = StoredRows(1_500, run).to_steps(np.zeros(1), np.ones(1), 1 << 10).with_length()
+    wide.sums([wide.columns[-1]])
+    (text,) = written
+    assert "(" * 20 not in text
+
+
+def test_what_is_too_wide_for_a_statement_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with MAKERS["postgres"](catalog(), {"visits": visits()}) as made:
+        monkeypatch.setattr(type(made), "summing", lambda *_: pytest.fail("1,700 columns in one statement"))
+        curator = toy_curator(catalog(), made, {"accounting": "approx", "epsilon": "10", "delta": "1e-2"})
+        many = GaussianNB(epsilon=2, delta="1e-4", bounds=(0, 100), classes=range(1_700))
+        assert len(curator.fit(many, "SELECT age, ward FROM visits").model.classes_) == 1_700
+    assert KMeans(**PRICE, n_clusters=64).sums_only()
+    assert not KMeans(**PRICE, n_clusters=65).sums_only()
 
 
 def test_numbers_that_could_fail_for_a_row_are_refused_before() -> None:

@@ -53,13 +53,25 @@ def test_a_model_comes_back_to_the_last_bit(name: str, seeded: SeededBits) -> No
         {"held": {"coef_": {"array": "float64", "shape": [2], "cells": ["0x1p0"]}}},
         {"held": {"coef_": 3}},
         {"held": 3},
+        {"held": {}},
+        {"more": {"fit": None}},
+        {"more": {"__class__": None}},
+        {"more": {"other": None}},
+        {"more": {"a_": {"fraction": "1e99999999999"}}},
+        {"more": {"a_": {"fraction": "1/0"}}},
+        {"more": {"a_": {"float": "0x1p99999"}}},
+        {"more": {"a_": {"array": "int64", "shape": [1], "cells": [2**70]}}},
+        {"more": {"a_": {"array": "float64", "shape": [1], "cells": [None]}}},
+        {"more": {"a_": {"class": "PureEvent", "fields": {"epsilon": {"int": "-1"}}}}},
     ],
 )
 def test_other_texts_are_refused(change: dict[str, Any], seeded: SeededBits) -> None:
     told = json.loads(model_to_text(fitted("GaussianNB")[0])) | change
+    if "more" in told:
+        told["held"] |= told.pop("more")
     with pytest.raises(InputError):
         model_from_text(json.dumps(told))
-    for wrong in ("", "[]", "{}", "3", "null"):
+    for wrong in ("", "[]", "{}", "3", "null", "[" * 100_000, '{"list":[' * 5_000):
         with pytest.raises(InputError):
             model_from_text(wrong)
 

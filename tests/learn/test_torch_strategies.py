@@ -79,7 +79,7 @@ def test_encoding_is_the_product_and_decoding_its_inverse(
         return raw.astype(np.float64)
 
     monkeypatch.setattr(correlating.release, "release_gaussian", without_noise)
-    decoded = np.array([stream.release(each) for each in sums])
+    decoded = np.array([stream.release(each, step) for step, each in enumerate(sums)])
     exact = strategy.made_for(steps, 10).coefficients(steps)
     for t in range(steps):
         wanted = [sum(exact[t - s] * int(sums[s, j]) for s in range(t + 1)) for j in range(6)]
@@ -176,6 +176,24 @@ def test_a_run_half_way_is_not_saved_copied_or_given_other_rows(monkeypatch: pyt
     assert learner.taken == 3
     with pytest.raises(BudgetError, match="broken off"):
         learner.fit(X, y)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_step_that_was_counted_and_not_encoded_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a row of the next pass would follow its last turn one step sooner than was priced."""
+    X, y = table()
+    learner = trainer(stack(), strategy=BandedToeplitz(3))
+
+    def broken(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(learner._processes), "released", broken)
+        with pytest.raises(KeyboardInterrupt):
+            learner.fit(X, y, steps=1)
+    for _ in range(2):
+        with pytest.raises(BudgetError, match="broken off"):
+            learner.fit(X, y, steps=1)
 
 
 @pytest.mark.usefixtures("seeded")

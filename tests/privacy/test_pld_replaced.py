@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.accounting.compose import compose
+from tacit.accounting.pld import sampled
 from tacit.accounting.pld.sampled import ReplacedPair
 from tacit.core.events import (
     DiscreteGaussianEvent,
@@ -108,3 +109,24 @@ def test_it_lies_between_coming_or_going_and_twice_that() -> None:
     for rate, count in ((0, 0), (1, 30)):
         edge = SampledSumEvent(Fraction(rate), one.sigma2, one.l2_squared, one.dimension, relation=REPLACE_ONE)
         assert compose([(edge, 30)], delta="1e-5", method="pld").epsilon == (unsampled if count else 0)
+    # Rates and noises that floats cannot hold cost what is proven, and no error.
+    for rate in (1 - Fraction(1, 10**20), 1 - Fraction(1, 10**15)):
+        near = SampledSumEvent(rate, one.sigma2, one.l2_squared, one.dimension, relation=REPLACE_ONE)
+        assert 0.999 * unsampled < compose([(near, 30)], delta="1e-5", method="pld").epsilon < 1.1 * unsampled
+    far = SampledSumEvent(Fraction(1, 10**300), one.l2_squared / 900, one.l2_squared, relation=REPLACE_ONE)
+    assert compose([far], delta="1e-5", method="pld").method == "rdp"
+
+
+@pytest.mark.parametrize("rate", [1 - 2.0**-52, 0.5, 1e-9])
+def test_places_of_large_losses(rate: float) -> None:
+    """The loss at the place that is found for a loss is that loss, on both sides of where sinh overflows."""
+    losses, mu = np.array([60.0, 79.9, 80.1, 100.0, 200.0]), 12.0
+    found: list[np.ndarray] = []
+    pair = ReplacedPair(mu, rate)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sampled, "normal_sides", lambda z: (found.append(z), (z, z))[1])
+        pair.sides(losses)
+    middle = found[0]
+    small = (1 - rate) + rate * np.exp(-mu * middle - mu**2 / 2)
+    again = np.log1p(rate * np.expm1(mu * middle - mu**2 / 2)) - np.log(small)
+    np.testing.assert_allclose(again, losses, rtol=1e-12)

@@ -15,7 +15,7 @@ from support.remote_client import remote_of
 from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit.core.errors import BudgetError, InputError
-from tacit.learn import AdditiveClassifier, LinearRegression, LogisticRegression, load_model
+from tacit.learn import PCA, AdditiveClassifier, LinearRegression, LogisticRegression, load_model
 from tacit.server.api.request_body import fit_back
 
 ROWS = "SELECT CLAMP(cost, 0, 100) AS cost, patient % 2 = 0 AS even FROM visits"
@@ -148,6 +148,9 @@ def test_the_console_fits_shows_and_hands_out_a_model() -> None:
         position = served.service.fit(served.access("olga"), said, key="console").receipt.position
         shapes = AdditiveClassifier(epsilon="0.5", delta="1e-7")
         curved = served.service.curator.fit(shapes, ROWS).receipt.position
+        three = AdditiveClassifier(epsilon="0.5", delta="1e-7", classes=[0, 1, 2], rounds=2)
+        many = served.service.curator.fit(three, ROWS.replace("2 = 0", "3")).receipt.position
+        parts = served.service.curator.fit(PCA(epsilon="0.5", delta="1e-7"), ROWS).receipt.position
         analyst.sign_in("alice")
         listed = analyst.get("/console/models").text
         assert f"/console/models/{position}" in listed
@@ -156,6 +159,8 @@ def test_the_console_fits_shows_and_hands_out_a_model() -> None:
         assert "Coefficients" in shown
         assert "for one row added or removed" in shown
         assert 'aria-label="Shape of cost' in analyst.get(f"/console/models/{curved}").text
+        assert all(f"Shape of cost, class {each}," in analyst.get(f"/console/models/{many}").text for each in range(3))
+        assert "model.transform(rows)" in analyst.get(f"/console/models/{parts}").text
         assert analyst.get(f"/console/models/{position}/json").json()["estimator"] == "LogisticRegression"
         assert analyst.post("/console/models", **asked).status_code == 403
         other.sign_in("dan")

@@ -427,7 +427,10 @@ class RemoteCurator(Closing):
             raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
         named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
         told = {"estimator": type(estimator).__name__, "parameters": parameters_told(estimator), "sql": sql}
-        return self._fitted(self._job("/v1/fit", json.dumps(told), named, progress).model)
+        body = self._job("/v1/fit", json.dumps(told), named, progress).model
+        _agree("sql", body.sql, sql)
+        _agree("estimator", body.estimator, told["estimator"])
+        return self._fitted(body)
 
     def models(self) -> tuple[ModelRelease, ...]:
         """The models that were paid for, the oldest first; free."""
@@ -448,6 +451,7 @@ class RemoteCurator(Closing):
         self._check(receipt)
         _agree("position", receipt.position, body.position)
         _agree("released", receipt["answers"][0]["released"], digest_of(body.model))
+        _agree("query", receipt["answers"][0]["query"], body.sql)
         return Fitted(
             model_from_text(body.model), None, receipt, body.sql, tuple(body.features), body.target,
             body.model,

@@ -140,11 +140,11 @@ def looked_up(table: Sequence[int], place: Whole) -> Whole:
 
 
 def total_of(numbers: Sequence[Whole]) -> Whole:
-    """The sum of several numbers of one row."""
-    found = numbers[0]
-    for number in numbers[1:]:
-        found = found + number
-    return found
+    """The sum of several numbers of one row; by halves, so that a thousand columns nest ten deep."""
+    if len(numbers) == 1:
+        return numbers[0]
+    half = len(numbers) // 2
+    return total_of(numbers[:half]) + total_of(numbers[half:])
 
 
 def least(numbers: Sequence[Whole]) -> Whole:

@@ -6,7 +6,7 @@ each unit → fit → commit → hand out the model. The ledger keeps the model,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +43,8 @@ _LABEL: Final = "fit "
 
 _NUMBERS = (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 _CLASSES = (Kind.BOOLEAN, Kind.INTEGER, Kind.TEXT)
+#: Columns and classes of rows that are added up in a database, where each may become a column; others are read.
+_WIDEST: Final = 256
 _BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and the row"
 
 
@@ -145,7 +147,7 @@ def check_fit(context: CuratorContext, estimator: Any, sql: str) -> str:
 def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
     # Entered here only: scikit-learn is an extra.
-    from tacit.learn.model_format import model_to_text
+    from tacit.learn.model_format import model_to_text, parameters_told
 
     with hide_internal_errors():
         found = _prepare(context, estimator, sql)
@@ -162,7 +164,8 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         order = Order(
             population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
             quote={"mechanisms": quoted(about["mechanisms"]), "model": told},
-            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, about["mechanisms"]])),
+            idempotency_key=caller.idempotency_key,
+            request=digest_of(canonical([label, about["mechanisms"], parameters_told(declared)])),
         )  # fmt: skip
         # Sources that changed are bound again, and refused where they are not what was opened.
         context.version(scanned(rows))
@@ -253,7 +256,9 @@ def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, s
     """Fit to rows of another process by sums that are made there, where the model needs no more; else read rows."""
     from tacit.learn.stored_rows import StoredRows
 
-    if not (engine.elsewhere and declared.sums_only()):
+    classes = 0 if columns.classes is None else len(declared._declared_classes())
+    narrow = len(columns.numbers) + classes <= _WIDEST
+    if not (engine.elsewhere and narrow and declared.sums_only()):
         raw_features, raw_labels = columns.read(engine, rows, secret)
         _fit_hidden(lambda: declared.fit(raw_features, raw_labels))
         return
@@ -298,15 +303,22 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
                 f"{rows.fields[slot].name} is {rows.fields[slot].type}, and models take numbers: write CASE WHEN … "
                 "THEN 1 ELSE 0 END, or a number computed from it.",
             )
-    return _Columns(tuple(features), visible[-1] if supervised and target is None else None, target)
+    classes = visible[-1] if supervised and target is None else None
+    if classes is not None and rows.fields[classes].type.kind not in _CLASSES:
+        part = rows.fields[classes]
+        raise Refusal("type", f"{part.name} is {part.type}; a class is a text, a whole number or a truth value.")
+    return _Columns(tuple(features), classes, target)
 
 
 def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     """A copy of the estimator, told what the catalogue says of the columns wherever its maker left that open."""
-    params = estimator.get_params()
+    given = estimator.get_params()
+    params = given | _by_place(given, [str(rows.fields[slot].name) for slot in columns.features])
     stated: dict[str, Any] = {}
     if "bounds" in params and params["bounds"] is None and params.get("data_norm") is None:
-        stated["bounds"] = [_ends(rows.fields[slot]) for slot in columns.features]
+        known = params.get("categories") or ()
+        numbers = [slot for place, slot in enumerate(columns.features) if place not in known]
+        stated["bounds"] = [_ends(rows.fields[slot]) for slot in numbers] or None
     if columns.classes is not None and params["classes"] is None:
         stated["classes"] = _classes(rows.fields[columns.classes])
     if columns.target is not None and params["target_bounds"] is None:
@@ -316,6 +328,25 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
     return type(estimator)(**(params | stated))
+
+
+def _by_place(params: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """Bounds and categories that are given by name, in the order of the features: rows have no names."""
+    found: dict[str, Any] = {}
+    categories, bounds = params.get("categories"), params.get("bounds")
+    if isinstance(categories, Mapping):
+        odd = [str(key) for key in categories if isinstance(key, str) and key not in names]
+        if odd:
+            raise InputError("categories", f"name {', '.join(odd)}; the features are {', '.join(names)}")
+        found["categories"] = {names.index(key) if isinstance(key, str) else key: categories[key] for key in categories}
+        if len(found["categories"]) != len(categories):
+            raise InputError("categories", "describe a column twice")
+    if isinstance(bounds, Mapping):
+        numbers = [name for place, name in enumerate(names) if place not in found.get("categories", ())]
+        if set(numbers) != set(map(str, bounds)):
+            raise InputError("bounds", f"by name must be those of {', '.join(numbers)}")
+        found["bounds"] = [bounds[name] for name in numbers]
+    return found
 
 
 def _ends(part: Field) -> tuple[Any, Any]:
@@ -328,8 +359,6 @@ def _ends(part: Field) -> tuple[Any, Any]:
 
 
 def _classes(part: Field) -> list[Any]:
-    if part.type.kind not in _CLASSES:
-        raise Refusal("type", f"{part.name} is {part.type}; a class is a text, a whole number or a truth value.")
     if part.type.kind is Kind.BOOLEAN:
         return [False, True]
     values: list[Any] = [value for value in part.domain.values or () if value is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -32,6 +33,12 @@ _SEARCH: Final = Fraction(1, 3)
 _SEARCHING: Final = 2
 _CANDIDATES: Final = 4
 _MERGING: Final = 30
+#: Each centre has to stand out of its noise, and is compared with every row.
+_MOST_CLUSTERS: Final = 1000
+#: Distances that are held at once.
+_BLOCK: Final = 1 << 22
+#: Each candidate is a column, of which databases have few, and planners take their time.
+_MOST_STORED: Final = 256
 #: Steps of the survey's square, beside sum and count.
 _SQUARE: Final = UNIT // 2
 
@@ -123,7 +130,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
     def _plan(self, columns: int) -> tuple[Box, int, int, Spent]:
         box = self._stated_box()
         box.check_columns(columns)
-        clusters = check_count(self.n_clusters, "n_clusters", maximum=10**5)
+        clusters = check_count(self.n_clusters, "n_clusters", maximum=_MOST_CLUSTERS)
         rounds = check_count(self.steps, "steps", minimum=_SEARCHING + 1, maximum=10**4)
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         phases = [
@@ -138,8 +145,8 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         return self.fit(X, y).predict(X)
 
     def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone."""
-        return True
+        """Whether a fit needs sums over rows alone, of a few candidates."""
+        return _CANDIDATES * self.n_clusters <= _MOST_STORED
 
     def _rows(self, box: Box, values: Any) -> Any:
         """Rows beside a constant; none within the bounds is cut."""
@@ -168,8 +175,16 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
 def nearest(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Integers:
     """The nearest of centres that lie on the grid, by exact integers; the first of equally near ones."""
     # Whole floats below 2¹⁵ each: squares and products stay far below 2⁵³, so this is exact.
-    scores = (centers * centers).sum(axis=1) - 2 * (rows @ centers.T)
-    return cast("Integers", scores.argmin(axis=1).astype(np.int64))
+    squares, found = (centers * centers).sum(axis=1), np.empty(len(rows), dtype=np.int64)
+    for taken in _blocks(rows, centers):
+        found[taken] = (squares - 2 * (rows[taken] @ centers.T)).argmin(axis=1)
+    return found
+
+
+def _blocks(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Iterator[slice]:
+    """Rows in blocks, so that memory does not grow with rows times centres."""
+    size = max(_BLOCK // len(centers), 1)
+    return (slice(first, first + size) for first in range(0, len(rows), size))
 
 
 def _corner(box: Box, columns: int) -> int:
@@ -208,8 +223,11 @@ def raw_clusters(rows: NDArray[np.float64] | StoredRows, centers: NDArray[np.flo
     """Sums and numbers of rows of every cluster, exactly; a row adds at most UNIT in norm, to one line."""
     if isinstance(rows, StoredRows):
         return _stored_clusters(rows, centers)
-    members = (nearest(rows, centers)[:, None] == np.arange(len(centers))).astype(np.float64)
-    return exact_product(members, join_bias(rows.astype(np.int64), _COUNT).astype(np.float64), UNIT)
+    total = np.zeros((len(centers), rows.shape[1] + 1), dtype=np.int64)
+    for taken in _blocks(rows, centers):
+        members = (nearest(rows[taken], centers)[:, None] == np.arange(len(centers))).astype(np.float64)
+        total += exact_product(members, join_bias(rows[taken].astype(np.int64), _COUNT).astype(np.float64), UNIT)
+    return total
 
 
 def _stored_clusters(rows: StoredRows, centers: NDArray[np.float64]) -> Integers:
@@ -224,11 +242,10 @@ def _stored_clusters(rows: StoredRows, centers: NDArray[np.float64]) -> Integers
         return [*found, *scores]
 
     def placed(found: tuple[Whole, ...]) -> list[Whole]:
-        # The first of equally near ones: later ones are asked first.
-        nearest_, place = found[-1], Whole.constant(len(whole) - 1)
-        for number in reversed(range(len(whole) - 1)):
-            place = where_at_least(nearest_, found[width + number], number, place)
-        return [*found[:width], place]
+        # The first of equally near ones. Side by side: statements that nest as deep as there are centres fail.
+        last = len(whole) - 1
+        near = [where_at_least(found[-1], found[width + number], number, last) for number in range(len(whole))]
+        return [*found[:width], least(near)]
 
     scores = rows.mapped(scored).mapped(lambda found: [*found, least(found[width:])])
     given = scores.mapped(placed)
@@ -258,9 +275,10 @@ def _merged(centers: NDArray[np.float64], counts: NDArray[np.float64], clusters:
     # Some weight for every candidate, so that there are always enough of them.
     weights = counts + 1e-6 * max(float(counts.max()), 1.0)
     chosen = centers[[int(weights.argmax())]]
+    apart = ((centers - chosen[0]) ** 2).sum(axis=1)
     while len(chosen) < clusters:
-        apart = ((centers[:, None] - chosen[None]) ** 2).sum(axis=2).min(axis=1)
         chosen = np.vstack([chosen, centers[[int((weights * apart).argmax())]]])
+        apart = np.minimum(apart, ((centers - chosen[-1]) ** 2).sum(axis=1))
     for _ in range(_MERGING):
         members = (nearest(centers, chosen)[:, None] == np.arange(clusters)) * weights[:, None]
         total = members.sum(axis=0)[:, None]

@@ -155,12 +155,21 @@ def model_from_text(text: str) -> Any:
         if told["tacit model"] != _VERSION:
             raise InputError("model", "was written by another version of Tacit")
         kind = _estimators()[told["estimator"]]
-        held = {str(name): _read(value) for name, value in told["held"].items()}
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        held = {name: _read(value) for name, value in told["held"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise InputError("model", "is not a model that Tacit has written") from None
+    params = set(kind._get_param_names())
+    if not params <= set(held) or not all(name in params or _is_attribute(name, kind) for name in held):
+        raise InputError("model", "is not a model that Tacit has written")
     model = kind.__new__(kind)
     model.__dict__.update(held)
     return model
+
+
+def _is_attribute(name: str, kind: type[PrivateEstimator]) -> bool:
+    """Whether a fit may have set it: learned, or for its own use; never in place of a method."""
+    own = name.startswith("_") != name.endswith("_") and not name.startswith("__")
+    return own and not hasattr(kind, name)
 
 
 def _plain(value: Any) -> Any:
@@ -203,11 +212,12 @@ def _read(told: Any) -> Any:
     if "float" in told:
         return float.fromhex(told["float"])
     if "fraction" in told:
-        return Fraction(told["fraction"])
+        # Of two whole numbers only: a decimal power may have more digits than memory.
+        numerator, _, denominator = told["fraction"].partition("/")
+        return Fraction(int(numerator), int(denominator or 1))
     if "array" in told:
         dtype = _DTYPES[_DTYPES.index(told["array"])]
-        cells = [float.fromhex(each) if isinstance(each, str) else each for each in told["cells"]]
-        return np.array(cells, dtype=dtype).reshape(told["shape"])
+        return np.array([_cell(each, dtype) for each in told["cells"]], dtype=dtype).reshape(told["shape"])
     if "labels" in told:
         return np.array([_read(each) for each in told["labels"]], dtype=object if told["object"] else None)
     if "list" in told:
@@ -218,3 +228,11 @@ def _read(told: Any) -> Any:
         return {_read(key): _read(each) for key, each in told["pairs"]}
     made = _KNOWN[told["class"]]
     return made(**{name: _read(each) for name, each in told["fields"].items()})
+
+
+def _cell(told: Any, dtype: str) -> float | int:
+    if dtype == "float64":
+        return float.fromhex(told)
+    if type(told) is not int:
+        raise TypeError(told)
+    return told

@@ -14,6 +14,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import (
     Number,
     check_count,
+    exact,
     exact_nonnegative,
     exact_probability,
     float_nearest,
@@ -348,8 +349,8 @@ class Ridge(LinearPredictor):
     def _auto(self) -> bool:
         if isinstance(self.alpha, str) and self.alpha != "auto":
             try:
-                Fraction(self.alpha)
-            except ValueError:
+                exact(self.alpha, "alpha")
+            except InputError:
                 raise InputError("alpha", "must be a number, or 'auto' to choose it from the noisy moments") from None
         return self.alpha == "auto"
 

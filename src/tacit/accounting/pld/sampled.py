@@ -112,13 +112,17 @@ class ReplacedPair(LossPair):
         self._mu, self._rate = mu, rate
         # (1-q)/q·e^{μ²/2}; beyond the range of floats nothing is gained by a grid.
         self._odds = (1 - rate) / rate * math.exp(mu * mu / 2)
+        if math.isinf(self._odds):
+            raise OverflowError
 
     def sides(self, losses: Floats) -> Sides:
         """Mixtures of normal tails at the place that has the loss."""
         half = np.abs(losses) / 2
-        # Where sinh would overflow, arsinh w is ln 2w and 2·sinh is e^.
         near = np.arcsinh(np.sinh(np.minimum(half, 40.0)) * self._odds)
-        risen = np.where(half > 40, half + math.log(self._odds), near)
+        # Where sinh would overflow, 2·sinh is e^, and arsinh w is v + ln(1 + √(1 + e^{-2v})) with v = ln w.
+        far = np.maximum(half, 40.0) + math.log(self._odds) - math.log(2)
+        far = far + np.log1p(np.sqrt(1 + np.exp(-2 * far)))
+        risen = np.where(half > 40, far, near)
         place = np.copysign((half + risen) / self._mu, losses)
         middle, up, down = (normal_sides(place - shift) for shift in (0.0, self._mu, -self._mu))
         first = (self._mixed(here, there) for here, there in zip(middle, up, strict=True))

@@ -186,14 +186,18 @@ def _sampled(release: PoissonSampledEvent, *, changing: bool) -> Term | None:
 
 def _sampled_sum(release: SampledSumEvent) -> Term | None:
     """Replacing a unit; the same pair from both sides, so it does not matter which neighbour is the first."""
+    rate = float_nearest(release.rate)
+    if rate == 1:
+        # Floats cannot tell the rate from 1: without sampling it costs no less.
+        return terms_of(release.unsampled)
     bounds = mu_squared(DiscreteGaussianEvent(release.sigma2, release.l2_squared, release.dimension))
     if bounds is None:
         base = _base(release.unsampled)
-        thinned = None if base is None else ThinnedPair(base[1], float_nearest(release.rate))
+        thinned = None if base is None else ThinnedPair(base[1], rate)
         return None if thinned is None else Term(thinned, thinned, None)
     low, high = (math.sqrt(float_nearest(bound)) for bound in bounds)
-    upper = ReplacedPair(high * (1 + 1e-15), float_nearest(release.rate))
-    lower = ReplacedPair(low * (1 - 1e-15), float_nearest(release.rate))
+    upper = ReplacedPair(high * (1 + 1e-15), rate)
+    lower = ReplacedPair(low * (1 - 1e-15), rate)
     return Term(upper, upper, (lower, lower))
 
 

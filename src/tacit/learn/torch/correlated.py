@@ -42,19 +42,23 @@ class CorrelatedRelease:
         self._sigma2 = sigma2
         self._encoder, self._decoder = (_memory(made, exact=exact) for exact in (True, False))
         self._open = False
+        self._released = 0
 
     def check_whole(self) -> None:
         """Refuse to go on after a step that was broken off: later ones would be decoded with a gap."""
         if self._open:
             raise BudgetError("a step was broken off after its sum was encoded; with a strategy the run ends here")
 
-    def release(self, raw: Integers) -> Floats:
-        """The sum of gradients of the next step with its correlated noise."""
+    def release(self, raw: Integers, step: int) -> Floats:
+        """The sum of gradients of a step, counted from 0, with its correlated noise."""
+        # A step that was counted and never encoded leaves rows fewer steps apart than their sensitivity allows for.
+        self._open |= self._released != step
         self.check_whole()
         self._open = True
         noisy = release.release_gaussian(self._encoded(raw), self._sigma2)
         decoded: Floats = noisy - self._decoder.recalled()
         self._decoder.remember(decoded)
+        self._released += 1
         self._open = False
         return decoded
 

@@ -21,7 +21,8 @@ def read_row(dataset: Any, place: int) -> Row:
     """One row of a dataset as tensors; None if it cannot be read."""
     try:
         row = dataset[place]
-        return tuple(torch.as_tensor(part) for part in (row if isinstance(row, tuple | list) else (row,)))
+        # Detached: a worker process cannot send what hangs on a graph.
+        return tuple(torch.as_tensor(part).detach() for part in (row if isinstance(row, tuple | list) else (row,)))
     except Exception:
         return None
 

@@ -252,7 +252,7 @@ class PrivateTrainer:
     def _released(self, raw: Integers) -> NDArray[np.float64]:
         """The sum of a step with its noise: the only exit of what was computed from rows."""
         if self._correlated is not None:
-            return self._correlated.release(raw)
+            return self._correlated.release(raw, self.taken - 1)
         return release.release_gaussian(raw, self.sigma2)
 
     @property

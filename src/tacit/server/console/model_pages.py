@@ -71,6 +71,7 @@ async def show_model(visit: PageRequest) -> Response:
         report=str(found.model.privacy_report()),
         tables=_tables_of(found.model, list(found.features)),
         shapes=_shapes_of(found.model, list(found.features)),
+        use="predict" if hasattr(found.model, "predict") else "transform",
     )
 
 
@@ -112,11 +113,13 @@ def _shapes_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
         return []
     drawn = []
     largest = max(float(np.abs([shape.lower, shape.upper]).max()) for shape in shapes) or 1.0
+    classes = [str(each) for each in getattr(model, "classes_", ())]
     for at, shape in enumerate(shapes):
         for output in range(shape.values.shape[1]):
             lines = [_points(side[:, output], largest) for side in (shape.values, shape.lower, shape.upper)]
+            feature = features[at] if at < len(features) else str(shape.feature)
             drawn.append({
-                "feature": features[at] if at < len(features) else str(shape.feature),
+                "feature": f"{feature}, class {classes[output]}" if shape.values.shape[1] > 1 else feature,
                 "line": " ".join(lines[0]),
                 "band": " ".join([*lines[1], *reversed(lines[2])]),
                 "low": f"{float(shape.edges[0]):.4g}",
