@@ -199,6 +199,48 @@ def test_tables_that_do_not_belong_together_are_refused(
     assert len(curator.history()) == before
 
 
+def test_rules_about_columns_of_neither_table_are_refused(published: tuple[Curator, SyntheticStar]) -> None:
+    curator, _ = published
+    before = len(curator.history())
+    for wrong in (
+        {"impossible": [{"sex": "f", "ward": "a"}]},
+        {"only_if": {"ward": {"sex": "f"}}},
+        {"determined": {"wrad": {"sex": {"f": "a", "m": "b"}}}},
+    ):
+        with pytest.raises(InputError, match="column"):
+            curator.synthesize(BOTH, rho="1", method="mst", **wrong)
+    assert len(curator.history()) == before
+
+
+@pytest.mark.usefixtures("seeded")
+def test_rows_may_point_to_another_key_of_their_persons(tmp_path: Path) -> None:
+    """Visits without a column of the unit, whose foreign key leads to a card that each person has."""
+    patients, visits = people(60)
+    project = PROJECT.replace('id = {type = "text"}', 'id = {type = "text"}\ncard = {type = "text", unique = true}')
+    other = project.replace('unit = "patient"\n', "")
+    for target in ("card", "id"):
+        folder = tmp_path / target
+        folder.mkdir()
+        cards = [row | {"card": "x" + row["id"]} for row in patients]
+        pointing = [row | {"patient": "x" + row["patient"]} for row in visits]
+        for name, rows in (("patients", cards), ("visits", pointing)):
+            pq.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
+        said = other.replace(
+            'patient = {type = "text"}', f'patient = {{type = "text", references = "patients.{target}"}}'
+        )
+        (folder / "tacit.toml").write_text(said.replace('id = {type = "text"}', 'id = {type = "text", unique = true}'))
+        curator = tacit.open(folder / "tacit.toml")
+        if target == "id":
+            with pytest.raises(InputError, match="declare it as the unit"):
+                curator.synthesize(BOTH, rho="40", method="independent")
+            continue
+        tables = curator.synthesize(BOTH, rho="40", method="independent", rows=30).to_arrow()
+        assert tables["patients_synthetic"].column_names == ["card", "sex", "age"]
+        keys = set(tables["patients_synthetic"]["card"].to_pylist())
+        assert tables["visits_synthetic"].num_rows
+        assert set(tables["visits_synthetic"]["patient"].to_pylist()) <= keys
+
+
 # -- privacy
 
 

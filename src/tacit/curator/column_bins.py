@@ -99,7 +99,7 @@ class ColumnBins(ABC):
         dated = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
         if dated != (self.kind == Kind.DATE.value) or isinstance(value, bool) != (self.kind == Kind.BOOLEAN.value):
             return None
-        if not dated and not isinstance(value, int | float | Decimal | Fraction):
+        if not dated and (not isinstance(value, int | float | Decimal | Fraction) or not math.isfinite(value)):
             return None
         steps = value.toordinal() if dated else math.floor(Fraction(value) / Fraction(self.step))
         if not self.low <= steps <= self.high:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from tacit.curator.marginal_counts import MarginalCounts
 from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
 from tacit.synth.graphical_model import GraphicalModel
+from tacit.synth.junction_tree import JunctionTree, model_cells
 
 __all__ = ["DeclaredRules", "DeterminedColumn"]
 
@@ -28,6 +29,10 @@ __all__ = ["DeclaredRules", "DeterminedColumn"]
 _MOST_IMPOSSIBLE: Final = 100_000
 #: Values of a determined column that has bounds.
 _MOST_DETERMINED: Final = 10_000
+#: Cells of a model that has nothing but rules.
+_MOST_TIED: Final = 10_000_000
+#: Tables of rules that can be met sum to 1; of others to nothing.
+_LEAST_SHARE: Final = 0.5
 
 Cells = dict[tuple[str, ...], NDArray[np.bool_]]
 
@@ -116,6 +121,26 @@ class DeclaredRules:
             told["only_if"] = {name: dict(each) for name, each in self.only_if.items()}
         return told
 
+    def check(self, tables: Sequence[Collection[str]], determined: Collection[str]) -> None:
+        """Refuse rules about columns that no table has; a rule that is passed over would be believed to hold.
+
+        Args:
+            tables: columns of each table that are counted.
+            determined: columns that were found to follow from others.
+
+        Raises:
+            InputError: there is such a rule.
+        """
+        for name in self.determined:
+            if name not in determined:
+                raise InputError("determined", f"{name:.63} is no column of the table")
+        known = [("impossible", set(rule)) for rule in self.impossible]
+        known += [("only_if", {name, *told}) for name, told in self.only_if.items()]
+        for rule, names in known:
+            if not any(names <= set(each) for each in tables):
+                listed = "; ".join(", ".join(each) for each in tables)
+                raise InputError(rule, f"{', '.join(sorted(names)):.200} must be columns of one table: {listed}")
+
     def cells(self, counts: MarginalCounts, bins: Mapping[str, ColumnBins], *, skip: bool = False) -> Cells:
         """Cells that cannot be, by columns.
 
@@ -148,7 +173,21 @@ class DeclaredRules:
                 pair = tuple(each for each in counts.sizes if each in (name, other))
                 if outside:
                     self._exclude(found, pair, [present if each == name else outside for each in pair], counts)
+        if found:
+            self._check_together(found, counts)
         return found
+
+    @staticmethod
+    def _check_together(found: Cells, counts: MarginalCounts) -> None:
+        """Refuse rules that leave no row, or that tie too many columns together for any model."""
+        if (cells := model_cells(counts.sizes, list(found))) > _MOST_TIED:
+            raise InputError(
+                "impossible", f"all rules together tie columns with {cells:,} combinations, more than {_MOST_TIED:,}"
+            )
+        never = {names: np.where(table, -np.inf, 0.0) for names, table in found.items()}
+        tables = JunctionTree(counts.sizes, list(found)).probabilities(never)
+        if any(not table.sum() > _LEAST_SHARE for table in tables.values()):
+            raise InputError("impossible", "all rules together leave no row; with only_if, look at both")
 
     @staticmethod
     def _exclude(found: Cells, names: tuple[str, ...], chosen: Sequence[Sequence[int]], counts: MarginalCounts) -> None:
