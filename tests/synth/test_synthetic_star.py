@@ -406,6 +406,11 @@ def test_both_tables_have_a_body_over_http(published: tuple[Curator, SyntheticSt
     assert (body.name, body.beside) == ("patients_synthetic", "visits_synthetic")
     other = SyntheticTableBody.of(star, "visits_synthetic")
     assert (other.position, other.beside) == (body.position, "patients_synthetic")
+    # What is told is what the files have: columns of persons are beside the rows in the model alone.
+    for told in (body, other):
+        drawn = star.to_arrow()[told.name]
+        assert (told.columns, told.rows) == (drawn.column_names, drawn.num_rows)
+        assert f"{told.name}: {drawn.num_rows:,} rows" in told.report
     table = one_of(star, "visits_synthetic")
     assert pq.read_table(io.BytesIO(table.to_bytes("parquet"))).equals(star.to_arrow()["visits_synthetic"])
     with pytest.raises(Unknown):
