@@ -198,7 +198,7 @@ def test_bins_by_quantiles_are_finer_where_values_are_and_one_charge_pays_for_th
     assert len(curator.history()) == 1
     assert curator.check_receipt(table.receipt).ok
     lines = table.receipt["answers"][0]["mechanisms"]
-    assert [line["name"] for line in lines][:4] == [f"counts by {name}" for name in QUANTILES]
+    assert [line["name"] for line in lines][:4] == [f"bins of t: counts by {name}" for name in QUANTILES]
     again = curator.synthetic("t_synthetic", rows=3)
     assert again.bins == table.bins
     # With equal bins it is another table, and another charge.
@@ -270,7 +270,7 @@ def test_rules_about_columns_that_do_not_exist_are_refused_and_not_passed_over()
     ):
         with pytest.raises(InputError, match="column"):
             curator.synthesize("people", rho="1", method="independent", **wrong)
-    with pytest.raises(InputError, match="not declared"):
+    with pytest.raises(InputError, match="inf, which is no"):
         curator.synthesize(
             "people", rho="1", method="independent", nulls=["age"], impossible=[{"age": float("inf"), "sex": "f"}]
         )
@@ -318,3 +318,34 @@ def test_rules_that_tie_many_columns_are_refused_and_count_for_the_size_of_a_mod
         run._left = Fraction(0)
         allowed.append(list(run._small_enough({("b", "c"): 1, ("a",): 1})))
     assert allowed == [[("b", "c"), ("a",)], [("a",)]]
+
+
+def test_rules_are_about_dates_and_decimals_as_values_or_as_texts() -> None:
+    """Values of Python, and the texts that JSON has for them, are one rule; the ledger draws the table again."""
+    first, half = datetime.date(2020, 1, 1), Decimal("0.5")
+    count = 60
+    table = pa.table(
+        {
+            "person": np.arange(count),
+            "day": [first + datetime.timedelta(days=i % 5) for i in range(count)],
+            "sex": ["fm"[i % 2] for i in range(count)],
+            "pay": [Decimal(i % 3) / 2 for i in range(count)],
+        }
+    )
+    columns: dict[str, Any] = {
+        "day": {"type": "date", "bounds": ["2020-01-01", "2020-01-05"]},
+        "sex": {"type": "text", "categories": ["f", "m"]},
+        "pay": {"type": "decimal", "bounds": [0, 1], "step": "0.5"},
+    }
+    terms: dict[str, Any] = {"unit": "person", "max_rows": 1, "rho": "50", "delta": "1e-6", "accounting": "zcdp"}
+    curator = tacit.open(table, table="people", columns=columns, **terms)
+    for day, pay, nulls in ((first, half, ()), ("2020-01-01", "0.5", ()), (first, 0.5, ("day", "pay"))):
+        rules = [{"day": day, "sex": "f"}, {"pay": [pay], "sex": "m"}]
+        asked: dict[str, Any] = {"rho": "9", "method": "independent", "impossible": rules, "nulls": nulls}
+        for made in (curator.synthesize("people", **asked, rows=200), curator.synthetic("people_synthetic", rows=200)):
+            drawn = made.to_arrow().to_pylist()
+            assert not any(row["day"] == first and row["sex"] == "f" for row in drawn)
+            assert not any(row["pay"] == half and row["sex"] == "m" for row in drawn)
+    for wrong in ({"pay": "0.3"}, {"pay": "1e999999999"}, {"day": "2020-01-09"}, {"day": "soon"}, {"pay": object()}):
+        with pytest.raises(InputError, match="impossible"):
+            curator.synthesize("people", rho="9", method="independent", impossible=[wrong | {"sex": "f"}])

@@ -19,7 +19,7 @@ CANARIES = 300
 @pytest.mark.usefixtures("seeded")
 @pytest.mark.parametrize("broken", [False, True])
 def test_canaries_are_guessed_no_better_than_the_charge_allows(broken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is in is read off the published rows; with a sixteenth of the noise the charge is refuted."""
+    """Guesses are read off the published rows; with a sixteenth of the noise the charge is refuted."""
     monkeypatch.setattr(table_synthesis, "_LAST_STEPS", 100)
     if broken:
         monkeypatch.setattr(count_measurement, "add_gaussian", _with_little_noise(count_measurement.add_gaussian))

@@ -7,16 +7,19 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.curator.column_bins import ColumnBins
+from tacit.curator.column_bins import ColumnBins, decimal_of
 from tacit.curator.marginal_counts import MarginalCounts
 from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
@@ -95,7 +98,10 @@ class DeclaredRules:
             if not isinstance(told, Mapping) or not told:
                 raise InputError("only_if", f'must state the condition of {name!s:.63}, such as {{"sex": "f"}}')
         lower = {
-            str(name).lower(): {str(by).lower(): dict(values) for by, values in told.items()}
+            str(name).lower(): {
+                str(by).lower(): {_key(key): _plain("determined", value) for key, value in values.items()}
+                for by, values in told.items()
+            }
             for name, told in determined.items()
         }
         for name, told in lower.items():
@@ -104,9 +110,12 @@ class DeclaredRules:
                     "determined", f"{name} follows from a column that follows from another; name the first"
                 )
         return cls(
-            tuple({str(name).lower(): value for name, value in each.items()} for each in impossible),
+            tuple({str(name).lower(): _plain("impossible", v) for name, v in each.items()} for each in impossible),
             lower,
-            {str(n).lower(): {str(c).lower(): v for c, v in told.items()} for n, told in only_if.items()},
+            {
+                str(n).lower(): {str(c).lower(): _plain("only_if", v) for c, v in told.items()}
+                for n, told in only_if.items()
+            },
         )
 
     def to_plain(self) -> dict[str, Any]:
@@ -114,8 +123,7 @@ class DeclaredRules:
         told: dict[str, Any] = {"impossible": [dict(each) for each in self.impossible]}
         if self.determined:
             told["determined"] = {
-                name: {by: {_key(k): v for k, v in values.items()} for by, values in each.items()}
-                for name, each in self.determined.items()
+                name: {by: dict(values) for by, values in each.items()} for name, each in self.determined.items()
             }
         if self.only_if:
             told["only_if"] = {name: dict(each) for name, each in self.only_if.items()}
@@ -210,7 +218,7 @@ class DeclaredRules:
             else:
                 values = counts.columns[name].values
                 # True equals 1, and is no value of a column of integers.
-                same = [at for at, value in enumerate(values) if value == each and _alike(value, each)]
+                same = [at for at, value in enumerate(values) if _plain(rule, value) == each and _alike(value, each)]
                 place = same[0] if same else None
             if place is None:
                 hint = f"; for NULL, list {name} in nulls, or declare null_category" if each is None else ""
@@ -237,12 +245,11 @@ class DeclaredRules:
             shown = [bins[by].label(at) for at in range(counts.sizes[by])] if by in bins else None
             for at, value in enumerate(counts.columns[by].values):
                 key = _key(value) if shown is None else shown[at]
-                wanted = {_key(k): v for k, v in given.items()}
-                if key not in wanted:
+                if key not in given:
                     raise InputError("determined", f"{name} has no value for {by} = {key}")
-                same = [place for place, each in enumerate(values) if _key(each) == _key(wanted[key])]
+                same = [place for place, each in enumerate(values) if _key(each) == _key(given[key])]
                 if not same:
-                    raise InputError("determined", f"{wanted[key]!s:.63} is not a declared value of {name}")
+                    raise InputError("determined", f"{given[key]!s:.63} is not a declared value of {name}")
                 places.append(same[0])
             found.append(DeterminedColumn(name, by, values, tuple(places)))
         return tuple(found)
@@ -266,4 +273,20 @@ def _alike(value: Any, other: Any) -> bool:
 
 def _key(value: Any) -> str:
     """A value as the text that JSON has for it as a key."""
-    return "NULL" if value is None else str(value)
+    return "NULL" if value is None else str(_plain("determined", value))
+
+
+def _plain(rule: str, value: Any) -> Any:
+    """A value, or a list of some, as JSON and the ledger have it: dates and numbers with a point as text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case list() | tuple():
+            return [_plain(rule, each) for each in value]
+        case datetime.date():
+            return value.isoformat()
+        case float() | Decimal() | Fraction() if math.isfinite(value):
+            exact = Fraction(value)
+            return int(exact) if exact.denominator == 1 else decimal_of(exact)
+        case _:
+            raise InputError(rule, f"names {value!s:.63}, which is no text, number, date or truth value")
