@@ -287,13 +287,16 @@ class SynthesisStages:
         return countable_rows(self._context, text, max_rows=1)
 
     def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        listed = [f'{read} AS "{star.outer(name)}"' for name, read in self._listed(0, found, "p.")]
-        listed.append(f'k.n AS "{star.number}"')
-        listed += [f'{read} AS "{name}"' for name, read in self._listed(1, found, "c.")]
+        # Bins are found before the join, once for each row of a table.
+        persons, rows = self._listed(0, found), self._listed(1, found)
+        listed = [f'p."{name}" AS "{star.outer(name)}"' for name, _ in persons]
+        listed += [f'k.n AS "{star.number}"', *(f'c."{name}" AS "{name}"' for name, _ in rows)]
+        of_rows = ", ".join([f'"{star.owner}"', *(f'{read} AS "{name}"' for name, read in rows)])
+        of_persons = ", ".join([f'"{star.person}"', *(f'{read} AS "{name}"' for name, read in persons)])
         text = (
-            f'SELECT {", ".join(listed)} FROM "{star.rows.name}" AS c JOIN "{star.persons.name}" AS p '  # noqa: S608
-            f'ON c."{star.owner}" = p."{star.person}" JOIN ({self._numbers(star, found)}) AS k '
-            f'ON k.u = p."{star.person}"'
+            f'SELECT {", ".join(listed)} FROM (SELECT {of_rows} FROM "{star.rows.name}") AS c '  # noqa: S608
+            f'JOIN (SELECT {of_persons} FROM "{star.persons.name}") AS p ON c."{star.owner}" = p."{star.person}" '
+            f'JOIN ({self._numbers(star, found)}) AS k ON k.u = p."{star.person}"'
         )
         return countable_rows(self._context, text, max_rows=star.most)
 
