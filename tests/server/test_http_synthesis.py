@@ -99,6 +99,11 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
         asked = {"source": str(TABLE["source"]), "method": "mst", "epsilon": "2", "delta": "1e-7"}
         refused = owner.post("/console/synthetic", **(asked | {"epsilon": "-1"}))
         assert (refused.status_code, served.spent()) == (400, 0)
+        # A second table makes two that belong together; these are about different persons.
+        strangers = owner.post("/console/synthetic", **(asked | {"source": "visits", "second": "staff"}))
+        assert strangers.status_code == 400
+        assert "two tables of one population" in strangers.text
+        assert 'name="second" value="staff"' in strangers.text
         # It is a job from now on; here it is run by hand.
         put = owner.post("/console/synthetic", **asked)
         assert put.status_code == 303

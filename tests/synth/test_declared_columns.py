@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections import Counter
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,18 +17,23 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
+from synth.small_tables import open_people
 from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator import table_synthesis_release
 from tacit.curator.column_bins import EqualBins, QuantileBins
 from tacit.curator.curator import Curator
+from tacit.curator.declared_rules import DeclaredRules
+from tacit.curator.marginal_counts import PublicColumn
 from tacit.curator.synthesis_parts import KeptParts
 from tacit.curator.synthesis_request import SynthesisRequest
 from tacit.curator.synthesis_stages import SynthesisStages
 from tacit.curator.synthetic_table import SyntheticTable
+from tacit.query.types import INTEGER
 from tacit.synth import table_synthesis
 from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
+from tacit.synth.table_synthesis import SynthesisPlan
 
 COUNT = 600
 COLUMNS: dict[str, Any] = {
@@ -190,7 +198,7 @@ def test_bins_by_quantiles_are_finer_where_values_are_and_one_charge_pays_for_th
     assert len(curator.history()) == 1
     assert curator.check_receipt(table.receipt).ok
     lines = table.receipt["answers"][0]["mechanisms"]
-    assert [line["name"] for line in lines][:4] == [f"counts by {name}" for name in QUANTILES]
+    assert [line["name"] for line in lines][:4] == [f"bins of t: counts by {name}" for name in QUANTILES]
     again = curator.synthetic("t_synthetic", rows=3)
     assert again.bins == table.bins
     # With equal bins it is another table, and another charge.
@@ -250,3 +258,94 @@ def test_a_run_that_died_counts_in_the_bins_that_it_had_found(
     for before, after in zip([m for part in kept[1:] for m in part.measured], table.measured, strict=False):
         assert np.array_equal(before.marginal.counts, after.counts)
     assert curator.ledger.verify().ok
+
+
+def test_rules_about_columns_that_do_not_exist_are_refused_and_not_passed_over() -> None:
+    curator = open_people()
+    follows = {"sex": {"f": "a", "m": "b"}}
+    for wrong in (
+        {"determined": {"wrad": follows}},
+        {"impossible": [{"sxe": "f"}]},
+        {"only_if": {"wrad": {"sex": "f"}}},
+    ):
+        with pytest.raises(InputError, match="column"):
+            curator.synthesize("people", rho="1", method="independent", **wrong)
+    with pytest.raises(InputError, match="inf, which is no"):
+        curator.synthesize(
+            "people", rho="1", method="independent", nulls=["age"], impossible=[{"age": float("inf"), "sex": "f"}]
+        )
+    assert curator.history() == ()
+
+
+def test_rules_that_leave_no_row_are_refused_and_all_others_hold() -> None:
+    """Random rules on a small world, against all of its rows."""
+    made, names = np.random.default_rng(1), "abcd"
+    sizes = dict(zip(names, (2, 3, 2, 2), strict=True))
+    columns = {name: PublicColumn(name, 0, INTEGER, tuple(range(size))) for name, size in sizes.items()}
+    counts = SimpleNamespace(sizes=sizes, columns=columns)
+    refused = 0
+    for _ in range(150):
+        rules, never = [], np.zeros(tuple(sizes.values()), dtype=bool)
+        for _ in range(int(made.integers(2, 7))):
+            chosen = sorted(made.choice(4, int(made.integers(1, 4)), replace=False))
+            places = {at: made.choice(sizes[names[at]], int(made.integers(1, 3)), replace=False) for at in chosen}
+            rules.append({names[at]: [int(place) for place in listed] for at, listed in places.items()})
+            never[np.ix_(*(places.get(at, np.arange(size)) for at, size in enumerate(sizes.values())))] = True
+        stated = DeclaredRules.of(rules, {}, {})
+        if never.all():
+            refused += 1
+            with pytest.raises(InputError, match="leave"):
+                stated.cells(counts, {})  # type: ignore[arg-type]
+        else:
+            assert stated.cells(counts, {})  # type: ignore[arg-type]
+    assert 10 < refused < 140
+
+
+def test_rules_that_tie_many_columns_are_refused_and_count_for_the_size_of_a_model() -> None:
+    sizes = {f"c{at}": 50 for at in range(8)}
+    columns = {name: PublicColumn(name, 0, INTEGER, tuple(range(50))) for name in sizes}
+    pairs = [{one: 0, other: 0} for one, other in itertools.combinations(sizes, 2)]
+    with pytest.raises(InputError, match="tie"):
+        DeclaredRules.of(pairs, {}, {}).cells(SimpleNamespace(sizes=sizes, columns=columns), {})  # type: ignore[arg-type]
+    # A model of one minute has no room for this pair beside the rules, which would make a clique of three.
+    sizes = {"a": 400, "b": 400, "c": 400}
+    free, tied = (
+        SynthesisPlan("aim", sizes, Fraction(1), minutes=1, tied=tied) for tied in ((), (("a", "b"), ("a", "c")))
+    )
+    allowed = []
+    for plan in (free, tied):
+        run = table_synthesis._Run(plan, lambda _: np.zeros(0, dtype=np.int64), lambda _: None, None)
+        run._left = Fraction(0)
+        allowed.append(list(run._small_enough({("b", "c"): 1, ("a",): 1})))
+    assert allowed == [[("b", "c"), ("a",)], [("a",)]]
+
+
+def test_rules_are_about_dates_and_decimals_as_values_or_as_texts() -> None:
+    """Values of Python, and the texts that JSON has for them, are one rule; the ledger draws the table again."""
+    first, half = datetime.date(2020, 1, 1), Decimal("0.5")
+    count = 60
+    table = pa.table(
+        {
+            "person": np.arange(count),
+            "day": [first + datetime.timedelta(days=i % 5) for i in range(count)],
+            "sex": ["fm"[i % 2] for i in range(count)],
+            "pay": [Decimal(i % 3) / 2 for i in range(count)],
+        }
+    )
+    columns: dict[str, Any] = {
+        "day": {"type": "date", "bounds": ["2020-01-01", "2020-01-05"]},
+        "sex": {"type": "text", "categories": ["f", "m"]},
+        "pay": {"type": "decimal", "bounds": [0, 1], "step": "0.5"},
+    }
+    terms: dict[str, Any] = {"unit": "person", "max_rows": 1, "rho": "50", "delta": "1e-6", "accounting": "zcdp"}
+    curator = tacit.open(table, table="people", columns=columns, **terms)
+    for day, pay, nulls in ((first, half, ()), ("2020-01-01", "0.5", ()), (first, 0.5, ("day", "pay"))):
+        rules = [{"day": day, "sex": "f"}, {"pay": [pay], "sex": "m"}]
+        asked: dict[str, Any] = {"rho": "9", "method": "independent", "impossible": rules, "nulls": nulls}
+        for made in (curator.synthesize("people", **asked, rows=200), curator.synthetic("people_synthetic", rows=200)):
+            drawn = made.to_arrow().to_pylist()
+            assert not any(row["day"] == first and row["sex"] == "f" for row in drawn)
+            assert not any(row["pay"] == half and row["sex"] == "m" for row in drawn)
+    for wrong in ({"pay": "0.3"}, {"pay": "1e999999999"}, {"day": "2020-01-09"}, {"day": "soon"}, {"pay": object()}):
+        with pytest.raises(InputError, match="impossible"):
+            curator.synthesize("people", rho="9", method="independent", impossible=[wrong | {"sex": "f"}])

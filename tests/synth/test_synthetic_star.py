@@ -26,7 +26,8 @@ from tacit.curator.marginal_counts import MarginalCounts
 from tacit.curator.synthesis_request import SynthesisRequest
 from tacit.curator.synthesis_stages import SynthesisStages
 from tacit.curator.synthetic_star import SyntheticStar
-from tacit.server.api.request_body import read_body
+from tacit.server.api.request_body import read_body, synthesis_back
+from tacit.server.api.request_body import synthesis_text as job_text
 from tacit.server.api.synthesis_routes import one_of
 from tacit.server.errors import Unknown
 from tacit.synth import count_measurement, graphical_model, table_synthesis
@@ -137,6 +138,11 @@ def test_one_charge_pays_for_both_and_asking_them_is_free(
     assert curator.check_receipt(star.receipt).ok
     assert len(curator.history()) == 1
     assert "at most 3 rows" in star.receipt["answers"][0]["bounding"]
+    # Both tables may have columns of one name, so every line says whose it is.
+    lines = [line["name"] for line in star.receipt["answers"][0]["mechanisms"]]
+    measured = len(star.persons.measured) + len(star.others.measured)
+    assert sum(": counts by" in line for line in lines) == measured
+    assert {line.split(":")[0] for line in lines} == {"patients", "visits"}
     monkeypatch.setattr(type(curator.context.engine), "measure", lambda *_: pytest.fail("data was read"))
     sql = (
         "SELECT p.sex, COUNT(*) AS n FROM visits_synthetic v JOIN patients_synthetic p ON v.patient = p.id "
@@ -197,6 +203,67 @@ def test_tables_that_do_not_belong_together_are_refused(
     with pytest.raises(InputError, match="fewer persons"):
         curator.synthesize(BOTH, rho="1", method="mst", rows=5_000_000)
     assert len(curator.history()) == before
+
+
+def test_rules_about_columns_of_neither_table_are_refused(published: tuple[Curator, SyntheticStar]) -> None:
+    curator, _ = published
+    before = len(curator.history())
+    for wrong in (
+        {"impossible": [{"sex": "f", "ward": "a"}]},
+        {"only_if": {"ward": {"sex": "f"}}},
+        {"determined": {"wrad": {"sex": {"f": "a", "m": "b"}}}},
+    ):
+        with pytest.raises(InputError, match="column"):
+            curator.synthesize(BOTH, rho="1", method="mst", **wrong)
+    assert len(curator.history()) == before
+
+
+@pytest.mark.usefixtures("seeded")
+def test_rows_may_point_to_another_key_of_their_persons(tmp_path: Path) -> None:
+    """Visits without a column of the unit, whose foreign key leads to a card that each person has."""
+    patients, visits = people(60)
+    project = PROJECT.replace('id = {type = "text"}', 'id = {type = "text"}\ncard = {type = "text", unique = true}')
+    other = project.replace('unit = "patient"\n', "")
+    for target in ("card", "id"):
+        folder = tmp_path / target
+        folder.mkdir()
+        cards = [row | {"card": "x" + row["id"]} for row in patients]
+        pointing = [row | {"patient": "x" + row["patient"]} for row in visits]
+        for name, rows in (("patients", cards), ("visits", pointing)):
+            pq.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
+        said = other.replace(
+            'patient = {type = "text"}', f'patient = {{type = "text", references = "patients.{target}"}}'
+        )
+        (folder / "tacit.toml").write_text(said.replace('id = {type = "text"}', 'id = {type = "text", unique = true}'))
+        curator = tacit.open(folder / "tacit.toml")
+        if target == "id":
+            with pytest.raises(InputError, match="declare it as the unit"):
+                curator.synthesize(BOTH, rho="40", method="independent")
+            continue
+        tables = curator.synthesize(BOTH, rho="40", method="independent", rows=30).to_arrow()
+        assert tables["patients_synthetic"].column_names == ["card", "sex", "age"]
+        keys = set(tables["patients_synthetic"]["card"].to_pylist())
+        assert tables["visits_synthetic"].num_rows
+        assert set(tables["visits_synthetic"]["patient"].to_pylist()) <= keys
+
+
+@pytest.mark.usefixtures("seeded")
+def test_persons_come_first_whatever_the_names(tmp_path: Path) -> None:
+    """The ledger and the list of jobs keep which table is that of persons, though names would sort otherwise."""
+    patients, visits = people(40)
+    curator = opened(tmp_path, patients, visits)
+    curator.close()
+    (tmp_path / "tacit.toml").write_text(PROJECT.replace("tables.visits", "tables.admissions"))
+    curator = tacit.open(tmp_path / "tacit.toml")
+    both = {"patients": ["sex"], "admissions": ["ward"]}
+    star = curator.synthesize(both, rho="9", method="independent")
+    assert [each.name for each in curator.synthetic_tables()] == ["patients_synthetic", "admissions_synthetic"]
+    again = curator.synthetic_star("admissions_synthetic")
+    assert again.to_arrow() == star.to_arrow()
+    assert curator.sql("SELECT COUNT(*) AS n FROM patients_synthetic").finished.values == ((again.rows,),)
+    said = read_body(SynthesisSchema, synthesis_text({"source": both}, {"rho": "1"}).encode())
+    back, _ = synthesis_back(job_text(said, "")) or pytest.fail("no synthetic table")
+    assert [name for name, _ in back.asked[0].tables] == ["patients", "admissions"]
 
 
 # -- privacy
@@ -364,6 +431,11 @@ def test_both_tables_have_a_body_over_http(published: tuple[Curator, SyntheticSt
     assert (body.name, body.beside) == ("patients_synthetic", "visits_synthetic")
     other = SyntheticTableBody.of(star, "visits_synthetic")
     assert (other.position, other.beside) == (body.position, "patients_synthetic")
+    # What is told is what the files have: columns of persons are beside the rows in the model alone.
+    for told in (body, other):
+        drawn = star.to_arrow()[told.name]
+        assert (told.columns, told.rows) == (drawn.column_names, drawn.num_rows)
+        assert f"{told.name}: {drawn.num_rows:,} rows" in told.report
     table = one_of(star, "visits_synthetic")
     assert pq.read_table(io.BytesIO(table.to_bytes("parquet"))).equals(star.to_arrow()["visits_synthetic"])
     with pytest.raises(Unknown):

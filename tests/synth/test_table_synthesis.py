@@ -600,3 +600,16 @@ def days_of(label: str) -> list[datetime.date]:
     """All days between the ends of a label."""
     first, last = (datetime.date.fromisoformat(each) for each in label.split(" to "))
     return [first + datetime.timedelta(days=place) for place in range((last - first).days + 1)]
+
+
+@pytest.mark.usefixtures("seeded", "quick")
+def test_choices_that_are_not_kept_are_told_to_no_person() -> None:
+    """A run that dies makes its choices again under the same charge, so that progress may not speak of them."""
+    for method, kept in (("mst", False), ("aim", True)):
+        said: list[str] = []
+        plan = SynthesisPlan(method, SIZES, Fraction(10))  # type: ignore[arg-type]
+        made = measure_table(plan, counts_of(CELLS, NAMES), said.append, keep=(lambda _: None) if kept else None)
+        pairs = [", ".join(each.measurement.columns) for each in made.measured if len(each.measurement.columns) > 1]
+        assert pairs
+        assert any(f"measured {pair}:" in line for line in said for pair in pairs) is kept
+        assert len(said) == len(made.measured)

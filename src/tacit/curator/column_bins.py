@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -29,6 +31,7 @@ _MOST_VALUES: Final = 64
 _BINS: Final = 32
 #: Cells of the grid on which quantiles are measured.
 _GRID: Final = 1_024
+_DIGITS: Final = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,1100})?")
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 
 
@@ -96,15 +99,29 @@ class ColumnBins(ABC):
         """The place of a value; None where it is beyond the bounds or of another kind."""
         if value is None:
             return 0 if self.nulls else None
+        value = self._read(value)
         dated = isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
         if dated != (self.kind == Kind.DATE.value) or isinstance(value, bool) != (self.kind == Kind.BOOLEAN.value):
             return None
-        if not dated and not isinstance(value, int | float | Decimal | Fraction):
+        if not dated and (not isinstance(value, int | float | Decimal | Fraction) or not math.isfinite(value)):
             return None
-        steps = value.toordinal() if dated else math.floor(Fraction(value) / Fraction(self.step))
+        exact = Fraction(value.toordinal()) if dated else Fraction(value) / Fraction(self.step)
+        steps = math.floor(exact)
+        if steps != exact and self.kind != Kind.DOUBLE.value:
+            return None
         if not self.low <= steps <= self.high:
             return None
         return int(np.searchsorted(self.starts, steps, side="right")) - 1 + self.nulls
+
+    def _read(self, value: Any) -> Any:
+        """A date or a number with a point that was written as text, as JSON and the ledger have them."""
+        if isinstance(value, str) and self.kind == Kind.DATE.value:
+            with suppress(ValueError):
+                return datetime.date.fromisoformat(value)
+        # Digits alone: an exponent could ask for any number of them.
+        if isinstance(value, str) and self.kind in (Kind.DECIMAL.value, Kind.DOUBLE.value) and _DIGITS.fullmatch(value):
+            return Fraction(value)
+        return value
 
     def label(self, place: int) -> str:
         """A value of the model in words."""

@@ -7,20 +7,24 @@
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.curator.column_bins import ColumnBins
+from tacit.curator.column_bins import ColumnBins, decimal_of
 from tacit.curator.marginal_counts import MarginalCounts
 from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
 from tacit.synth.graphical_model import GraphicalModel
+from tacit.synth.junction_tree import JunctionTree, model_cells
 
 __all__ = ["DeclaredRules", "DeterminedColumn"]
 
@@ -28,6 +32,10 @@ __all__ = ["DeclaredRules", "DeterminedColumn"]
 _MOST_IMPOSSIBLE: Final = 100_000
 #: Values of a determined column that has bounds.
 _MOST_DETERMINED: Final = 10_000
+#: Cells of a model that has nothing but rules.
+_MOST_TIED: Final = 10_000_000
+#: Tables of rules that can be met sum to 1; of others to nothing.
+_LEAST_SHARE: Final = 0.5
 
 Cells = dict[tuple[str, ...], NDArray[np.bool_]]
 
@@ -90,7 +98,10 @@ class DeclaredRules:
             if not isinstance(told, Mapping) or not told:
                 raise InputError("only_if", f'must state the condition of {name!s:.63}, such as {{"sex": "f"}}')
         lower = {
-            str(name).lower(): {str(by).lower(): dict(values) for by, values in told.items()}
+            str(name).lower(): {
+                str(by).lower(): {_key(key): _plain("determined", value) for key, value in values.items()}
+                for by, values in told.items()
+            }
             for name, told in determined.items()
         }
         for name, told in lower.items():
@@ -99,9 +110,12 @@ class DeclaredRules:
                     "determined", f"{name} follows from a column that follows from another; name the first"
                 )
         return cls(
-            tuple({str(name).lower(): value for name, value in each.items()} for each in impossible),
+            tuple({str(name).lower(): _plain("impossible", v) for name, v in each.items()} for each in impossible),
             lower,
-            {str(n).lower(): {str(c).lower(): v for c, v in told.items()} for n, told in only_if.items()},
+            {
+                str(n).lower(): {str(c).lower(): _plain("only_if", v) for c, v in told.items()}
+                for n, told in only_if.items()
+            },
         )
 
     def to_plain(self) -> dict[str, Any]:
@@ -109,12 +123,31 @@ class DeclaredRules:
         told: dict[str, Any] = {"impossible": [dict(each) for each in self.impossible]}
         if self.determined:
             told["determined"] = {
-                name: {by: {_key(k): v for k, v in values.items()} for by, values in each.items()}
-                for name, each in self.determined.items()
+                name: {by: dict(values) for by, values in each.items()} for name, each in self.determined.items()
             }
         if self.only_if:
             told["only_if"] = {name: dict(each) for name, each in self.only_if.items()}
         return told
+
+    def check(self, tables: Sequence[Collection[str]], determined: Collection[str]) -> None:
+        """Refuse rules about columns that no table has; a rule that is passed over would be believed to hold.
+
+        Args:
+            tables: columns of each table that are counted.
+            determined: columns that were found to follow from others.
+
+        Raises:
+            InputError: there is such a rule.
+        """
+        for name in self.determined:
+            if name not in determined:
+                raise InputError("determined", f"{name:.63} is no column of the table")
+        known = [("impossible", set(rule)) for rule in self.impossible]
+        known += [("only_if", {name, *told}) for name, told in self.only_if.items()]
+        for rule, names in known:
+            if not any(names <= set(each) for each in tables):
+                listed = "; ".join(", ".join(each) for each in tables)
+                raise InputError(rule, f"{', '.join(sorted(names)):.200} must be columns of one table: {listed}")
 
     def cells(self, counts: MarginalCounts, bins: Mapping[str, ColumnBins], *, skip: bool = False) -> Cells:
         """Cells that cannot be, by columns.
@@ -148,7 +181,21 @@ class DeclaredRules:
                 pair = tuple(each for each in counts.sizes if each in (name, other))
                 if outside:
                     self._exclude(found, pair, [present if each == name else outside for each in pair], counts)
+        if found:
+            self._check_together(found, counts)
         return found
+
+    @staticmethod
+    def _check_together(found: Cells, counts: MarginalCounts) -> None:
+        """Refuse rules that leave no row, or that tie too many columns together for any model."""
+        if (cells := model_cells(counts.sizes, list(found))) > _MOST_TIED:
+            raise InputError(
+                "impossible", f"all rules together tie columns with {cells:,} combinations, more than {_MOST_TIED:,}"
+            )
+        never = {names: np.where(table, -np.inf, 0.0) for names, table in found.items()}
+        tables = JunctionTree(counts.sizes, list(found)).probabilities(never)
+        if any(not table.sum() > _LEAST_SHARE for table in tables.values()):
+            raise InputError("impossible", "all rules together leave no row; with only_if, look at both")
 
     @staticmethod
     def _exclude(found: Cells, names: tuple[str, ...], chosen: Sequence[Sequence[int]], counts: MarginalCounts) -> None:
@@ -171,7 +218,7 @@ class DeclaredRules:
             else:
                 values = counts.columns[name].values
                 # True equals 1, and is no value of a column of integers.
-                same = [at for at, value in enumerate(values) if value == each and _alike(value, each)]
+                same = [at for at, value in enumerate(values) if _plain(rule, value) == each and _alike(value, each)]
                 place = same[0] if same else None
             if place is None:
                 hint = f"; for NULL, list {name} in nulls, or declare null_category" if each is None else ""
@@ -198,12 +245,11 @@ class DeclaredRules:
             shown = [bins[by].label(at) for at in range(counts.sizes[by])] if by in bins else None
             for at, value in enumerate(counts.columns[by].values):
                 key = _key(value) if shown is None else shown[at]
-                wanted = {_key(k): v for k, v in given.items()}
-                if key not in wanted:
+                if key not in given:
                     raise InputError("determined", f"{name} has no value for {by} = {key}")
-                same = [place for place, each in enumerate(values) if _key(each) == _key(wanted[key])]
+                same = [place for place, each in enumerate(values) if _key(each) == _key(given[key])]
                 if not same:
-                    raise InputError("determined", f"{wanted[key]!s:.63} is not a declared value of {name}")
+                    raise InputError("determined", f"{given[key]!s:.63} is not a declared value of {name}")
                 places.append(same[0])
             found.append(DeterminedColumn(name, by, values, tuple(places)))
         return tuple(found)
@@ -227,4 +273,20 @@ def _alike(value: Any, other: Any) -> bool:
 
 def _key(value: Any) -> str:
     """A value as the text that JSON has for it as a key."""
-    return "NULL" if value is None else str(value)
+    return "NULL" if value is None else str(_plain("determined", value))
+
+
+def _plain(rule: str, value: Any) -> Any:
+    """A value, or a list of some, as JSON and the ledger have it: dates and numbers with a point as text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case list() | tuple():
+            return [_plain(rule, each) for each in value]
+        case datetime.date():
+            return value.isoformat()
+        case float() | Decimal() | Fraction() if math.isfinite(value):
+            exact = Fraction(value)
+            return int(exact) if exact.denominator == 1 else decimal_of(exact)
+        case _:
+            raise InputError(rule, f"names {value!s:.63}, which is no text, number, date or truth value")

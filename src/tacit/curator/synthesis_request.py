@@ -144,7 +144,8 @@ class SynthesisRequest:
             "minutes": self.minutes, "options": options, **self.rules.to_plain(),
         }  # fmt: skip
         if more:
-            told["tables"] = {name: None if listed is None else list(listed) for name, listed in self.tables}
+            # Pairs, because the ledger sorts names, and the first table is that of persons.
+            told["tables"] = [[name, None if listed is None else list(listed)] for name, listed in self.tables]
             told["columns"] = None
         return told | {name: list(each) for name in ("quantiles", "nulls") if (each := getattr(self, name))}
 
@@ -152,7 +153,8 @@ class SynthesisRequest:
     def from_plain(cls, told: Mapping[str, Any]) -> SynthesisRequest:
         """The request that :meth:`to_plain` wrote."""
         stated = {name: told[name] for name in ("determined", "only_if", "quantiles", "nulls") if name in told}
+        source = dict(told["tables"]) if "tables" in told else told["source"]
         return cls.of(
-            told.get("tables") or told["source"], told["columns"], told["options"], told["method"],
+            source, told["columns"], told["options"], told["method"],
             marginals=told["marginals"], minutes=told["minutes"], impossible=told["impossible"], **stated,
         )  # fmt: skip

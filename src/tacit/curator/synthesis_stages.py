@@ -80,9 +80,14 @@ class FittedStage:
     transcript: Transcript
 
     @cached_property
+    def measured_model(self) -> GraphicalModel:
+        """The model of columns that were measured."""
+        return fitted(self.stage.plan, self.transcript, self.stage.impossible)
+
+    @cached_property
     def model(self) -> GraphicalModel:
         """The model of what was measured, and of columns that follow from it."""
-        model = fitted(self.stage.plan, self.transcript, self.stage.impossible)
+        model = self.measured_model
         for each in self.stage.determined:
             model = each.added_to(model)
         return model
@@ -96,7 +101,7 @@ class FittedStage:
 
 @dataclass(frozen=True)
 class StarNames:
-    """Names of two tables, their units, and how many rows of a person count."""
+    """Names of two tables, the columns by which they are joined, and how many rows of a person count."""
 
     persons: Table
     rows: Table
@@ -149,6 +154,8 @@ class SynthesisStages:
         self._kinds += [("table", number) for number in range(len(request.tables))]
         # Refused now, or not at all: later bins are no more than these.
         self._first = [self._stage(place, None) for place in range(len(self._kinds))]
+        whole = [s for (kind, _), s in zip(self._kinds, self._first, strict=True) if kind == "table"]
+        request.rules.check([list(s.counts.sizes) for s in whole], [d.name for s in whole for d in s.determined])
         for stage in self._first:
             stage.counts.check(context, stage.plan.candidates)
 
@@ -209,13 +216,13 @@ class SynthesisStages:
         method: Method = self.request.method
         if self.star and method == "marginals" and not sets:
             method = "independent"
-        plan = SynthesisPlan(
-            method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
-            outer, given,
-        )  # fmt: skip
         rules = self.request.rules
         table = self._tables[number] if self._tables else None
         impossible = rules.cells(counts, bins, skip=bool(self.star))
+        plan = SynthesisPlan(
+            method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
+            outer, given, tuple(impossible),
+        )  # fmt: skip
         determined = () if table is None else rules.columns(table, counts, bins)
         return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined)
 
@@ -280,13 +287,16 @@ class SynthesisStages:
         return countable_rows(self._context, text, max_rows=1)
 
     def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        listed = [f'{read} AS "{star.outer(name)}"' for name, read in self._listed(0, found, "p.")]
-        listed.append(f'k.n AS "{star.number}"')
-        listed += [f'{read} AS "{name}"' for name, read in self._listed(1, found, "c.")]
+        # Bins are found before the join, once for each row of a table.
+        persons, rows = self._listed(0, found), self._listed(1, found)
+        listed = [f'p."{name}" AS "{star.outer(name)}"' for name, _ in persons]
+        listed += [f'k.n AS "{star.number}"', *(f'c."{name}" AS "{name}"' for name, _ in rows)]
+        of_rows = ", ".join([f'"{star.owner}"', *(f'{read} AS "{name}"' for name, read in rows)])
+        of_persons = ", ".join([f'"{star.person}"', *(f'{read} AS "{name}"' for name, read in persons)])
         text = (
-            f'SELECT {", ".join(listed)} FROM "{star.rows.name}" AS c JOIN "{star.persons.name}" AS p '  # noqa: S608
-            f'ON c."{star.owner}" = p."{star.person}" JOIN ({self._numbers(star, found)}) AS k '
-            f'ON k.u = p."{star.person}"'
+            f'SELECT {", ".join(listed)} FROM (SELECT {of_rows} FROM "{star.rows.name}") AS c '  # noqa: S608
+            f'JOIN (SELECT {of_persons} FROM "{star.persons.name}") AS p ON c."{star.owner}" = p."{star.person}" '
+            f'JOIN ({self._numbers(star, found)}) AS k ON k.u = p."{star.person}"'
         )
         return countable_rows(self._context, text, max_rows=star.most)
 
@@ -328,7 +338,8 @@ class SynthesisStages:
         """Columns of a table that are counted."""
         (source, columns), table = self.request.tables[number], self._tables[number]
         known = {column.name.lower(): column for column in table.columns}
-        wanted = [c.name for c in _countable(table)] if columns is None else list(columns)
+        keys = set() if self.star is None else {self.star.person, self.star.owner}
+        wanted = [c.name for c in _countable(table) if c.name not in keys] if columns is None else list(columns)
         unknown = [name for name in wanted if name.lower() not in known]
         if unknown:
             raise Refusal("unknown_column", f"There is no column {unknown[0][:63]!r} in {source}.")
@@ -408,7 +419,7 @@ class SynthesisStages:
 
 def _seen_by_rows(persons: FittedStage, star: StarNames, sizes: Mapping[str, int]) -> list[NoisyMarginal]:
     """Marginals of persons, each counted as often as it has rows: from the model of persons, so for nothing."""
-    model = fitted(persons.stage.plan, persons.transcript, persons.stage.impossible)
+    model = persons.measured_model
     times, number = np.arange(star.most + 1.0), star.number
     names = [name for name in persons.stage.plan.sizes if name != number]
     measured = [each for each in persons.transcript.measured if len(each.measurement.columns) == 2]
@@ -453,12 +464,17 @@ def _star(context: CuratorContext, request: SynthesisRequest) -> StarNames:
         raise InputError(
             "source", f"{persons.name} must have one row for each person: declare max_rows = 1, or {person} as unique"
         )
-    keys = [key.column for key in rows.foreign_keys if key.table.lower() == persons.name.lower()]
-    owner = rows.unit or (keys[0] if keys else None)
+    owner = rows.unit
+    if owner is None:
+        for key in rows.foreign_keys:
+            if key.table.lower() == persons.name.lower():
+                owner, person = key.column, key.references
     if owner is None:
         raise InputError(
             "source", f"{rows.name} needs a column that names the person, or a foreign key to {persons.name}"
         )
+    if rows.unit is None and person.lower() == (persons.unit or "").lower():
+        raise InputError("source", f"{owner} of {rows.name} names the person itself: declare it as the unit there")
     stated = Request.of("", request.options).stated_rows
     known = context.plans.catalog.table(rows.name)
     most = countable_rows(context, f'SELECT 1 AS one FROM "{rows.name}"', max_rows=stated).rows if known else 1  # noqa: S608

@@ -53,7 +53,7 @@ class SyntheticStar:
         outer = {names.number, *(names.outer(name) for name in persons.columns)}
         others.outer = frozenset(outer & set(others.columns))
         for table in (persons, others):
-            table.draw_as(self._member(table.name))
+            table.draw_as(self._member(table.name), counted=table is others)
 
     def _member(self, name: str) -> Callable[[], Any]:
         return lambda: self.to_arrow()[name]

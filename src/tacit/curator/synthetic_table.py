@@ -82,18 +82,24 @@ class SyntheticTable:
         self.name = name
         self.measured = tuple(measured)
         self.model = model
-        self.rows = rows
+        self._rows = rows
         self.columns = {name: tuple(values) for name, values in columns.items()}
         self.bins = dict(bins)
         #: Columns of persons beside rows of theirs; another table tells about them.
         self.outer: frozenset[str] = frozenset()
-        self._draw: Callable[[], Any] = lambda: self.sample(self.rows)
+        self._draw: Callable[[], Any] = lambda: self.sample(self._rows)
+        self._is_counted = False
         self.charge: Entry
         self.receipt: Receipt
 
-    def draw_as(self, draw: Callable[[], Any]) -> None:
-        """Let the rows be drawn together with those of another table."""
-        self._draw = draw
+    def draw_as(self, draw: Callable[[], Any], *, counted: bool) -> None:
+        """Let the rows be drawn together with those of another table, which says how many there are if ``counted``."""
+        self._draw, self._is_counted = draw, counted
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of :meth:`to_arrow`."""
+        return int(self.to_arrow().num_rows) if self._is_counted else self._rows
 
     # -- rows
 

@@ -104,7 +104,7 @@ def synthesize(
             return done
 
         def statement(made: list[FittedStage] | None, digest: str) -> ReceiptStatement:
-            lines = before if made is None else [line for each in made for line in _lines(each)]
+            lines = before if made is None else [line for each in made for line in _lines(each, len(made) > 1)]
             said = about | {"mechanisms": lines, "released": digest}
             kind = currency_of(stages.guarantee).kind
             return ReceiptStatement(
@@ -187,7 +187,10 @@ def published_tables(context: CuratorContext) -> tuple[SyntheticRelease, ...]:
                 if record.project == context.project and record.sql.startswith(_LABEL) and record.answered:
                     charged = charge_at(context.ledger, record.seq)
                     told = {} if charged is None else charged.quote.get("synthesis", {})
-                    for source in told.get("tables") or ([told["source"]] if told else ()):
+                    sources = (
+                        [name for name, _ in told["tables"]] if "tables" in told else [told["source"]] if told else ()
+                    )
+                    for source in sources:
                         words = (_name(source), source, told["method"], record.time, record.population)
                         found.append(SyntheticRelease(record.seq, *words))
     return tuple(sorted(found, key=lambda each: each.position))
@@ -285,8 +288,8 @@ def _name(source: str) -> str:
     return f"{source if is_name(source) else 'rows'}{SUFFIX}"
 
 
-def _lines(made: FittedStage) -> list[dict[str, Any]]:
-    """Lines of a receipt about every selection and measurement of a stage."""
+def _lines(made: FittedStage, one_of_several: bool) -> list[dict[str, Any]]:
+    """Lines of a receipt about every selection and measurement of a stage; of several, each says of which."""
     selections = [
         about_mechanism(
             chosen,
@@ -296,7 +299,10 @@ def _lines(made: FittedStage) -> list[dict[str, Any]]:
         )["mechanisms"][0]
         for chosen in made.transcript.chosen
     ]
-    return [*selections, *about_measurements([each.measurement for each in made.transcript.measured])]
+    lines = [*selections, *about_measurements([each.measurement for each in made.transcript.measured])]
+    if not one_of_several:
+        return lines
+    return [line | {"name": f"{made.stage.name}: {line['name']}"} for line in lines]
 
 
 def _to_text(made: Sequence[FittedStage]) -> str:

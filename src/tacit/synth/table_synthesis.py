@@ -102,6 +102,7 @@ class SynthesisPlan:
         minutes: of ``aim``, how large the model may grow, as the time that fits of that size take.
         outer: columns of another table, about which nothing is measured but together with those of this one.
         given: noisy marginals of outer columns, made of what was released about the other table.
+        tied: sets of columns that declared rules are about; the model has them beside those that are measured.
     """
 
     method: Method | Literal["quantiles"]
@@ -113,6 +114,7 @@ class SynthesisPlan:
     minutes: int = MINUTES
     outer: tuple[str, ...] = ()
     given: tuple[NoisyMarginal, ...] = field(default=(), repr=False, compare=False)
+    tied: tuple[Columns, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.method not in (*METHODS, QUANTILES):
@@ -229,11 +231,11 @@ def measure_table(
     Args:
         plan: what is measured, at which price.
         source: the exact counts.
-        progress: told in words about what was released and kept.
+        progress: told in words about what was released and kept; where nothing is kept, about the price alone.
         known: parts that an earlier run under the same charge has released and kept: they are not released again.
         keep: keeps a part for good. What was released after the last part is known to no person if the run dies.
     """
-    run = _Run(plan, source, progress or (lambda _: None), keep or (lambda _: None))
+    run = _Run(plan, source, progress or (lambda _: None), keep)
     run.replay(known)
     methods = {
         "independent": run.independent, "marginals": run.listed, "mst": run.spanning_tree, "aim": run.adaptive,
@@ -252,7 +254,7 @@ class _Run:
         plan: SynthesisPlan,
         source: CountSource,
         progress: Callable[[str], None],
-        keep: Callable[[Transcript], None],
+        keep: Callable[[Transcript], None] | None,
     ) -> None:
         self._plan = plan
         self._source = source
@@ -278,10 +280,14 @@ class _Run:
     def keep(self) -> None:
         """Keep what was released since the last part, and tell about it."""
         if self._open.measured:
-            self._keep(self._open)
-            spent = float(1 - self._left / self._plan.rho)
+            if self._keep is not None:
+                self._keep(self._open)
+            spent = f"{float(1 - self._left / self._plan.rho):.0%} of the price is spent"
             for each in self._open.measured:
-                self._progress(f"measured {', '.join(each.measurement.columns)}: {spent:.0%} of the price is spent")
+                names = each.measurement.columns
+                # A choice that is not kept is made again by the next run, if this one dies; it must not be seen twice.
+                shown = self._keep is not None or not self.transcript.chosen or len(names) == 1
+                self._progress(f"measured {', '.join(names) if shown else f'{len(names)} columns'}: {spent}")
             self._open, self._kept = Transcript(), self._left
 
     # -- releases
@@ -437,7 +443,7 @@ class _Run:
     def _small_enough(self, open_sets: Mapping[Columns, int]) -> dict[Columns, int]:
         """Candidates that keep the model within its size, which grows with the part of the price that is spent."""
         most = self._plan.largest_model * (1 - self._left / self._plan.rho)
-        cliques = [each.columns for each in self._known]
+        cliques = [*(each.columns for each in self._known), *self._plan.tied]
         allowed = {
             names: weight
             for names, weight in open_sets.items()

@@ -65,11 +65,12 @@ class SyntheticTableBody(ResponseBody):
     @classmethod
     def of(cls, made: SyntheticTable | SyntheticStar, name: str = "") -> Self:
         """The body about a table; of two, about the one of a name, or the first."""
-        more = {}
+        more, columns = {}, []
         if isinstance(made, SyntheticTable):
-            table = made
+            table, columns = made, list(made.columns)
         else:
             table = made[name or made.names[0]]
+            columns = table.to_arrow().column_names
             more = {"beside": next(other for other in made.names if other != table.name)}
         measured = [
             MarginalTold(columns=list(each.columns), stddev=each.stddev, distance=each.distance, noise=each.noise)
@@ -79,7 +80,7 @@ class SyntheticTableBody(ResponseBody):
             position=table.receipt.position,
             name=table.name,
             rows=table.rows,
-            columns=list(table.columns),
+            columns=columns,
             measured=measured,
             not_measured=[list(pair) for pair in table.not_measured],
             report=table.report(),

@@ -60,7 +60,8 @@ def ask_back(told: str) -> tuple[Request, str]:
 
 def synthesis_text(said: SynthesisSchema, key: str) -> str:
     """A synthetic table to make and its key as one text; :func:`synthesis_back` reads it."""
-    return json.dumps([{"synthesis": said.stated}, key], sort_keys=True, separators=(",", ":"))
+    # As it was sent: of two tables the first is that of persons.
+    return json.dumps([{"synthesis": said.stated}, key], separators=(",", ":"))
 
 
 def synthesis_back(told: str) -> tuple[SynthesisSchema, str] | None:

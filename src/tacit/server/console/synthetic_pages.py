@@ -38,7 +38,8 @@ async def show_tables(visit: PageRequest) -> Response:
 async def make(visit: PageRequest) -> Response:
     """Put a synthetic table down as a job; one that would be refused is refused now."""
     form = visit.form
-    words = {"source": form.get("source", ""), "method": form.get("method", "aim")}
+    source, second = form.get("source", "").strip(), form.get("second", "").strip()
+    words = {"source": {source: None, second: None} if second else source, "method": form.get("method", "aim")}
     priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
     try:
         said = read_body(SynthesisSchema, body_text(words, priced).encode())
@@ -66,7 +67,7 @@ async def show_synthetic(visit: PageRequest) -> Response:
     return await visit.page(
         "synthetic_table.html",
         table=table,
-        rows=f"{table.rows:,}",
+        rows=f"{await visit.run(lambda: table.rows):,}",
         position=table.receipt.position,
         quality=quality,
         missing=missing[:_MOST_PAIRS],
@@ -102,7 +103,7 @@ async def _tables(visit: PageRequest, problem: PageProblem | None = None) -> Res
         owns=owns,
         sources=[each.name for each in tables if not each.table.public],
         methods=_METHODS,
-        draft={name: visit.form.get(name, "") for name in ("source", "method", "epsilon", "delta")},
+        draft={name: visit.form.get(name, "") for name in ("source", "second", "method", "epsilon", "delta")},
         job=job,
         problem=problem,
     )
