@@ -280,7 +280,7 @@ class SqlEngine(Engine):
     def summing(
         self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> Iterator[Callable[[WholeSums], NDArray[np.int64]]]:
-        """Sums over one row of each unit, the same rows as :meth:`examples`, all on one state of the data."""
+        """Sums over one row of each unit, the same rows as :meth:`examples`, on one snapshot where there are any."""
         self.check_examples(relation)
         kind = None if label is None else (f"e{len(numbers)}", relation.fields[label].type)
         with ExitStack() as held:
