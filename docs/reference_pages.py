@@ -118,7 +118,7 @@ def pages() -> dict[str, str]:
         "changelog.md": changelog,
     }
     made = {path: "\n".join(maker()) + "\n" for path, maker in makers.items()}
-    return made | {f"proofs/{_proof_page(path)}": path.read_text(encoding="utf-8") for path in _proofs()}
+    return made | {f"proofs/{_proof_page(path)}": _proof(path) for path in _proofs()}
 
 
 def api() -> Iterator[str]:
@@ -310,6 +310,11 @@ def _proofs() -> list[Path]:
     return sorted(SOURCE.rglob("*.proof.md"))
 
 
+def _proof(path: Path) -> str:
+    """A proof, with the way back to the list: sixty proofs are too many for the navigation."""
+    return f"{path.read_text(encoding='utf-8')}\n[All proofs](index.md)\n"
+
+
 def _proof_page(path: Path) -> str:
     return "-".join(path.relative_to(SOURCE).parts).replace(".proof.md", ".md")
 
@@ -326,4 +331,4 @@ def proof_index() -> Iterator[str]:
 
 def changelog() -> Iterator[str]:
     """The changelog."""
-    yield (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    yield (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")

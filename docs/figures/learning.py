@@ -28,10 +28,10 @@ SHOWN = {
     "tacit BoostedTreesClassifier": "trees",
     "tacit BoostedTreesRegressor": "trees",
     "DP-EBM": "DP-EBM",
-    "diffprivlib LogisticRegression": "diffprivlib, linear",
-    "diffprivlib LinearRegression": "diffprivlib, linear",
+    "diffprivlib LogisticRegression": "diffprivlib",
+    "diffprivlib LinearRegression": "diffprivlib",
 }
-ORDER = ["linear", "additive", "trees", "DP-EBM", "diffprivlib, linear"]
+ORDER = ["linear", "additive", "trees", "DP-EBM", "diffprivlib"]
 
 
 def main(folder: Path) -> None:

@@ -300,6 +300,7 @@ def test_a_model_is_read_again_from_the_ledger_for_nothing(seeded: SeededBits) -
         assert other.receipt.statement == fitted.receipt.statement
         np.testing.assert_array_equal(other.model.coef_, fitted.model.coef_)
         assert str(other.model.privacy_report()) == str(fitted.model.privacy_report())
+        assert "Fraction" not in str(other.model.privacy_report())
     (told,) = curator.models()
     assert (told.position, told.estimator, told.sql) == (fitted.receipt.position, "LogisticRegression", SELECT)
     assert curator.budget().spent == spent

@@ -92,3 +92,16 @@ def test_every_page_is_in_the_navigation(pages: dict[str, str]) -> None:
     written = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     generated = {page for page in pages if not page.startswith("proofs/")}
     assert written | generated | {"proofs/index.md"} == named
+
+
+def test_links_of_the_site_stay_within_it(pages: dict[str, str]) -> None:
+    """As ``mkdocs build --strict`` demands: files of the project that are no pages cannot be linked to."""
+    folder = (ROOT / "docs").resolve()
+    texts = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.md")} | pages
+    for page, text in texts.items():
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
+            if not re.match(r"[a-z]+:", target):
+                found = (folder / page).parent.joinpath(target).resolve()
+                known = found.is_relative_to(folder) and (found.exists() or str(found.relative_to(folder)) in pages)
+                assert known, f"{page} links to {target}"

@@ -284,11 +284,11 @@ def test_the_ceilings_of_a_table_are_shown() -> None:
     columns = (Column("id", INTEGER), Column("x", INTEGER))
     plain = Table("visits", columns, population="patients", unit="id", max_rows=2, max_groups=3)
     assert view_table(TableInfo(plain)).about.endswith(
-        "Of one person, at most 2 rows in each of at most 3 groups count. A question may state other numbers."
+        "A person counts with at most 2 rows in each of at most 3 groups. A question may state other numbers."
     )
     limited = replace(plain, max_rows_limit=5, max_groups_limit=3)
     assert view_table(TableInfo(limited)).about.endswith(
         "A question may state other numbers, up to 5 rows and 3 groups."
     )
     rows = Table("visits", columns, population="patients", unit="row")
-    assert view_table(TableInfo(rows)).about.endswith("count.")
+    assert view_table(TableInfo(rows)).about.endswith("group.")

@@ -137,7 +137,9 @@ def test_the_console_fits_shows_and_hands_out_a_model() -> None:
     owner, analyst, other = Visitor(served), Visitor(served), Visitor(served)
     try:
         owner.sign_in("olga")
-        assert "There are none yet." in owner.get("/console/models").text
+        analyst.sign_in("alice")
+        assert "There are none yet.</p>" in owner.get("/console/models").text
+        assert "There are none yet. Owners of the data make them on this page." in analyst.get("/console/models").text
         asked = {"sql": ROWS, "estimator": "LogisticRegression", "epsilon": "1", "delta": "1e-7"}
         assert owner.post("/console/models", **(asked | {"epsilon": "-1"})).status_code == 400
         put = owner.post("/console/models", **asked)

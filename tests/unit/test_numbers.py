@@ -28,6 +28,7 @@ from tacit.core.numbers import (
     round_down,
     round_up,
     sqrt_bounds,
+    with_noun,
 )
 
 TENTH = Fraction(1, 10)
@@ -216,3 +217,8 @@ def test_exp_far_out_neither_hangs_nor_lies() -> None:
     assert low == 0 < high < Fraction(1, 2**100)
     with pytest.raises(AccountingError, match="too large"):
         exp_bounds(Fraction(10**9))
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    assert [with_noun(n, "charge") for n in (0, 1, 1234)] == ["0 charges", "1 charge", "1,234 charges"]
+    assert [with_noun(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]

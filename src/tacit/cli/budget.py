@@ -13,6 +13,7 @@ from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption
 from tacit.cli.query_options import request_of, with_question_options
 from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError
+from tacit.core.numbers import with_noun
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +82,7 @@ def show_budget(screen: Console, account: Budget) -> None:
     for sentence in account.cautions:
         screen.print(f"Caution: {sentence}", style="yellow", soft_wrap=True)
     if account.questions is not None:
-        screen.print(f"{account.questions} more such questions fit.")
+        screen.print(f"{with_noun(account.questions, 'more such question fits', 'more such questions fit')}.")
 
 
 def budget_table(rows: Iterable[tuple[str, Iterable[Line]]]) -> Table:

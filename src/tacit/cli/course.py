@@ -98,7 +98,7 @@ def check(
         if exercise is None:
             still = len(EXERCISES) - len(found)
             counted = f"{right} of {len(found)} answers are right; " if found else "Nothing is answered yet; "
-            typer.echo(f"{counted}{still} are open.")
+            typer.echo(f"{counted}{still} {'is' if still == 1 else 'are'} open.")
     if right < len(found):
         raise typer.Exit(1)
 

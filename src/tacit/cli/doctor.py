@@ -179,13 +179,13 @@ def _load(project: Path) -> Project:
 
 
 def _limits(loaded: Project) -> Iterator[DoctorFinding]:
-    """Limits that are found for each question; those of earlier files without a number were 1."""
+    """Limits that are found for each question."""
     for table in loaded.catalog.tables:
         auto = [name for name in ("max_groups", "max_rows") if getattr(table, name) == AUTO]
         if auto:
             words = (
-                f"{' and '.join(auto)}: AUTO, found privately within the price of each question, as where nothing is "
-                "stated; a number costs nothing (earlier versions took a missing number for 1)"
+                f"{' and '.join(auto)}: AUTO, found privately within the price of each question, as where none is "
+                "stated; a number costs nothing"
             )
             yield DoctorFinding(f"limits {table.name}", True, words)
 

@@ -24,6 +24,7 @@ from tacit.cli.operator_options import (
 )
 from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, visible
 from tacit.core.errors import InputError
+from tacit.core.numbers import with_noun
 from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
@@ -231,8 +232,9 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
 def _show_report(report: VerificationReport) -> None:
     screen = console()
     failed = f", {report.failures:,} failed" if report.failures else ""
+    size = f"{with_noun(report.entries, 'entry', 'entries')}, {with_noun(report.charges, 'charge')}"
     screen.print(
-        f"Ledger {report.ledger}: {report.entries:,} entries, {report.charges:,} charges, "
+        f"Ledger {report.ledger}: {size}, "
         f"{report.outcomes - report.failures:,} released{failed}; head {report.head.seq} {report.head.hash[:16]}…",
         markup=False,
         soft_wrap=True,

@@ -212,7 +212,8 @@ def _tell_demo(started: Started) -> None:
     _say(screen, f"  As its owner, {_DEMO_OWNER}:      {links['owner']}")
     _say(screen, f"  As an analyst, {_DEMO_ANALYST}:    {links['analyst']}")
     _say(screen, "")
-    _say(screen, "Each link works once: choose a password, and you are signed in. Or ask from Python:")
+    needs = "" if find_spec("httpx") is not None else f", after {install_command('client')}"
+    _say(screen, f"Each link works once: choose a password, and you are signed in. Or ask from Python{needs}:")
     _say(screen, "")
     _say(screen, f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
     _say(screen, '  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))')

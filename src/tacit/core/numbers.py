@@ -37,6 +37,7 @@ __all__ = [
     "round_down",
     "round_up",
     "sqrt_bounds",
+    "with_noun",
 ]
 
 #: Accepted forms of a privacy parameter.
@@ -275,3 +276,8 @@ def _is_at_least(value: Fraction, exponent: int) -> bool:
 
 def _show(value: Fraction) -> str:
     return f"{float_nearest(value):g}"
+
+
+def with_noun(count: int, one: str, many: str = "") -> str:
+    """A count for people to read: ``1 charge``, ``2 charges``, ``1,000 entries``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

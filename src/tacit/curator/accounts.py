@@ -17,7 +17,7 @@ from tacit.accounting.filters import Filter, Line
 from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
-from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down
+from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down, with_noun
 from tacit.curator.views.notebook_tables import budget_html
 from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
 from tacit.ledger import LedgerBudget as LedgerBudget
@@ -143,7 +143,11 @@ class Budget:
 
     def __str__(self) -> str:
         shares = [f"{balance.owner}: {_spent_of(balance)}" for balance in self.balances[1:] if balance.limited]
-        more = [] if self.questions is None else [f"{self.questions} more such questions fit"]
+        more = (
+            []
+            if self.questions is None
+            else [with_noun(self.questions, "more such question fits", "more such questions fit")]
+        )
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
         said = "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
         return " ".join([said, *(f"Caution: {sentence}" for sentence in self.cautions)])

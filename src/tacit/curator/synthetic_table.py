@@ -278,7 +278,7 @@ class SyntheticTable:
         lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
         lines += [
             f"  {' × '.join(each.columns)}: measured, each count within ± {factor * each.stddev:.1f} (95%); model "
-            f"and noisy counts are {100 * each.distance:.1f}% apart, of which noise makes {100 * each.noise:.1f}%"
+            f"and noisy counts are {100 * each.distance:.1f}% apart, by noise alone {100 * each.noise:.1f}%"
             for each in self.quality()
         ]
         missing, pairs = self.not_measured, math.comb(len(self.columns), 2) - math.comb(len(self.outer), 2)

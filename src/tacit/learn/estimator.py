@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -97,7 +98,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         for name in declared:
             value = getattr(self, name, None)
             if value is not None:
-                text = repr(value)
+                text = _written(value)
                 shown.append(f"{name} = {text if len(text) <= 80 else text[:77] + '...'}")
         return (*shown, "the number and names of columns")
 
@@ -220,3 +221,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.non_deterministic = True
         return tags
+
+
+def _written(value: Any) -> str:
+    """A declaration as its owner would write it: bounds of a project file are fractions, ``100`` among them."""
+    if isinstance(value, Fraction):
+        return str(value)
+    if type(value) is list:
+        return f"[{', '.join(map(_written, value))}]"
+    if type(value) is tuple and len(value) > 1:
+        return f"({', '.join(map(_written, value))})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{key!r}: {_written(each)}' for key, each in value.items())}}}"
+    return repr(value)

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import with_noun
 
 __all__ = ["Factor", "FactorKind", "MarginalPart", "Objective", "ProductPart", "Workload", "WorkloadPart"]
 
@@ -282,7 +283,8 @@ def _words(part: WorkloadPart) -> str:
     if isinstance(part, ProductPart):
         return " × ".join(f"{factor.kind} of {', '.join(factor.columns)}" for factor in part.factors)
     ways = sorted({len(names) for names in part.sets})
-    return f"{len(part.sets)} marginals of {', '.join(map(str, ways))} columns"
+    columns = "column" if ways == [1] else "columns"
+    return f"{with_noun(len(part.sets), 'marginal')} of {', '.join(map(str, ways))} {columns}"
 
 
 def _joins(known: WorkloadPart, part: WorkloadPart) -> bool:

@@ -35,7 +35,7 @@ def workload_from_plain(told: object) -> Workload:
         InputError: they describe none; says which entry, and what to write instead.
 
     >>> str(workload_from_plain([{"marginals": ["a", "b"], "ways": 1}, {"prefixes": "a"}]))
-    '2 marginals of 1 columns; prefixes of a'
+    '2 marginals of 1 column; prefixes of a'
     """
     listed = [told] if isinstance(told, Mapping) else told
     if isinstance(listed, str) or not isinstance(listed, Sequence) or not 1 <= len(listed) <= _MOST_PARTS:

@@ -238,11 +238,13 @@ def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
 
 def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
     from tacit.cli.budget import budget_table
+    from tacit.core.numbers import with_noun
 
     at.stage.scene("The account of all of it", "tacit ledger verify")
     report = at.curator.ledger.verify()
     if report.ok:
-        at.stage.good(f"{report.entries} entries, {report.charges} charges: chain, prices, sums and caps hold.")
+        size = f"{with_noun(report.entries, 'entry', 'entries')}, {with_noun(report.charges, 'charge')}"
+        at.stage.good(f"{size}: chain, prices, sums and caps hold.")
     account = at.curator.budget(analyst="mallory")
     owners = ("total", "mallory")
     at.stage.table(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))

@@ -67,9 +67,10 @@ def quote_html(said: Explanation) -> str:
 
 
 def budget_html(budget: Budget) -> str:
-    """A budget: for each currency a bar of what is spent."""
+    """A budget: for each currency a bar of the population, and one of each share with a limit of its own."""
     parts = []
-    for balance in budget.balances:
+    shares = [balance for balance in budget.balances[1:] if balance.limited]
+    for name, balance in [(budget.population, budget.balances[0]), *((share.owner, share) for share in shares)]:
         for line in balance.lines:
             if not line.cap:
                 continue
@@ -79,8 +80,7 @@ def budget_html(budget: Budget) -> str:
                 f'<div style="width:{100 * share:.1f}%;height:100%;background:currentColor;opacity:.5"></div></div>'
             )
             words = f"{line.currency}: {100 * share:.3g}% of {float(line.cap):.4g} spent"
-            owner = html.escape(str(balance.owner))
-            parts.append(f"<tr><td>{owner}</td><td>{bar}</td><td>{html.escape(words)}</td></tr>")
+            parts.append(f"<tr><td>{html.escape(name)}</td><td>{bar}</td><td>{html.escape(words)}</td></tr>")
     return f'<table><tbody>{"".join(parts)}</tbody></table><p style="{_QUIET}">{html.escape(str(budget))}</p>'
 
 

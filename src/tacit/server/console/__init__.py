@@ -17,7 +17,7 @@ Modules:
 * :mod:`.ledger_page` — Ledger page for owners and auditors
 * :mod:`.model_pages` — Pages of models: guarantee, coefficients and shapes for everyone who sees the population, a form
   for owners
-* :mod:`.number_format` — Number formats of the pages
+* :mod:`.number_format` — Number formats of the pages, and that of times
 * :mod:`.page_request` — Page request: user, form fields and response
 * :mod:`.pages` — Table of all pages
 * :mod:`.people_pages` — Pages of owners: people, shares, tokens

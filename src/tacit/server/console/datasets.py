@@ -90,7 +90,7 @@ def _about(table: Table) -> str:
         unit = f"The column {table.unit} says which person a row belongs to"
     rows, groups = _most(table.max_rows, "row"), _most(table.max_groups, "group")
     more = "" if table.unit == ROW else f" A question may state other numbers{_up_to(table)}."
-    return f"{unit}. Of one person, {rows} in each of {groups} count.{more}"
+    return f"{unit}. A person counts with {rows} in each of {groups}.{more}"
 
 
 def _most(number: ContributionNumber, noun: str) -> str:

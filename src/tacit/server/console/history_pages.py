@@ -20,7 +20,7 @@ from tacit.server.console.belief_bounds import Promise, promise
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.charts import draw_stairs
 from tacit.server.console.csrf import HEADERS
-from tacit.server.console.number_format import amounts_text, as_pair, down, symbol, up
+from tacit.server.console.number_format import amounts_text, as_pair, down, symbol, up, when
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Access, TokenScope
@@ -66,7 +66,7 @@ def _decided(visit: PageRequest, budgets: Iterable[Budget]) -> list[dict[str, An
     """Decisions of operators about the accounts that the person sees, newest first; for a thread."""
     seen = {"", *(plain_name(budget.population, "population") for budget in budgets)}
     return [
-        {"position": each.seq, "time": _when(each.time), "who": each.operator, "words": each.words, "why": each.reason}
+        {"position": each.seq, "time": when(each.time), "who": each.operator, "words": each.words, "why": each.reason}
         for each in reversed(visit.service.curator.ledger.overrides())
         if each.population in seen
     ]
@@ -95,7 +95,7 @@ def _entry(record: Record, name: str) -> dict[str, Any]:
     amounts = {each.currency: each.amount for each in record.amounts}
     return {
         "position": record.seq,
-        "time": _when(record.time),
+        "time": when(record.time),
         "analyst": record.analyst,
         "population": record.population,
         "sql": record.sql,
@@ -104,11 +104,6 @@ def _entry(record: Record, name: str) -> dict[str, Any]:
         "failed": record.failed,
         "mine": record.analyst == name,
     }
-
-
-def _when(time: str) -> str:
-    """Time as text, such as ``2026-11-16 08:15 UTC``."""
-    return f"{time[:16].replace('T', ' ')} UTC" if len(time) >= 16 else time
 
 
 def _account(visit: PageRequest, budget: Budget, *, everyone: bool) -> dict[str, Any]:

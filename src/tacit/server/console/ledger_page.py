@@ -11,6 +11,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.core.errors import TacitError
+from tacit.core.numbers import with_noun
 from tacit.ledger import LedgerError
 from tacit.receipts.verify_receipt import outcome_problem
 from tacit.server.console.page_request import PageRequest
@@ -52,6 +53,12 @@ class LedgerCheck:
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+    @property
+    def size(self) -> str:
+        """Extent of the ledger, in words."""
+        entries = with_noun(self.entries, "entry", "entries")
+        return f"{entries}, {with_noun(self.charges, 'charge')}, {with_noun(self.outcomes, 'answer')}"
 
     @property
     def progress(self) -> str:

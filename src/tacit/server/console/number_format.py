@@ -1,4 +1,4 @@
-"""Number formats of the pages."""
+"""Number formats of the pages, and that of times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tacit.accounting.currencies import SYMBOLS, currency_of
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest, format_up, round_down
 
-__all__ = ["SYMBOLS", "amounts_text", "as_pair", "charge_of", "down", "percent", "symbol", "up"]
+__all__ = ["SYMBOLS", "amounts_text", "as_pair", "charge_of", "down", "percent", "symbol", "up", "when"]
 
 _DIGITS: Final = 4
 
@@ -52,3 +52,8 @@ def as_pair(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
         return first, sum(others, Fraction(0))
     pair = currency.as_pair(guarantee)
     return pair.epsilon, pair.delta
+
+
+def when(time: str) -> str:
+    """Time as text, such as ``2026-11-16 08:15 UTC``."""
+    return f"{time[:16].replace('T', ' ')} UTC" if len(time) >= 16 else time

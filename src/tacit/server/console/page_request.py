@@ -20,6 +20,7 @@ from tacit.server.api.request_limits import body_of
 from tacit.server.console.budget_bars import Gauge, gauges, tightest
 from tacit.server.console.csrf import HEADERS, from_here, new_door, read_form, same
 from tacit.server.console.error_pages import PageProblem, problem_of
+from tacit.server.console.number_format import when
 from tacit.server.console.static_files import Statics
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.identity import Access, TokenScope
@@ -57,6 +58,7 @@ class ConsoleContext:
             lstrip_blocks=True,
         )
         self.pages.globals |= {"static": self.statics.address, "project": service.curator.name}
+        self.pages.filters["when"] = when
 
     def cookie(self, name: str) -> str:
         """The name of a cookie: with TLS one that browsers bind to this host."""

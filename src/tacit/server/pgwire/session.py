@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import with_noun
 from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
@@ -588,7 +589,11 @@ class WireSession:
         words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
         lines = [
             *words.splitlines(),
-            *([] if fits is None else [f"{fits} more such questions fit in the budget."]),
+            *(
+                []
+                if fits is None
+                else [f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget."]
+            ),
         ]
         return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
 
