@@ -153,7 +153,6 @@ def test_the_console_fits_shows_and_hands_out_a_model() -> None:
         three = AdditiveClassifier(epsilon="0.5", delta="1e-7", classes=[0, 1, 2], rounds=2)
         many = served.service.curator.fit(three, ROWS.replace("2 = 0", "3")).receipt.position
         parts = served.service.curator.fit(PCA(epsilon="0.5", delta="1e-7"), ROWS).receipt.position
-        analyst.sign_in("alice")
         listed = analyst.get("/console/models").text
         assert f"/console/models/{position}" in listed
         assert "Fit one" not in listed
