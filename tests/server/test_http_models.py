@@ -112,7 +112,10 @@ def test_a_client_fits_as_if_it_were_local(tmp_path: Path, monkeypatch: pytest.M
         fitted = remote.fit(LogisticRegression(epsilon="0.5", delta="1e-7", classes=[False, True], steps=3), ROWS)
         assert fitted.model.classes_.tolist() == [False, True]
         assert fitted.receipt["answers"][0]["query"] == ROWS
-        assert remote.model(fitted.receipt.position).text == fitted.text
+        assert fitted.charge.text.startswith("Charged epsilon 0.5")
+        again = remote.model(fitted.receipt.position)
+        assert again.text == fitted.text
+        assert again.charge.text == "A repeated question: charged nothing"
         assert [each.position for each in remote.models()] == [fitted.receipt.position]
         fitted.save(tmp_path / "model.json")
         rows = np.array([[1.0], [50.0], [99.0]])

@@ -430,7 +430,7 @@ class RemoteCurator(Closing):
         body = self._job("/v1/fit", json.dumps(told), named, progress).model
         _agree("sql", body.sql, sql)
         _agree("estimator", body.estimator, told["estimator"])
-        return self._fitted(body)
+        return self._fitted(body, paid=True)
 
     def models(self) -> tuple[ModelRelease, ...]:
         """The models that were paid for, the oldest first; free."""
@@ -442,9 +442,9 @@ class RemoteCurator(Closing):
         """A model that was paid for, by the position of its charge; free."""
         content = self._channel.get(f"/v1/models/{int(position)}").content
         with parsing("the model"):
-            return self._fitted(ModelBody.read(content))
+            return self._fitted(ModelBody.read(content), paid=False)
 
-    def _fitted(self, body: ModelBody) -> Fitted:
+    def _fitted(self, body: ModelBody, *, paid: bool) -> Fitted:
         from tacit.learn.model_format import model_from_text
 
         receipt = body.receipt.to_domain()
@@ -452,10 +452,13 @@ class RemoteCurator(Closing):
         _agree("position", receipt.position, body.position)
         _agree("released", receipt["answers"][0]["released"], digest_of(body.model))
         _agree("query", receipt["answers"][0]["query"], body.sql)
-        return Fitted(
-            model_from_text(body.model), None, receipt, body.sql, tuple(body.features), body.target,
-            body.model,
-        )  # fmt: skip
+        with parsing("the receipt"):
+            amounts = read_amounts(receipt["charge"]) if paid else ()
+        answer = receipt["answers"][0]
+        place, asked = (receipt.position, receipt["population"]), (answer["name"], answer["plan"])
+        charge = Entry(*place, amounts, *asked, True, repeated=not paid)
+        model, features = model_from_text(body.model), tuple(body.features)
+        return Fitted(model, charge, receipt, body.sql, features, body.target, body.model)
 
     def close(self) -> None:
         """Hang up; further questions fail."""

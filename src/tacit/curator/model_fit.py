@@ -54,7 +54,7 @@ class Fitted:
 
     Args:
         model: the estimator, fitted.
-        charge: of the ledger; None for a model that a server fitted, whose receipt states the charge.
+        charge: of the ledger; of nothing for a model that was paid for before.
         receipt: of the charge.
         sql: the rows.
         features: names of the columns it was fitted to.
@@ -63,7 +63,7 @@ class Fitted:
     """
 
     model: Any
-    charge: Entry | None
+    charge: Entry
     receipt: Receipt
     sql: str = ""
     features: tuple[str, ...] = ()
@@ -75,8 +75,7 @@ class Fitted:
         Path(path).write_text(self.text, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        title = f"{type(self.model).__name__}, fitted privately"
-        return f"<p>{title}</p>" if self.charge is None else entry_html(title, self.charge)
+        return entry_html(f"{type(self.model).__name__}, fitted privately", self.charge)
 
 
 @dataclass(frozen=True)
