@@ -271,7 +271,7 @@ def answers_of(curator: Curator) -> Any:
 
 
 def test_what_needs_the_data_says_so(remote: RemoteCurator) -> None:
-    for method in (remote.release, remote.charge, remote.fit):
+    for method in (remote.release, remote.charge):
         with pytest.raises(AccessError, match="not over HTTP"):
             method(1, label="x")
     for call in (lambda: remote.sql(COUNT, epsilon=1, analyst="bob"), lambda: remote.budget(analyst="bob")):
