@@ -151,7 +151,7 @@ SEVERAL_REFUSED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "type",
-        f"SELECT a.n FROM ({_WARDS}) a JOIN (SELECT COUNT(*) AS n FROM patients) b ON a.n = (b.n > 3)",
+        f"SELECT a.n FROM ({_WARDS}) a JOIN (SELECT COUNT(*) AS n FROM patients) b ON a.n = DATE '2024-01-01'",
         f"SELECT a.n FROM ({_WARDS}) a JOIN (SELECT COUNT(*) AS n FROM patients) b ON a.n = b.n",
     ),
 )
