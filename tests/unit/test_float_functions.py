@@ -5,6 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy import special
 
 from tacit.core.float_functions import (
     binomial_masses,
@@ -106,7 +107,6 @@ def test_binomial_tails_at_the_ends():
 
 @pytest.mark.parametrize("trials", [1, 2, 7, 300, 10**6])
 def test_limits_have_the_tail_that_was_asked_for(trials):
-    special = pytest.importorskip("scipy.special")
     k = np.unique(np.linspace(0, trials, 9).astype(int))
     for tail in (0.9, 0.4, 0.025, 1e-9):
         found = success_limit(k, trials, tail)
