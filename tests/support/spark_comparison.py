@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,11 +45,10 @@ _TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\d[\w.]*|\w+|\S")
 
 
 def covering(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> list[str]:
-    """Questions whose statements hold, together, every two neighbouring words that the statements of all hold.
+    """Questions whose statements hold, together, every three neighbouring words that the statements of all hold.
 
     Constants count alike. So every form of SQL that the corpora make Spark read is read, and most questions that
-    differ in constants, names and depth alone are left out: Spark takes a fifth of a second for each, and
-    ``test_spark_functions`` asks it every function by itself.
+    differ in constants and names alone are left out: Spark takes a fifth of a second for each.
     """
     words: dict[str, set[tuple[str, ...]]] = {}
     times: Counter[tuple[str, ...]] = Counter()
@@ -58,7 +56,7 @@ def covering(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) ->
         new: set[tuple[str, ...]] = set()
         for part in SparkWriter.of(SPARK, final_of(sql, catalog), engine._tables, SECRET).statements():
             found = ["?" if word[0] in "'`0123456789" else word for word in _TOKEN.findall(part.sql)]
-            new |= set(pairwise(found))
+            new |= set(zip(found, found[1:], found[2:], strict=False))
         if not all(times[each] for each in new):
             words[sql] = new
             times.update(new)
