@@ -31,20 +31,7 @@ def hospital() -> Iterator[Served]:
 
 def made(served: Served, name: str = "olga", headers: Any = None, **words: Any) -> tuple[Any, Any]:
     """The response to a request for a table, and the end of its job."""
-
-    async def story() -> tuple[Any, Any]:
-        async with served.client(name) as client:
-            response = await client.post("/v1/synthesize", json=TABLE | words, headers=headers)
-            if response.status_code != 202:
-                return response, None
-            for _ in range(3_000):
-                body = (await client.get(response.headers["location"])).json()
-                if body["state"] in ("done", "failed"):
-                    return response, body
-                await asyncio.sleep(0.01)
-            raise AssertionError("the job is not finished")
-
-    return asyncio.run(story())
+    return served.job("/v1/synthesize", TABLE | words, name, headers)
 
 
 def test_a_table_is_made_once_and_used_for_nothing(hospital: Served) -> None:

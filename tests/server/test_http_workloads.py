@@ -37,20 +37,7 @@ def hospital() -> Iterator[Served]:
 
 def answered(served: Served, name: str = "olga", **words: Any) -> tuple[Any, Any]:
     """The response to a request for a workload, and the end of its job."""
-
-    async def story() -> tuple[Any, Any]:
-        async with served.client(name) as client:
-            response = await client.post("/v1/workload", json=ASKED | words)
-            if response.status_code != 202:
-                return response, None
-            for _ in range(3_000):
-                body = (await client.get(response.headers["location"])).json()
-                if body["state"] in ("done", "failed"):
-                    return response, body
-                await asyncio.sleep(0.01)
-            raise AssertionError("the job is not finished")
-
-    return asyncio.run(story())
+    return served.job("/v1/workload", ASKED | words, name)
 
 
 def test_a_workload_is_answered_once_and_read_for_nothing(hospital: Served) -> None:

@@ -109,6 +109,23 @@ class Served:
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=True)
         return httpx.AsyncClient(transport=transport, base_url="http://tacit", headers=shown | headers)
 
+    def job(self, path: str, body: Any, name: str = "olga", headers: Any = None) -> tuple[httpx.Response, Any]:
+        """The response to a request for a job, and the job when it has ended; None where there is none."""
+
+        async def story() -> tuple[httpx.Response, Any]:
+            async with self.client(name) as client:
+                response = await client.post(path, json=body, headers=headers)
+                if response.status_code != 202:
+                    return response, None
+                for _ in range(3_000):
+                    body_of_job = (await client.get(response.headers["location"])).json()
+                    if body_of_job["state"] in ("done", "failed"):
+                        return response, body_of_job
+                    await asyncio.sleep(0.01)
+                raise AssertionError("the job is not finished")
+
+        return asyncio.run(story())
+
     def call(self, method: str, path: str, name: str = "alice", **words: Any) -> httpx.Response:
         """One request and its response, on an event loop of its own."""
 

@@ -23,7 +23,7 @@ from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.mechanism_release import event_for
-from tacit.curator.payment import pay
+from tacit.curator.payment import paid_before, pay
 from tacit.curator.views.notebook_tables import entry_html
 from tacit.engines.protocol import Engine
 from tacit.ledger import Order, Outcome, Reservation
@@ -207,17 +207,11 @@ class ModelRelease:
 
 def published_models(context: CuratorContext) -> tuple[ModelRelease, ...]:
     """The models of a project that exist for the caller, the oldest first; free."""
-    found = []
     with hide_internal_errors():
-        for population in context.catalog.populations:
-            for record in context.ledger.history(population=population.name):
-                if record.project != context.project or not record.sql.startswith(_LABEL) or not record.answered:
-                    continue
-                charged = charge_at(context.ledger, record.seq)
-                told = {} if charged is None else charged.quote.get("model", {})
-                if told:
-                    release = ModelRelease(record.seq, told["estimator"], told["sql"], record.time, record.population)
-                    found.append(release)
+        found = [
+            ModelRelease(record.seq, told["estimator"], told["sql"], record.time, record.population)
+            for record, told in paid_before(context, _LABEL, "model")
+        ]
     return tuple(sorted(found, key=lambda each: each.position))
 
 

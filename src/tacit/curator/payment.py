@@ -15,13 +15,15 @@ Nothing is refunded once data was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from tacit.curator.context import CuratorContext
 from tacit.curator.failures import failed_run, log_failed_run
 from tacit.ledger import FAILED, Order, Outcome, Reservation, run_again
+from tacit.ledger.history import charge_at
+from tacit.ledger.records import Record
 from tacit.receipts.keyring import commit_signed
 from tacit.receipts.receipt import Receipt, ReceiptStatement, issue
 from tacit.receipts.release_format import digest_of
@@ -29,7 +31,7 @@ from tacit.receipts.release_format import digest_of
 if TYPE_CHECKING:
     from tacit.query.planning.plan import Plan
 
-__all__ = ["Departure", "Paid", "pay"]
+__all__ = ["Departure", "Paid", "paid_before", "pay"]
 
 Made = TypeVar("Made")
 _FAILED: Final = FAILED.decode()
@@ -137,3 +139,20 @@ def pay(
                 lambda keys: issue(keys, context.ledger.id, context.project, charge, says),
             )
         return Paid(outcome, not charge.resumed, made, problem)
+
+
+def paid_before(context: CuratorContext, label: str, part: str) -> Iterator[tuple[Record, Any]]:
+    """Work of one kind that a project paid for and that exists, each with a part of its quote.
+
+    Args:
+        context: of the curator.
+        label: beginning of the words that the ledger has for this kind of work.
+        part: of the quote; charges that have none are left out.
+    """
+    for population in context.catalog.populations:
+        for record in context.ledger.history(population=population.name):
+            if record.project == context.project and record.sql.startswith(label) and record.answered:
+                charged = charge_at(context.ledger, record.seq)
+                told = None if charged is None else charged.quote.get(part)
+                if told:
+                    yield record, told

@@ -24,7 +24,7 @@ from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
-from tacit.curator.payment import pay
+from tacit.curator.payment import paid_before, pay
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
 from tacit.query.parsing.query_options import Options
@@ -222,17 +222,13 @@ class WorkloadRelease:
 
 def published_workloads(context: CuratorContext) -> tuple[WorkloadRelease, ...]:
     """The workloads of a project that exist for the caller, the oldest first; free."""
-    found = []
     with hide_internal_errors():
-        for population in context.catalog.populations:
-            for record in context.ledger.history(population=population.name):
-                if record.project != context.project or not record.sql.startswith(_LABEL) or not record.answered:
-                    continue
-                charged = charge_at(context.ledger, record.seq)
-                told = {} if charged is None else charged.quote.get("workload", {})
-                if told:
-                    words = str(workload_from_plain(told["parts"]))
-                    found.append(WorkloadRelease(record.seq, told["source"], words, record.time, record.population))
+        found = [
+            WorkloadRelease(
+                record.seq, told["source"], str(workload_from_plain(told["parts"])), record.time, record.population
+            )
+            for record, told in paid_before(context, _LABEL, "workload")
+        ]
     return tuple(sorted(found, key=lambda each: each.position))
 
 
