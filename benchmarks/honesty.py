@@ -21,6 +21,7 @@ import argparse
 import math
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -223,10 +224,10 @@ LIMITS: dict[str, dict[str, Any]] = {
 }
 
 
-def kinds_of(folder: Path, price: str, limits: str, cells: int) -> dict[str, list[list[Judged]]]:
+def kinds_of(folder: Path, price: str, limits: str, cells: int, wanted: Sequence[str]) -> dict[str, list[list[Judged]]]:
     """Answers of every kind of question, as many as have some number of cells together; of a new project."""
     by_kind: dict[str, list[tuple[Asked, dict[tuple[Any, ...], float]]]] = defaultdict(list)
-    for question in questions():
+    for question in (each for each in questions() if not wanted or each.kind in wanted):
         by_kind[question.kind].append((question, plain(folder, question)))
     found: dict[str, list[list[Judged]]] = defaultdict(list)
     with TemporaryDirectory(dir=folder) as place:
@@ -300,6 +301,7 @@ def main() -> None:
     parser.add_argument("--epsilon", nargs="+", default=["1"])
     parser.add_argument("--limits", nargs="+", choices=[*LIMITS], default=["auto"])
     parser.add_argument("--cells", type=int, default=1, help="of each kind of question, at least")
+    parser.add_argument("--kinds", nargs="+", default=[], help="of questions; all unless some are named")
     parser.add_argument("--summary", action="store_true", help="one table of all settings, too")
     wanted = parser.parse_args()
     found = {}
@@ -308,7 +310,7 @@ def main() -> None:
         for limits in wanted.limits:
             for price in wanted.epsilon:
                 begun = time.process_time()
-                kinds = kinds_of(Path(place), price, limits, wanted.cells)
+                kinds = kinds_of(Path(place), price, limits, wanted.cells, wanted.kinds)
                 found[limits, price] = kinds
                 spent = time.process_time() - begun
                 print(f"{wanted.people:,} people, epsilon {price} a question, {limits} limits ({spent:.0f} s)\n")

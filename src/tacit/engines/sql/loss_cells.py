@@ -139,8 +139,8 @@ class CellWriter(Writer):
     def _small(self, part: Expression) -> str:
         """An expression, quicker where the numbers that it reads are small, as they nearly always are.
 
-        It adds, subtracts and multiplies numbers from 0 to 2^24 at most twice by one another and by constants below
-        2^12, so that 64 bits do.
+        Numbers from 0 to 2^24 are multiplied by one another at most once and by constants below 2^12 at most once; of
+        such products, below 2^60, three at most are added or subtracted.
         """
         exact, quick = scalar_sql(self.d, part), scalar_sql(self.d.unguarded, part)
         if quick == exact:
