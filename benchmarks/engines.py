@@ -29,7 +29,7 @@ from typing import Any
 
 from query import SQL, asked, generate, orders
 
-REPEATS = 2
+REPEATS = 3
 #: By what they ask for.
 QUESTIONS = {
     "COUNT by 200 groups": "SELECT city, category, COUNT(*) FROM orders GROUP BY city, category",

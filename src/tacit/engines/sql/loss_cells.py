@@ -26,18 +26,16 @@ from tacit.engines.sql.group_choice import Groups
 from tacit.engines.sql.relations import call_sql, finished, is_listed, slots_of
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
 from tacit.engines.sql.statements import Statement, Writer
-from tacit.engines.sql.unit_totals import Partials
+from tacit.engines.sql.unit_totals import Partials, fits_64_bits
 from tacit.query.planning.left_out import (
     KEYS,
     LossStages,
     LossTable,
-    counted_values,
     lists_exactly,
     loss_stages,
     totals_steps,
 )
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.question import FinalAggregation
 from tacit.query.relational.expressions import Expression, references
 from tacit.query.types import INTEGER
 
@@ -54,10 +52,14 @@ class CellWriter(Writer):
     def first(self) -> Statement:
         """The statement of all sums, and of the cells if a table is asked for."""
         table = self.left_out
-        if table is None or not _can_count(self.final, table):
+        if table is None or not lists_exactly(self.final, table):
+            return super().first()
+        stages = loss_stages(self.final, table)
+        if any(call.function == "count_distinct" or is_listed(call) for call in stages.calls):
+            # More than one pass over a unit's rows.
             return super().first()
         measures = [self.final.measures[i] for i in self.summed]
-        write = partial(self._sums_and_cells, measures, loss_stages(self.final, table), table)
+        write = partial(self._sums_and_cells, measures, stages, table)
         return Statement(write, self.summed, is_spread=False, counts_cells=True)
 
     def _sums_and_cells(self, measures: list[Measure], stages: LossStages, table: LossTable) -> str:
@@ -66,10 +68,12 @@ class CellWriter(Writer):
         partials = Partials(d, False, tuple(measures))
         totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
         carried = [*partials.collected]
-        summed = {measure: partials.summed(measure) for measure in measures if measure.kind is MeasureKind.SUM}
+        # Wide sums are NULL in the table where 64 bits do not do, and are made again.
+        narrow = [m for m in measures if m.kind is MeasureKind.SUM and fits_64_bits(max(abs(m.low), abs(m.high)))]
+        summed = {measure: partials.summed(measure) for measure in narrow if totals_steps(measure)}
         finals, more = [], {}
         for i, (call, measure) in enumerate(zip(stages.calls, stages.totals, strict=True)):
-            if measure in summed and totals_steps(measure):
+            if measure is not None and measure in summed:
                 # The same sum as that of the question, which is 0 over no values.
                 finals.append(f"CASE WHEN a{i - 1} > 0 THEN {summed[measure]} END")
                 continue
@@ -161,13 +165,6 @@ class CellWriter(Writer):
 
 def _list(*columns: Sequence[str]) -> str:
     return ", ".join(name for part in columns for name in part)
-
-
-def _can_count(final: FinalAggregation, table: LossTable) -> bool:
-    """Whether groups are told apart as on the public lists, and every aggregate needs one pass over a unit's rows."""
-    if not lists_exactly(final, table) or any(each.measure.kind.traits.unites for each in counted_values(final, table)):
-        return False
-    return not any(is_listed(call) for call in loss_stages(final, table).calls)
 
 
 def cells_and_rows(
