@@ -13,7 +13,7 @@ from tacit.ledger import Ledger
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.request import Account
-from tacit.receipts.keyring import Keyring
+from tacit.receipts.keys import Keyring
 
 __all__ = ["Caller", "CuratorContext", "KeyLocks"]
 

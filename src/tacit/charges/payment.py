@@ -24,7 +24,7 @@ from tacit.charges.failures import failed_run, log_failed_run
 from tacit.ledger import FAILED, Order, Outcome, Reservation, run_again
 from tacit.ledger.history import charge_at
 from tacit.ledger.records import Record
-from tacit.receipts.keyring import commit_signed
+from tacit.receipts.keys import commit_signed
 from tacit.receipts.receipt import Receipt, ReceiptStatement, issue
 from tacit.receipts.release_format import digest_of
 

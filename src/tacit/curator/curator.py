@@ -35,7 +35,7 @@ from tacit.paid_work.workload_release import (
 from tacit.query.catalog import Table
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.receipts.keyring import key_of
+from tacit.receipts.keys import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt

@@ -23,7 +23,7 @@ from tacit.query.types import Value
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
-    from tacit.query.postprocess.totals import CellNumbers
+    from tacit.query.postprocess.released_parts import CellNumbers
 
 __all__ = [
     "AggregateCall",

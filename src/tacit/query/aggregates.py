@@ -101,7 +101,6 @@ from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, Quoti
 from tacit.query.postprocess.mode import Common, CommonEvent
 from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.postprocess.spread_test import laws_known
-from tacit.query.postprocess.totals import CellNumbers
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
@@ -124,6 +123,7 @@ from tacit.query.types import (
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
+    from tacit.query.postprocess.released_parts import CellNumbers
 
 __all__ = [
     "AGGREGATES",
