@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Departure, pay
+from tacit.charges.payment import Caller, Departure, pay
 from tacit.curator.planner import FreeQuestion, PricedPlan, read_back
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote

@@ -8,9 +8,9 @@ from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.charges.accounts import Budget, Entry, entry_of
-from tacit.charges.context import Caller
 from tacit.charges.failures import hide_internal_errors
 from tacit.charges.notebook_tables import ChargeList, curator_html, table_html
+from tacit.charges.payment import Caller
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number

@@ -441,7 +441,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
     joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1
 
-    one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
+    one_by_one = QuotientMean if not joint and laws_known([released.laws[count], law]) else MeanEstimate
 
     def cell(group: int) -> Cell:
         parts = (counts[group], sums[group], released.draw(count, group), released.draw(total, group), *shared)
