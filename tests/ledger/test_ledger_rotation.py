@@ -28,7 +28,7 @@ from tacit.receipts.key_rotation import rotate_key
 from tacit.receipts.keys import Keys, keys_in_force, make_keys, open_keys, waiting_place
 from tacit.receipts.receipt import Receipt, signed_text
 from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
-from tacit.wire.responses import KeySchema
+from tacit.wire.account_responses import KeySchema
 
 ALL = "SELECT COUNT(*) AS n FROM visits"
 

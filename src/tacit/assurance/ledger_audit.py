@@ -22,7 +22,7 @@ from tacit.core.errors import TacitError
 from tacit.core.guarantees import PureDP
 from tacit.ledger import ConflictError, Ledger, Order, Reservation
 from tacit.ledger.memory import MEMORY
-from tacit.wire.responses import seen_text
+from tacit.wire.account_responses import seen_text
 
 __all__ = ["ledger_checks"]
 

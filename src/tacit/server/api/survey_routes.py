@@ -17,7 +17,7 @@ from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
 from tacit.server.identity.surveys import SurveyRecord
 from tacit.server.rate_limit import network_of
-from tacit.wire import responses as wire
+from tacit.wire import people_responses as wire
 from tacit.wire.requests import Reports
 
 __all__ = ["ROUTES", "results_of"]
