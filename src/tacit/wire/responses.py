@@ -1,4 +1,4 @@
-"""Bodies of responses to questions: a class writes a body (``of``), reads it (``read``, ``to_domain``) and describes it.
+"""Bodies of responses to questions: one class writes a body (``of``), reads it (``read``, ``to_domain``), describes it.
 
 Writing and reading are strict about types. Readers ignore fields that they do not know, so that a server may say more.
 """
