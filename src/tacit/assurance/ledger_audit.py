@@ -50,10 +50,9 @@ def _judged(work: _Work) -> Verdict:
     return Verdict(bool(problem), problem or "nothing more was admitted, and every override is shown", None)
 
 
-def _open(folder: Path, *, account: bool = True) -> Ledger:
+def _open(folder: Path) -> Ledger:
     ledger = Ledger.open(folder / "book" / "ledger", anchor=folder / "anchor")
-    if account:
-        ledger.ensure_account("people", PureFilter(epsilon=1))
+    ledger.ensure_account("people", PureFilter(epsilon=1))
     return ledger
 
 

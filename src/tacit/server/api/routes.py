@@ -13,7 +13,6 @@ from tacit.server.api.jobs import poll, put_off
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
-from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN, AUDIT
 from tacit.wire import account_responses as told
 from tacit.wire import people_responses as people
@@ -89,9 +88,7 @@ def history(call: ApiRequest) -> ApiResponse:
 
 def receipt(call: ApiRequest) -> ApiResponse:
     """The receipt of a charge."""
-    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
-        raise Unknown("receipt")
-    return ApiResponse(200, call.runtime.service.receipt(call.user, int(call.part)).to_json().encode())
+    return ApiResponse(200, call.runtime.service.receipt(call.user, call.position("receipt")).to_json().encode())
 
 
 def key(call: ApiRequest) -> ApiResponse:
