@@ -306,7 +306,7 @@ class Replay:
         self.inputs: list[list[tuple[Any, np.ndarray]]] = []
         self.outputs: list[Any] = []
         self.place = 0
-        monkeypatch.setattr(count_measurement, "add_gaussian", self._through(count_measurement.add_gaussian))
+        monkeypatch.setattr(count_measurement, "add_noise", self._through(count_measurement.add_noise))
         monkeypatch.setattr(table_synthesis, "choose", self._through(table_synthesis.choose))
         monkeypatch.setattr(graphical_model, "uniform", lambda count: self.bits.random(count))
 

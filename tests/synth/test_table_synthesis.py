@@ -6,6 +6,7 @@ import datetime
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +29,10 @@ from tacit.curator.synthesis_parts import KeptParts, transcript_from_text, trans
 from tacit.curator.synthesis_request import SynthesisRequest
 from tacit.curator.synthesis_stages import SynthesisStages
 from tacit.curator.synthetic_table import SyntheticTable
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.synth import count_measurement, graphical_model, table_synthesis
+from tacit.synth.count_noise import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
 from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
@@ -44,8 +48,13 @@ PLANS = {
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
     # Noise hides some values, which are counted together.
     "rare": SynthesisPlan("mst", SIZES, Fraction(1, 1000)),
+    "gdp": SynthesisPlan("aim", SIZES, Fraction(2), noise=ROUNDED_GAUSSIAN),
+    "pure": SynthesisPlan("aim", SIZES, Fraction(2), noise=DISCRETE_LAPLACE),
+    "pure mst": SynthesisPlan("mst", SIZES, Fraction(2), noise=DISCRETE_LAPLACE),
+    # So few rows for the price that all of it is spent on columns by themselves.
+    "hidden": SynthesisPlan("aim", SIZES, Fraction(1, 10**6)),
 }
-METHODS = ["independent", "marginals", "mst", "aim", "rare"]
+METHODS = list(PLANS)
 
 
 @pytest.fixture
@@ -64,8 +73,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
     plan = PLANS[method]
     transcript = measure_table(plan, counts_of(CELLS, NAMES))
-    cost = ZERO_CONCENTRATED.cost(transcript.event(ADD_REMOVE), ADD_REMOVE)["rho"]
-    assert Fraction(99, 100) * plan.rho < cost <= plan.rho
+    (cost, *_) = plan.noise.currency.cost(transcript.event(ADD_REMOVE), ADD_REMOVE).values()
+    assert Fraction(99, 100) * plan.price < cost <= plan.price
+    assert (max(len(each.measurement.columns) for each in transcript.measured) == 1) == (
+        method in ("independent", "hidden")
+    )
     assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
     assert any(each.pools for each in transcript.measured) == (method == "rare")
     back = transcript_from_text(transcript_to_text(transcript), plan)
@@ -83,8 +95,8 @@ class Replay:
         self.inputs: list[list[tuple[Any, np.ndarray]]] = []
         self.outputs: list[Any] = []
         self.place = 0
-        gaussian, choose = count_measurement.add_gaussian, table_synthesis.choose
-        monkeypatch.setattr(count_measurement, "add_gaussian", self._through(gaussian))
+        gaussian, choose = count_measurement.add_noise, table_synthesis.choose
+        monkeypatch.setattr(count_measurement, "add_noise", self._through(gaussian))
         monkeypatch.setattr(table_synthesis, "choose", self._through(choose))
         # Samples of a model are drawn from bits that have nothing to do with the data; here the same for all.
         monkeypatch.setattr(graphical_model, "uniform", lambda count: self.bits.random(count))
@@ -113,7 +125,7 @@ def test_neighbours_move_every_release_within_its_sensitivity(
     monkeypatch: pytest.MonkeyPatch, method: str, rows: int, relation: Relation
 ) -> None:
     stated = PLANS[method]
-    plan = SynthesisPlan(stated.method, SIZES, stated.rho, rows, relation, stated.sets)
+    plan = replace(stated, rows=rows, relation=relation)
     replay = Replay(monkeypatch)
     replay.run(plan, CELLS)
     worst = []
@@ -132,6 +144,12 @@ def test_neighbours_move_every_release_within_its_sensitivity(
             if hasattr(mechanism, "l2_squared"):
                 assert mechanism.sigma2 == same.sigma2
                 worst.append(sum(x * x for x in moved) / mechanism.l2_squared)
+            elif isinstance(mechanism, RoundedGaussian):
+                assert mechanism.sigma2 == same.sigma2
+                worst.append(sum(x * x for x in moved) / mechanism.l2_sensitivity**2)
+            elif isinstance(mechanism, Laplace):
+                assert mechanism.scale == same.scale
+                worst.append(sum(map(abs, moved)) / mechanism.l1_sensitivity)
             else:
                 assert (mechanism.epsilon, mechanism.sensitivity) == (same.epsilon, same.sensitivity)
                 worst.append(max(map(abs, moved)) / mechanism.sensitivity)
@@ -158,7 +176,7 @@ def test_a_spanning_tree_has_the_pairs_that_depend_on_one_another() -> None:
 )
 def test_what_cannot_be_planned_is_refused(stated: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        SynthesisPlan(**({"method": "mst", "sizes": SIZES, "rho": Fraction(1)} | stated))
+        SynthesisPlan(**({"method": "mst", "sizes": SIZES, "price": Fraction(1)} | stated))
 
 
 def test_a_run_cannot_exceed_its_budget() -> None:
@@ -409,7 +427,7 @@ def test_the_order_of_rows_and_columns_changes_nothing_that_is_charged() -> None
         stages = SynthesisStages(open_people(table).context, request)
         ready = stages.stage(0, [])
         counted = ready.counts.count(open_people(table).context, [("sex", "ward")])["sex", "ward"]
-        texts.append((stages.guarantee, ready.plan.rho, sorted(map(sorted, ready.plan.candidates)), counted.tolist()))
+        texts.append((stages.guarantee, ready.plan.price, sorted(map(sorted, ready.plan.candidates)), counted.tolist()))
     assert texts[0] == texts[1]
 
 
@@ -498,7 +516,7 @@ def test_a_run_that_died_goes_on_after_the_last_part_that_it_kept() -> None:
     assert whole.measured[: len(before)] == before
     assert len(whole.measured) > len(before)
     cost = ZERO_CONCENTRATED.cost(whole.event(ADD_REMOVE), ADD_REMOVE)["rho"]
-    assert Fraction(99, 100) * plan.rho < cost <= plan.rho
+    assert Fraction(99, 100) * plan.price < cost <= plan.price
     # A run that had kept everything releases nothing more.
     nothing = measure_table(plan, lambda _: pytest.fail("data was read"), known=[whole])
     assert nothing.measured == whole.measured

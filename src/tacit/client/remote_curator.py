@@ -296,7 +296,7 @@ class RemoteCurator(Closing):
             progress: told the state of the job while it is waited for.
         """
         named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
-        prices = ("epsilon", "delta", "rho", "max_rows")
+        prices = ("epsilon", "delta", "rho", "mu", "max_rows")
         shapes = {name: value for name, value in options.items() if name in SynthesisSchema.model_fields}
         words = {name: value for name, value in shapes.items() if name not in prices}
         body = synthesis_text(

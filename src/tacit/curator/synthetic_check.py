@@ -23,9 +23,8 @@ from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.payment import pay
 from tacit.curator.table_synthesis_release import stored_synthesis
-from tacit.curator.workload_release import concentrated_price, settled
+from tacit.curator.workload_release import count_price, settled
 from tacit.ledger import Order, Reservation
-from tacit.mechanisms.noise_interval import interval_factor
 from tacit.query.planning.pricing import check_charge
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
@@ -34,7 +33,7 @@ from tacit.synth.table_distance import DistanceMeasurement
 __all__ = ["SyntheticCheck", "check_against_data"]
 
 _FORMAT: Final = "tacit-synthetic-check"
-_HEEDED: Final = ("epsilon", "delta", "rho", "confidence")
+_HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence")
 #: Marginals of one check.
 _MOST_SETS: Final = 2_000
 
@@ -105,8 +104,8 @@ def check_against_data(
         ready = stored.released[-1].stage
         sets = _sets(marginals, ready.counts.sizes)
         terms = settled(context, ready.counts.population, options, _HEEDED)
-        rho, guarantee = concentrated_price(terms, ready.plan.relation)
-        measured = DistanceMeasurement(sets, rho, ready.plan.rows, ready.plan.relation)
+        amount, noise, guarantee = count_price(terms, ready.plan.relation)
+        measured = DistanceMeasurement(sets, amount, ready.plan.rows, ready.plan.relation, noise)
         ready.counts.check(context, sets)
         check_charge(ComposedEvent((measured.event,), relation=ready.plan.relation), guarantee)
         label = f"distances of the synthetic table of entry {position} from the data: {len(sets)} marginals"
@@ -136,7 +135,7 @@ def check_against_data(
         paid = pay(context, order, run, _to_text, statement)
         check_succeeded(paid.outcome)
         rows = max(table.model.total, 1.0)
-        factor = interval_factor(terms.confidence, measured.variance)
+        factor = noise.factor(terms.confidence, measured.variance)
         distances = measured.in_rows(_from_text(paid.outcome.result.decode(), len(sets))) / rows
         return SyntheticCheck(
             table.name,

@@ -25,8 +25,8 @@ from tacit.core.errors import InputError, InternalError
 from tacit.curator.accounts import Entry
 from tacit.curator.column_bins import ColumnBins, bins_from_plain, bins_to_plain
 from tacit.engines.registry import query_public
-from tacit.mechanisms.noise_interval import interval_factor
 from tacit.receipts.receipt import Receipt
+from tacit.synth.count_noise import COUNT_NOISES
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.value_pools import Pools, pool
 
@@ -50,12 +50,14 @@ class MarginalQuality:
         distance: half the l1 distance between the model's counts and the noisy ones, over the number of rows.
         noise: the same distance that noise alone would make, on average.
         stddev: of the noise on each count.
+        wide: half-width of an interval for each count, at 95 %.
     """
 
     columns: tuple[str, ...]
     distance: float
     noise: float
     stddev: float
+    wide: float
 
 
 class SyntheticTable:
@@ -201,8 +203,7 @@ class SyntheticTable:
         if known is None:
             made |= {each: pa.nulls(expected.size, pa.float64()) for each in ("measured", "low", "high")}
         else:
-            # Counts are released on a grid on which the noise is this wide, but for absurd prices.
-            wide = interval_factor(confidence, 2.0**16 if known.stddev > 1 / 8 else 1.0) * known.stddev
+            wide = known.wide(confidence)
             noisy = known.unpooled.ravel()
             shown = {"measured": noisy, "low": noisy - wide, "high": noisy + wide}
             made |= {each: pa.array(values, from_pandas=True) for each, values in shown.items()}
@@ -224,7 +225,7 @@ class SyntheticTable:
         left = [name for name in best.columns if name in names]
         counts = np.asarray(best.counts.sum(axis=others)).transpose([left.index(name) for name in names])
         pools = tuple(best.pools[best.columns.index(name)] for name in names) if best.pools else ()
-        return NoisyMarginal(names, counts, stddev, pools)
+        return NoisyMarginal(names, counts, stddev, pools, best.noise)
 
     def _shown(self, name: str, place: int) -> Any:
         if name in self.bins:
@@ -259,9 +260,11 @@ class SyntheticTable:
         expected = self.model.marginals([noisy.columns for noisy in self.measured])
         for noisy in self.measured:
             apart = float(np.abs(pool(expected[noisy.columns], noisy.pools) - noisy.counts).sum())
-            alone = math.sqrt(2 / math.pi) * noisy.stddev * noisy.counts.size
+            alone = noisy.noise.mean_size * noisy.stddev * noisy.counts.size
             total = max(self.model.total, 1.0)
-            found.append(MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev))
+            found.append(
+                MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev, noisy.wide("0.95"))
+            )
         return tuple(found)
 
     @property
@@ -274,10 +277,9 @@ class SyntheticTable:
 
     def report(self) -> str:
         """The quality in words: measured marginals, the model's distance, and what was not measured."""
-        factor = interval_factor("0.95", 2.0**16)
         lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
         lines += [
-            f"  {' × '.join(each.columns)}: measured, each count within ± {factor * each.stddev:.1f} (95%); model "
+            f"  {' × '.join(each.columns)}: measured, each count within ± {each.wide:.1f} (95%); model "
             f"and noisy counts are {100 * each.distance:.1f}% apart, by noise alone {100 * each.noise:.1f}%"
             for each in self.quality()
         ]
@@ -300,7 +302,8 @@ class SyntheticTable:
             "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
             "bins": {name: bins_to_plain(bins) for name, bins in self.bins.items()},
             "measured": [
-                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools} for each in self.measured
+                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools, "noise": each.noise.name}
+                for each in self.measured
             ],
             "potentials": [list(names) for names in self.model.potentials],
             "fixed": [list(names) for names in self.model.fixed],
@@ -328,7 +331,13 @@ class SyntheticTable:
             sizes = {name: len(values) for name, values in columns.items()}
             rest = iter(arrays)
             measured = [
-                NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"], _pools(m.get("pools", ())))
+                NoisyMarginal(
+                    tuple(m["columns"]),
+                    next(rest),
+                    m["stddev"],
+                    _pools(m.get("pools", ())),
+                    COUNT_NOISES[m.get("noise", "rho")],
+                )
                 for m in head["measured"]
             ]
             potentials, fixed = ({tuple(n): next(rest) for n in head[part]} for part in ("potentials", "fixed"))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from tacit.accounting.currencies import currency_of
 from tacit.core.errors import InputError, InternalError
-from tacit.core.events import ComposedEvent, ExponentialEvent, ZCDPEvent
+from tacit.core.events import ComposedEvent, ExponentialEvent
 from tacit.core.names import is_name
 from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
@@ -80,7 +80,7 @@ def synthesize(
         # With these the table can be drawn again from the ledger alone, for nothing.
         told = request.to_plain(stated_options(request.options))
         # Which marginals are measured depends on selections, so the order speaks of all of them together.
-        whole = ZCDPEvent(stages.rho, mechanism=f"synthetic table, {request.method}", relation=stages.relation)
+        whole = stages.noise.event(stages.price, f"synthetic table, {request.method}", stages.relation)
         before = quoted(about_mechanism(stages, whole, label, released="")["mechanisms"])
         version = context.version(stages.tables())
         parts = [_FORMAT, text, context.catalog.digest, stages.relation.value, repr(stages.guarantee), repr(version)]
