@@ -314,12 +314,12 @@ class RemoteCurator(Closing):
         progress: Callable[[str], None] | None = None,
         **options: Unpack[QuestionOptions],
     ) -> RemoteWorkload:
-        """Answers to many counting queries at once, as a job; for owners. See :meth:`tacit.Curator.answer_workload`.
+        """Answers to many counting queries at once, as a job. See :meth:`tacit.Curator.answer_workload`.
 
         Args:
             source: the name of a table, or a SELECT of rows.
             workload: the queries.
-            options: see below; ``epsilon``, ``delta``, ``rho``, ``confidence`` and ``max_rows`` mean something here.
+            options: see below; the price, ``confidence`` and ``max_rows`` mean something here.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """

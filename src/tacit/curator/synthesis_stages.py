@@ -188,7 +188,10 @@ class SynthesisStages:
     def text(self) -> str:
         """Canonical text of the rows and of what is measured of them."""
         told = [self._told(stage) for stage in self._first]
-        return canonical(told[0] if len(told) == 1 else told)
+        rules = self.request.rules
+        # Choices of a run and the model follow from rules too, so that with others it is another table.
+        stated = [rules.to_plain()] if rules.impossible or rules.determined or rules.only_if else []
+        return canonical([*told[0], *stated] if len(told) == 1 else [*told, *stated])
 
     @staticmethod
     def _told(stage: SynthesisStage) -> list[Any]:

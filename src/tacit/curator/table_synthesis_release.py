@@ -29,7 +29,7 @@ from tacit.curator.synthesis_parts import (
 )
 from tacit.curator.synthesis_request import SynthesisRequest
 from tacit.curator.synthesis_stages import FittedStage, SynthesisStages
-from tacit.curator.synthetic_star import SyntheticStar
+from tacit.curator.synthetic_star import StarLayout, SyntheticStar
 from tacit.curator.synthetic_table import MOST_ROWS, SyntheticTable, checked_rows
 from tacit.curator.workload_release import about_measurements, stated_options
 from tacit.ledger import Order, Outcome, Reservation
@@ -235,9 +235,23 @@ class StoredSynthesis:
             return self.table(rows)
         persons, others = self.released[-2:]
         size = min(_rows(persons, rows), MOST_ROWS // star.most)
-        made = SyntheticStar(_made(persons, size), _made(others, _rows(others, None)), star)
+        tables = _made(persons, size), _made(others, _rows(others, None))
+        made = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns))
         made.sign(self.charge, Receipt.from_json(self.outcome.receipt))
         return made
+
+    def stage_of(self, name: str) -> FittedStage:
+        """The stage in which a synthetic table of some name was measured; the only one, where there is one.
+
+        Raises:
+            InputError: there are two, and the name is of neither.
+        """
+        if self.stages.star is None:
+            return self.released[-1]
+        for done in self.released[-2:]:
+            if _name(done.stage.name) == name:
+                return done
+        raise InputError("table", "has two tables: state the name of one of them, not the position of its charge")
 
     def table(self, rows: int | None) -> SyntheticTable:
         """The table, fitted anew.

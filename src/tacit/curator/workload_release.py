@@ -24,9 +24,9 @@ from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.failures import check_succeeded, hide_internal_errors
 from tacit.curator.marginal_counts import MarginalCounts, countable_rows
-from tacit.curator.payment import paid_before, pay
+from tacit.curator.payment import Departure, paid_before, pay
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.ledger.history import charge_at
+from tacit.ledger.history import charge_at, outcome_of
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.pricing import check_charge, largest_mu_of, largest_rho_of
 from tacit.query.request import Request, Terms, settle
@@ -140,9 +140,24 @@ def quote_workload(
 
 
 def answer_workload(
-    context: CuratorContext, source: str, workload: Workload, options: Mapping[str, Any], caller: Caller
+    context: CuratorContext,
+    source: str,
+    workload: Workload,
+    options: Mapping[str, Any],
+    caller: Caller,
+    *,
+    departure: Departure | None = None,
 ) -> WorkloadAnswer:
-    """Answer a workload; see :meth:`tacit.curator.curator.Curator.answer_workload`."""
+    """Answer a workload; see :meth:`tacit.curator.curator.Curator.answer_workload`.
+
+    Args:
+        context: ledger, engine and metadata.
+        source: a table, or a SELECT of rows.
+        workload: the queries.
+        options: the price.
+        caller: who asks.
+        departure: decides when the outcome may become known, for callers who must not see how long it took.
+    """
     with hide_internal_errors():
         priced = _price(context, source, workload, options)
         counts, plan = priced.counts, priced.plan
@@ -170,7 +185,7 @@ def answer_workload(
         )  # fmt: skip
 
         def run(_: Reservation) -> list[NDArray[np.int64]]:
-            raw = counts.count(context, priced.sets)
+            raw = counts.count(context, priced.sets, seconds=None if departure is None else departure.seconds)
             return [measurement.release(raw.__getitem__) for measurement in plan.measurements]
 
         def statement(_: Any, digest: str) -> ReceiptStatement:
@@ -180,7 +195,10 @@ def answer_workload(
                 [about | {"released": digest}], unit, kind, priced.guarantee, context.catalog.digest
             )
 
-        paid = pay(context, order, run, noisy_to_text, statement)
+        work = counts.work(priced.sets)
+        if departure is not None and outcome_of(context.ledger, counts.population, order.repeat_key) is None:
+            departure.check(work)
+        paid = pay(context, order, run, noisy_to_text, statement, departure=departure, plan=work)
         check_succeeded(paid.outcome)
         charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
         return _answer(priced, paid.outcome, charge)

@@ -50,6 +50,7 @@ from tacit.synth.strategy import IdentityStrategy, IntegerStrategy
 from tacit.synth.value_pools import PooledStrategy, Pools, pool, rare_pool
 
 __all__ = [
+    "LARGEST_MODEL",
     "METHODS",
     "MINUTES",
     "QUANTILES",
@@ -68,6 +69,8 @@ QUANTILES: Final = "quantiles"
 Columns = tuple[str, ...]
 #: Scores are counted in steps of this part of a row.
 _STEPS: Final = 16
+#: Cells that a model may have with any method; one of AIM is smaller.
+LARGEST_MODEL: Final = 10_000_000
 #: Minutes that AIM plans for, where no other number is stated.
 MINUTES: Final = 10
 #: Steps of a fit in each round, and of the last fit; every step reads all cells of a model about twice.
@@ -137,6 +140,13 @@ class SynthesisPlan:
         unknown = [name for names in self.sets for name in names if name not in self.sizes]
         if unknown:
             raise InputError("marginals", f"names {unknown[0]!r}, which is not among the columns")
+        measured = self.sets if self.method == "marginals" else ()
+        if (cells := model_cells(self.sizes, [*measured, *self.tied])) > LARGEST_MODEL:
+            raise InputError(
+                "marginals" if measured else "impossible",
+                f"tie columns together with {cells:,} combinations in one model, more than {LARGEST_MODEL:,}; leave "
+                "some out",
+            )
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -392,14 +402,24 @@ class _Run:
         groups = {name: outer[0] if name in outer else name for name in sizes}
         share = whole / 3 / edges
         pairs: list[Columns] = []
+        cliques = [*(each.columns for each in self._plan.given), *self._plan.tied]
         for _ in range(edges):
-            open_pairs = {pair: score for pair, score in scores.items() if groups[pair[0]] != groups[pair[1]]}
+            # A tree alone is small; with rules and columns of another table the model may be large.
+            open_pairs = {
+                pair: score
+                for pair, score in scores.items()
+                if groups[pair[0]] != groups[pair[1]]
+                and (not cliques or model_cells(sizes, [*cliques, *pairs, pair]) <= LARGEST_MODEL)
+            }
+            if not open_pairs:
+                break
             found = self._choose(open_pairs, self._moved, share)
             joined, kept = groups[found[0]], groups[found[1]]
             groups = {name: kept if group == joined else group for name, group in groups.items()}
             pairs.append(found)
-        pools = self._pools(model, self._left / edges)
-        for pair, price in zip(pairs, divide(self._left, np.ones(edges)), strict=True):
+        measured = pairs or singles
+        pools = self._pools(model, self._left / len(measured))
+        for pair, price in zip(measured, divide(self._left, np.ones(len(measured))), strict=True):
             self._measure(pair, price, _of(pools, pair))
 
     def adaptive(self) -> None:
