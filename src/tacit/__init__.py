@@ -82,6 +82,7 @@ _HOMES = {
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
     "MultiplicativeWeights": "tacit.synth.multiplicative_weights:MultiplicativeWeights",
+    "SyntheticStar": "tacit.curator.synthetic_star:SyntheticStar",
     "SyntheticTable": "tacit.curator.synthetic_table:SyntheticTable",
     "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.receipts.receipt:Receipt",
@@ -158,6 +159,7 @@ if TYPE_CHECKING:
     from tacit.core.relations import Relation as Relation
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open as open  # noqa: A004
+    from tacit.curator.synthetic_star import SyntheticStar as SyntheticStar
     from tacit.curator.synthetic_table import SyntheticTable as SyntheticTable
     from tacit.curator.views.answer_object import Answer as Answer
     from tacit.curator.views.notebook_magic import load_ipython_extension as load_ipython_extension

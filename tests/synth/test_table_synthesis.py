@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import io
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -631,3 +633,51 @@ def test_choices_that_are_not_kept_are_told_to_no_person() -> None:
         assert pairs
         assert any(f"measured {pair}:" in line for line in said for pair in pairs) is kept
         assert len(said) == len(made.measured)
+
+
+def _rewritten(content: bytes, change: Callable[[dict[str, Any], list[np.ndarray]], None]) -> bytes:
+    with np.load(io.BytesIO(content)) as found:
+        text, *arrays = (found[f"arr_{at}"] for at in range(len(found.files)))
+    head = json.loads(text.tobytes())
+    change(head, arrays)
+    sent = io.BytesIO()
+    np.savez_compressed(sent, np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), *arrays)
+    return sent.getvalue()
+
+
+def test_a_file_of_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
+    made = open_people().synthesize("people", rho="5", method="mst", rows=20)
+    content = made.model_bytes()
+    assert SyntheticTable.from_model_bytes(_rewritten(content, lambda *_: None)).rows == 20
+
+    def nan(_: Any, arrays: list[np.ndarray]) -> None:
+        arrays[0] = arrays[0] * np.nan
+
+    changes: list[Callable[[dict[str, Any], list[np.ndarray]], Any]] = [
+        lambda head, _: head.update(rows=10**12),
+        lambda head, _: head.update(rows="many"),
+        lambda head, _: head.update(total=float("nan")),
+        lambda head, _: head.update(total=-1),
+        lambda head, _: head.update(version=2),
+        lambda head, _: head["columns"].pop("sex"),
+        lambda head, _: head["columns"].update(sex=["f"]),
+        lambda head, _: head["measured"][0].update(stddev=float("inf")),
+        lambda head, _: head["measured"][0].update(noise="none"),
+        lambda head, _: head["measured"][0].update(columns=["nobody"]),
+        lambda head, _: head["potentials"].append(["sex"]),
+        lambda head, _: head["bins"].update(nobody={}),
+        lambda _, arrays: arrays.pop(),
+        lambda _, arrays: arrays.append(np.zeros(2)),
+        lambda _, arrays: arrays.__setitem__(-1, np.zeros((7, 7, 7))),
+        nan,
+    ]
+    for wrong in (
+        *(_rewritten(content, change) for change in changes),
+        b"",
+        content[:-40],
+        content[:100],
+        b"PK" + bytes(50),
+    ):
+        (tmp_path / "model").write_bytes(wrong)
+        with pytest.raises(InputError, match="not a model"):
+            SyntheticTable.load_model(tmp_path / "model")

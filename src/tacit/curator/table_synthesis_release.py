@@ -249,7 +249,7 @@ class StoredSynthesis:
         if self.stages.star is None:
             return self.released[-1]
         for done in self.released[-2:]:
-            if _name(done.stage.name) == name:
+            if _name(done.stage.name).lower() == name.lower():
                 return done
         raise InputError("table", "has two tables: state the name of one of them, not the position of its charge")
 

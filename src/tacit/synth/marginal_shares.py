@@ -51,11 +51,11 @@ class _Variances:
 
     def needed(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """By which factor each residual enters a weighted sum of variances of marginals."""
-        return np.bincount(self.columns, weights[self.rows] * self.values, minlength=self.residuals)
+        return np.bincount(self.columns, weights[self.rows] * self.values, minlength=self.residuals).astype(np.float64)
 
     def reached(self, noise: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variance of a cell of each marginal, for variances of residuals."""
-        return np.bincount(self.rows, self.values * noise[self.columns], minlength=len(self.cells))
+        return np.bincount(self.rows, self.values * noise[self.columns], minlength=len(self.cells)).astype(np.float64)
 
 
 def residual_claims(
@@ -65,7 +65,7 @@ def residual_claims(
     variances = _Variances(part, residuals, sizes)
 
     def claims(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.sqrt(costs * variances.needed(weights))
+        return np.asarray(np.sqrt(costs * variances.needed(weights)))
 
     def noise(weights: NDArray[np.float64]) -> NDArray[np.float64]:
         asked = claims(weights)
