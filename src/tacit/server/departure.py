@@ -14,7 +14,7 @@ from tacit.server.response_slots import ResponseSlots
 from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, LatenessVerdict
 
 if TYPE_CHECKING:
-    from tacit.curator.payment import TimedWork
+    from tacit.charges.payment import TimedWork
 
 __all__ = ["QuestionDeparture"]
 

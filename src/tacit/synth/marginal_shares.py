@@ -69,7 +69,7 @@ def residual_claims(
 
     def noise(weights: NDArray[np.float64]) -> NDArray[np.float64]:
         asked = claims(weights)
-        return np.where(asked > 0, costs / np.maximum(asked, 1e-300), 0.0) * asked.sum()
+        return np.asarray(np.where(asked > 0, costs / np.maximum(asked, 1e-300), 0.0) * asked.sum())
 
     if part.objective == "total":
         return claims(variances.cells)
