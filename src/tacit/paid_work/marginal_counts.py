@@ -141,7 +141,7 @@ class MarginalCounts:
             context.engine.check(self.final(names))
 
     def work(self, sets: Iterable[tuple[str, ...]]) -> CountingWork:
-        """How much work one unit can cause in the counts of some sets of columns."""
+        """The counts of some sets of columns as work, of which it is public how much one unit can cause."""
         finals = [self.final(names) for names in self._statements(sets)]
         return CountingWork(finals[0], sum(map(unit_work, finals)))
 

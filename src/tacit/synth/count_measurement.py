@@ -86,7 +86,7 @@ class CountMeasurement:
 
     @property
     def l1(self) -> int:
-        """How far one unit moves the vector, added up over all integers: every column was looked at."""
+        """The l1 norm by which one unit moves the vector, at most: every column was looked at."""
         return self._moved_l1 * self.scale
 
     @cached_property

@@ -69,7 +69,7 @@ class DistanceMeasurement:
 
     @property
     def l1(self) -> int:
-        """How far one unit moves the vector, added up over all marginals."""
+        """The l1 norm by which one unit moves the vector, at most."""
         return len(self.sets) * self._moved
 
     @property

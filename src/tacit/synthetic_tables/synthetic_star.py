@@ -40,7 +40,7 @@ _FORMAT: Final = "tacit-synthetic-star"
 
 @dataclass(frozen=True)
 class StarLayout:
-    """How two synthetic tables belong together.
+    """Keys and columns by which two synthetic tables belong together.
 
     Args:
         number: the column of persons that says how many rows they have in the other table.
