@@ -414,7 +414,7 @@ def test_declared_impossible_combinations_are_in_no_row() -> None:
         assert not (row["sex"] == "f" and row["ward"] in ("a", "b"))
         assert not (row["smoker"] and row["ward"] == "c")
     assert curator.synthetic("people_synthetic", rows=9).model.fixed.keys() == table.model.fixed.keys()
-    # Without them it is another table, though the same counts would be measured: what is repeated is what was asked for.
+    # Without them it is another table, though the same counts would be measured.
     assert not curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst").charge.repeated
     for wrong in ([{"sex": "x"}], [{"z": 1}], [{}], [{"sex": ["f", "m"]}]):
         with pytest.raises(InputError, match="impossible"):
@@ -681,3 +681,42 @@ def test_a_file_of_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
         (tmp_path / "model").write_bytes(wrong)
         with pytest.raises(InputError, match="not a model"):
             SyntheticTable.load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("terms", "price"),
+    [
+        ({"accounting": None, "rho": None, "delta": None, "epsilon": "3"}, {"epsilon": "1e-11"}),
+        ({"accounting": "gdp", "rho": None, "delta": None, "mu": "3"}, {"mu": "1e-12"}),
+    ],
+)
+def test_a_price_that_buys_nothing_is_refused_before_it_is_charged(
+    terms: dict[str, Any], price: dict[str, str]
+) -> None:
+    curator = open_people(**terms)
+    for method in ("aim", "mst", "independent"):
+        with pytest.raises(InputError, match="too small"):
+            curator.synthesize("people", method=method, **price)  # type: ignore[arg-type, misc]
+    assert curator.history() == ()
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("terms", "price", "noise"),
+    [
+        ({"accounting": None, "rho": None, "delta": None, "epsilon": "30"}, {"epsilon": "10"}, "Laplace"),
+        ({"accounting": "gdp", "rho": None, "epsilon": "30"}, {"epsilon": "10", "delta": "1e-6"}, "RoundedGaussian"),
+    ],
+)
+def test_tables_of_other_accounts_have_receipts_that_hold(
+    terms: dict[str, Any], price: dict[str, str], noise: str
+) -> None:
+    curator = open_people(**terms)
+    table = curator.synthesize("people", method="aim", rows=50, **price)  # type: ignore[arg-type]
+    assert curator.check_receipt(table.receipt).ok
+    assert {line["mechanism"] for line in table.receipt["answers"][0]["mechanisms"]} == {noise, "ChosenMarginal"}
+    check = curator.check_synthetic("people_synthetic", **price)  # type: ignore[arg-type]
+    assert curator.check_receipt(check.receipt).ok
+    counts = table.marginal(["sex"])
+    true = [people()["sex"].to_pylist().count(sex) for sex in "fm"]
+    assert all(abs(a - b) < 60 for a, b in zip(counts["measured"].to_pylist(), true, strict=True))

@@ -103,16 +103,14 @@ class CountNoise(ABC):
         while found > 0 and costs(found) > price:
             found = round_down(found * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
         if found <= 0:
-            raise InputError("epsilon", "is too small to buy anything")
+            raise InputError("price", "is too small to buy anything")
         return found
 
     def check(self, variance: Fraction) -> None:
         """Refuse noise that is too large for integers of 64 bits, before anything is charged."""
         if variance > _LARGEST_VARIANCE:
             raise InputError(
-                "epsilon",
-                f"is too small: noise would have a standard deviation of {math.sqrt(variance):.1e}; state a larger "
-                "price",
+                "price", f"is too small: noise would have a standard deviation of {math.sqrt(variance):.1e}; state more"
             )
 
 
@@ -180,7 +178,7 @@ class _DiscreteLaplace(CountNoise):
     def mechanism(self, price: Fraction, l1: int, l2_squared: int, numbers: int, relation: Relation) -> Laplace:  # noqa: ARG002
         self.check(max(self.variance(price, l1, l2_squared), Fraction(0)))
         if l1 / price > LARGEST_SCALE:
-            raise InputError("epsilon", f"is too small: noise would have a scale of {float(l1 / price):.1e}")
+            raise InputError("price", f"is too small: noise would have a scale of {float(l1 / price):.1e}; state more")
         return Laplace(epsilon=price, l1_sensitivity=l1, relation=relation)
 
     def selection_epsilon(self, price: Fraction) -> Fraction:

@@ -88,6 +88,8 @@ _SELECTION: Final = {1: Fraction(1, 10), 2: Fraction(1, 3)}
 #: above which all of it does: pairs would tell less than their noise hides.
 _LITTLE: Final = 0.05
 _MUCH: Final = 0.2
+#: Parts of a price for each column, of which no measurement has less than one.
+_PARTS: Final = 128
 #: Part of a price that roundings may leave.
 _ROUNDING: Final = Fraction(1, 10**6)
 #: Share of the price after which what was released is kept, in case that the run dies.
@@ -177,6 +179,17 @@ class SynthesisPlan:
             if not set(part) <= set(self.outer)
         }
         return tuple(dict.fromkeys([*singles, *sorted(below, key=lambda names: (len(names), names))]))
+
+    def check_price(self) -> None:
+        """Refuse a price of which a part buys noise too large to compute with, before anything is charged.
+
+        Raises:
+            InputError: the price is too small.
+        """
+        part = self.price / (_PARTS * max(len(self.sizes), len(self.sets)))
+        moved = 2 * self.rows
+        self.noise.mechanism(part, moved, moved**2, 1, self.relation)
+        self.noise.selection_epsilon(part / _ROUNDS)
 
     def cells(self, names: Columns) -> int:
         """Number of combinations."""

@@ -157,6 +157,7 @@ class SynthesisStages:
         whole = [s for (kind, _), s in zip(self._kinds, self._first, strict=True) if kind == "table"]
         request.rules.check([list(s.counts.sizes) for s in whole], [d.name for s in whole for d in s.determined])
         for stage in self._first:
+            stage.plan.check_price()
             stage.counts.check(context, stage.plan.candidates)
 
     def __len__(self) -> int:
