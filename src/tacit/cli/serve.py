@@ -35,6 +35,9 @@ _DEMO_SHARE = "1"
 #: So that trends by month, and other groups that no list names, can be asked for.
 _DEMO_DELTA = "1e-6"
 
+#: A model that the demo's owner may have fitted.
+_DEMO_MODEL = 'tacit.learn.LinearRegression(epsilon="0.5", delta="1e-7"), "SELECT nights, cost FROM visits"'
+
 
 def serve(
     project: ProjectOption = DEFAULT_PROJECT,
@@ -153,7 +156,7 @@ def _set_up(service: CuratorService) -> dict[str, Any]:
 
 
 def _demo_people(service: CuratorService) -> dict[str, Any]:
-    """An owner and an analyst of the demo: a link for each, and a token to ask with from Python."""
+    """An owner and an analyst of the demo: a link and a token for each."""
     from tacit.server.identity import Role
 
     people = service.people
@@ -161,11 +164,13 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
     people.add(_DEMO_ANALYST, Role.ANALYST, operator="demo")
     service.curator.ledger.set_quota("patients", {"epsilon": "2"}, analyst=_DEMO_ANALYST, operator="demo")
     token = people.issue(_DEMO_ANALYST, label="demo", expires=None, operator="demo")
+    owned = people.issue(_DEMO_OWNER, label="models", expires=None, operator="demo")
     assistant = people.issue(_DEMO_ANALYST, label="assistant", expires=None, operator="demo", share=_DEMO_SHARE)
     return {
         "owner": people.invite(_DEMO_OWNER, operator="demo"),
         "analyst": people.invite(_DEMO_ANALYST, operator="demo"),
         "token": token.text,
+        "owner_token": owned.text,
         "assistant": assistant.text,
     }
 
@@ -217,6 +222,12 @@ def _tell_demo(started: Started) -> None:
     _say(screen, "")
     _say(screen, f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
     _say(screen, '  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))')
+    _say(screen, "")
+    learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"
+    _say(screen, f"The owner's token also fits models{learns}, which everyone then uses for nothing:")
+    _say(screen, "")
+    _say(screen, f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
+    _say(screen, f"  fitted = owner.fit({_DEMO_MODEL})")
     _say(screen, "")
     if started.postgres is not None:
         host, port = started.postgres

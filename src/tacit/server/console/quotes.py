@@ -238,17 +238,16 @@ def _delta(charge: Mapping[str, Fraction]) -> str:
 
 
 def _error(error: ExplainedError) -> ErrorView:
-    label = error.label.replace("count_rows(", "count(")
     if error.bound is None:
         return ErrorView(
-            label, "", "", "depends on how many values a group has; say what you suppose under “More to say”"
+            error.label, "", "", "depends on how many values a group has; say what you suppose under “More to say”"
         )
     if error.meaning == f"within {error.bound}":
-        return ErrorView(label, error.bound, "", error.meaning)
+        return ErrorView(error.label, error.bound, "", error.meaning)
     start, _, rest = error.meaning.partition(error.bound)
     if start == "within ":
-        return ErrorView(label, error.bound, rest.strip(" ,"), error.meaning)
-    return ErrorView(label, "", "", error.meaning)
+        return ErrorView(error.label, error.bound, rest.strip(" ,"), error.meaning)
+    return ErrorView(error.label, "", "", error.meaning)
 
 
 def _release(release: ExplainedRelease) -> ReleaseView:
