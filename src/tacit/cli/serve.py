@@ -17,7 +17,7 @@ from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
-from tacit.core.extras import install_command
+from tacit.core.extras import MissingError, install_command
 from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
@@ -132,7 +132,9 @@ def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any,
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] == "tacit":
             raise
-        raise InputError("serve", f"needs {problem.name}: {install_command('server')}") from None
+        raise MissingError(
+            problem.name or "server", f"is not installed; servers need it: {install_command('server')}"
+        ) from None
     # Whether a limit is a whole number, and above 0, is said where it is set.
     known = [each.name for each in fields(Settings) if each.name not in words]
     unknown = next((name for name in limits if name not in known), None)
@@ -223,12 +225,6 @@ def _tell_demo(started: Started) -> None:
     _say(screen, f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
     _say(screen, '  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))')
     _say(screen, "")
-    learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"
-    _say(screen, f"The owner's token also fits models{learns}, which everyone then uses for nothing:")
-    _say(screen, "")
-    _say(screen, f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
-    _say(screen, f"  fitted = owner.fit({_DEMO_MODEL})")
-    _say(screen, "")
     if started.postgres is not None:
         host, port = started.postgres
         _say(screen, "Or with psql, or any tool that speaks to PostgreSQL, with the token as the password:")
@@ -241,6 +237,12 @@ def _tell_demo(started: Started) -> None:
         options = "?options=-ctacit.epsilon%3D0.1"
         _say(screen, f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}")
         _say(screen, "")
+    learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"
+    _say(screen, f"The owner's token also fits models{learns}, which everyone then uses for nothing:")
+    _say(screen, "")
+    _say(screen, f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
+    _say(screen, f"  fitted = owner.fit({_DEMO_MODEL})")
+    _say(screen, "")
     if find_spec("mcp") is not None:
         _say(screen, f"An AI assistant takes this, with a token that can spend epsilon {_DEMO_SHARE} in all:")
         _say(screen, "")
