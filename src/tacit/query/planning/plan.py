@@ -577,7 +577,7 @@ def _names(question: Question) -> _Named:
 
 
 def column_names(question: Question) -> dict[tuple[int, int], str]:
-    """Aliases of columns that show an aggregate as it is, by part and number.
+    """Aliases of columns that show an aggregate unchanged, by part and number.
 
     A column without one is called after its function, which says less than the text of the aggregate.
     """
