@@ -35,9 +35,9 @@ from tacit.receipts.receipt import Receipt, ReceiptStatement, issue
 from tacit.receipts.release_format import digest_of
 
 if TYPE_CHECKING:
-    from tacit.query.planning.plan import Plan
+    from tacit.query.question import FinalAggregation
 
-__all__ = ["Caller", "CuratorContext", "Departure", "KeyLocks", "Paid", "paid_before", "pay"]
+__all__ = ["Caller", "CuratorContext", "Departure", "KeyLocks", "Paid", "TimedWork", "paid_before", "pay"]
 
 Made = TypeVar("Made")
 _FAILED: Final = FAILED.decode()
@@ -108,6 +108,18 @@ class CuratorContext:
         return self.sizes.now()[1]
 
 
+class TimedWork(Protocol):
+    """Work on data of which it is public how much one unit can cause; a plan of a question is some."""
+
+    @property
+    def final(self) -> FinalAggregation:
+        """An aggregation of it, with its population."""
+
+    @property
+    def unit_work(self) -> int:
+        """Bound on the row operations of one unit in all of it."""
+
+
 class Departure(Protocol):
     """Departure of one outcome: when it may become known. A server decides it before data is read."""
 
@@ -115,8 +127,11 @@ class Departure(Protocol):
     def seconds(self) -> float | None:
         """After which the run is of no use and is interrupted; None for the engine's own limit."""
 
-    def begin(self, plan: Plan) -> None:
-        """Data is about to be read for this plan."""
+    def check(self, plan: TimedWork) -> None:
+        """Refuse fresh work where too much of it was late."""
+
+    def begin(self, plan: TimedWork) -> None:
+        """Data is about to be read for this work."""
 
     def end(self, *, failed: bool) -> bool:
         """The run has ended. Wait until its outcome may become known; False where it has to be a failure."""
@@ -152,7 +167,7 @@ def pay(
     statement: Callable[[Made | None, str], ReceiptStatement] | None,
     *,
     departure: Departure | None = None,
-    plan: Plan | None = None,
+    plan: TimedWork | None = None,
     keep_failure: bool = True,
 ) -> Paid[Made]:
     """Charge for work, do it once, and keep its outcome with a receipt.
@@ -165,7 +180,7 @@ def pay(
         statement: content of the receipt, given what was made (None for a failure) and the digest of the bytes; None
             for work that another charge has paid for and another receipt is about.
         departure: decides when the outcome may become known, from ``plan``; None for at once.
-        plan: of a question.
+        plan: of a question, or other work on data.
         keep_failure: whether a failed run is the outcome of its charge. Otherwise the failure is raised, and the next
             equal order runs under the same charge.
 

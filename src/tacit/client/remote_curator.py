@@ -290,7 +290,7 @@ class RemoteCurator(Closing):
             progress: told the state of the job while it is waited for.
         """
         named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
-        prices = ("epsilon", "delta", "rho", "max_rows")
+        prices = ("epsilon", "delta", "rho", "mu", "max_rows")
         shapes = {name: value for name, value in options.items() if name in SynthesisSchema.model_fields}
         words = {name: value for name, value in shapes.items() if name not in prices}
         body = synthesis_text(
@@ -308,12 +308,12 @@ class RemoteCurator(Closing):
         progress: Callable[[str], None] | None = None,
         **options: Unpack[QuestionOptions],
     ) -> RemoteWorkload:
-        """Answers to many counting queries at once, as a job; for owners. See :meth:`tacit.Curator.answer_workload`.
+        """Answers to many counting queries at once, as a job. See :meth:`tacit.Curator.answer_workload`.
 
         Args:
             source: the name of a table, or a SELECT of rows.
             workload: the queries.
-            options: see below; ``epsilon``, ``delta``, ``rho``, ``confidence`` and ``max_rows`` mean something here.
+            options: see below; the price, ``confidence`` and ``max_rows`` mean something here.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """

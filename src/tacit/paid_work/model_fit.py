@@ -47,7 +47,7 @@ _WIDEST: Final = 256
 _BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and the row"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fitted:
     """A model that was fitted, what it cost, and its receipt.
 
@@ -72,6 +72,10 @@ class Fitted:
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON, which :func:`tacit.learn.load_model` reads."""
         Path(path).write_text(self.text, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        learned = f"{self.target} from {', '.join(self.features)}" if self.target else ", ".join(self.features)
+        return f"<{type(self).__name__} {type(self.model).__name__}: {learned}; {self.charge.text}>"
 
     def _repr_html_(self) -> str:
         return entry_html(f"{type(self.model).__name__}, fitted privately", self.charge)

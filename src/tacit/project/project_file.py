@@ -35,6 +35,7 @@ from tacit.query.types import SqlType, Value, parse_type
 __all__ = [
     "ColumnModel",
     "ContributionField",
+    "LimitsModel",
     "PopulationModel",
     "Project",
     "ProjectModel",

@@ -72,6 +72,7 @@ __all__ = [
     "Outline",
     "Plan",
     "by_part",
+    "column_names",
     "limits_of",
     "make_plan",
     "outline",
@@ -247,6 +248,16 @@ class Plan:
         return tuple(
             (each.names, tuple(own._error(aggregate, each.total) for aggregate in own.final.aggregates))
             for each in sizes
+        )
+
+    @property
+    def cell_errors(self) -> tuple[tuple[int, tuple[str, ...] | None, int, ExpectedError], ...]:
+        """Part, keys of the grouping set, aggregate and its expected error, in the order of an explanation."""
+        return tuple(
+            (part, keys, index, error)
+            for part in range(len(self.parts))
+            for keys, errors in dict.fromkeys(self.set_errors(part))
+            for index, error in enumerate(errors)
         )
 
     def _error(self, aggregate: Aggregate, total: TotalOf | None = None) -> ExpectedError:
@@ -574,10 +585,25 @@ def _names(question: Question) -> _Named:
     return unique | {column.name.lower(): shown for column, shown in named if shown}
 
 
+def column_names(question: Question) -> dict[tuple[int, int], str]:
+    """Aliases of columns that show an aggregate unchanged, by part and number.
+
+    A column without one is called after its function, which says less than the text of the aggregate.
+    """
+    found: dict[tuple[int, int], str] = {}
+    for column, shown in zip(question.columns, _shown(question), strict=False):
+        for part, index in shown:
+            function = question.finals[part].aggregates[index].label.partition("(")[0].partition("_")[0]
+            if column.name.partition("_")[0] != function:
+                found.setdefault((part, index), column.name)
+    return found
+
+
 def _shown(question: Question) -> list[frozenset[tuple[int, int]]]:
     """For each column after all steps the aggregates that it shows as they are."""
     nothing = frozenset[tuple[int, int]]()
-    shown = [nothing] * (len(question.final.keys) * (1 if question.totals is None else 2))
+    # A row of a grouping set has its keys, and for each whether it is left out.
+    shown = [nothing] * (len(question.final.keys) if question.totals is None else 2 * len(question.totals.keys))
     shown += [frozenset(((question.part, index),)) for index in range(len(question.final.aggregates))]
     for step in question.steps:
         match step:

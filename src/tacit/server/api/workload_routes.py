@@ -1,4 +1,4 @@
-"""Endpoints of workloads: owners have them answered as jobs, people who see the population read them for nothing."""
+"""Endpoints of workloads: analysts have them answered as jobs, people who see the population read them for nothing."""
 
 from __future__ import annotations
 
