@@ -74,12 +74,12 @@ def test_killed_at_every_storage_call(sqlite: Place, part: int) -> None:
 
 
 def test_killed_from_outside_at_random_moments(sqlite: Place) -> None:
-    """150 kills: two processes at a time, of which one or both are killed, while a third opens and verifies."""
+    """300 kills: two processes at a time, of which one or both are killed, while a third opens and verifies."""
     moments, tally = Random(5), Tally(sqlite)
     clinic(sqlite, epsilon=Fraction(FITS, 10)).close()
     kills = 0
-    for run in range(100):
-        questions = [f"q{number}" for number in range(run // 2, run // 2 + 30)]
+    for run in range(200):
+        questions = [f"q{number}" for number in range(run // 4, run // 4 + 30)]
 
         def work(pipe: int, questions: list[str] = questions) -> None:
             with sqlite.open() as ledger:
@@ -105,7 +105,7 @@ def test_killed_from_outside_at_random_moments(sqlite: Place) -> None:
         tally.add(answers)
         if run % 2:
             tally.check()
-    assert kills >= 100
+    assert kills >= 200
     assert len(tally.answers) >= 20
 
 

@@ -59,7 +59,10 @@ def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> N
             answer_all(place.open(), pipe, questions)
 
         clients = [child(work) for _ in range(4)]
-        time.sleep(moments.uniform(0.15, 0.5))
+        if run % 2 == 0:
+            # However slow the machine is, a caller has been answered; else many are still opening.
+            select.select([pipe for _, pipe in clients], [], [], 30)
+        time.sleep(moments.uniform(0.02, 0.3))
         os.kill(mortal.get_pid(), signal.SIGQUIT)  # an immediate stop: what was not flushed is lost
         for pid, pipe in clients:
             tally.add(received(pid, pipe)[0])
@@ -67,7 +70,7 @@ def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> N
             time.sleep(0.01)
         mortal.start()
         tally.check()
-    assert len(tally.answers) >= 5
+    assert len(tally.answers) >= 3
 
 
 def test_clients_killed_at_random_moments(postgres: Place) -> None:
