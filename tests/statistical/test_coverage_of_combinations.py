@@ -86,7 +86,7 @@ def engine(size: int, spread: str) -> ToyEngine:
 
 @cache
 def measured(final: FinalAggregation, size: int, spread: str) -> Measurements:
-    """What is counted, which no noise, relation or function of the same sums changes: a second of the slow engine."""
+    """Measure once what no noise, relation or function of the same sums changes: it is a second of the slow engine."""
     return engine(size, spread).measure(MeasurementTask(final, b"secret"))
 
 

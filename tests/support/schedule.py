@@ -1,7 +1,7 @@
 """The order of tests and their shares among processes: the slowest modules first, one Spark for all of its tests.
 
 ``tests/seconds.json`` holds the processor time of every module that takes more than half a second; ``make slowest``
-writes it. A module that is not named there is quick. A module is one share, so that its fixtures are made once, and is
+writes it. One that is not named there is quick, or new. A module is one share, so that its fixtures are made once, and is
 imported by the process that runs it (``support/shares.py``); as the slowest come first, no process is left with a long
 one at the end.
 """
@@ -19,6 +19,8 @@ from xdist.scheduler import LoadScopeScheduling
 __all__ = ["SECONDS", "SPARK", "SlowestFirst", "module_of", "order", "recorded_seconds"]
 
 SECONDS = Path(__file__).resolve().parents[1] / "seconds.json"
+#: Where a module that is not measured stands: a new one may be slow, and quick ones do no harm before the last.
+_UNKNOWN = 10.0
 #: Tests of the Spark inside the process, by their names or those of their modules; two modules start others outside.
 SPARK = re.compile(r"/test_spark_(?!cluster|connect)|::test_(\w*_)?spark")
 
@@ -36,7 +38,7 @@ def module_of(nodeid: str) -> str:
 def order(items: list[pytest.Item]) -> None:
     """Put the slowest modules first, and those of Spark before all others: one process runs all of them."""
     seconds = recorded_seconds()
-    items.sort(key=lambda item: (not SPARK.search(item.nodeid), -seconds.get(module_of(item.nodeid), 0.0)))
+    items.sort(key=lambda item: (not SPARK.search(item.nodeid), -seconds.get(module_of(item.nodeid), _UNKNOWN)))
 
 
 class SlowestFirst(LoadScopeScheduling):
