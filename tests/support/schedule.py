@@ -1,9 +1,9 @@
 """The order of tests and their shares among processes: the slowest modules first, one Spark for all of its tests.
 
 ``tests/seconds.json`` holds the processor time of every module that takes more than half a second; ``make slowest``
-writes it. One that is not named there is quick, or new. A module is one share, so that its fixtures are made once, and is
-imported by the process that runs it (``support/shares.py``); as the slowest come first, no process is left with a long
-one at the end.
+writes it. One that is not named there is quick, or new. A module is one share, so that its fixtures are made once, and
+is imported by the process that runs it (``support/shares.py``); as the slowest come first, no process is left with a
+long one at the end.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class _Parent:
         with there:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "support.warm", str(there.fileno())],
-                pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path},
+                pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, cwd=_TESTS, env={**os.environ, "PYTHONPATH": path},
             )  # fmt: skip
         self._owner, self._connection = os.getpid(), here
 
@@ -157,6 +157,8 @@ def _become(request: dict[str, Any]) -> None:
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     how, program, *arguments = request["argv"]
+    # Where Python looks first, as at its start.
+    sys.path[0] = request["cwd"] if how == "-m" else ""
     if how == "-m":
         sys.argv = [program, *arguments]
         runpy.run_module(program, run_name="__main__", alter_sys=True)
