@@ -458,7 +458,8 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
             "option", "These groups are not public: group by declared categories, or leave PUBLIC_GROUPS out."
         )
     if not currency_named(terms.account).has_delta:
-        name = next(key.name for key in final.keys if key.values is None)
+        # Keys with public values are chosen privately too where their product is too large.
+        name = next((key.name for key in final.keys if key.values is None), final.keys[0].name)
         raise Refusal(
             "option",
             f"These groups are not public, and choosing them privately needs a delta, which a {terms.account} account "
