@@ -180,7 +180,8 @@ class Plan:
 
         Of AUTO limits it is the largest that can be found.
         """
-        own = (*((search.final, None) for search in self.searches), (auto_limits.widest(self.final), self.losses))
+        final = auto_limits.widest(self.final) if self.final.seeks_limits else self.final
+        own = (*((search.final, None) for search in self.searches), (final, self.losses))
         return (*own, *(each for other in self.others for each in other.measured))
 
     @property
@@ -212,6 +213,11 @@ class Plan:
             work += unit_work(auto_limits.search_of(self.final))
         work += 0 if self.left_out is None else unit_work(self.left_out.final)
         return work + sum(other.unit_work for other in self.others)
+
+    @property
+    def is_summable(self) -> bool:
+        """Whether its cells may be sums of others, or others sums of them: public keys, nothing found by AUTO."""
+        return not (self.others or self.priced.searches or self.found or self.limits) and self.final.public_keys
 
     @property
     def seeks_limits(self) -> bool:
@@ -309,7 +315,7 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
     finals = tuple(_with_groups(final, terms) for final in question.finals)
     question = replace(question, final=finals[0], others=finals[1:])
     for final in finals:
-        if terms.currency == "within" and auto_limits.seeks_limits(final):
+        if terms.currency == "within" and final.seeks_limits:
             sought_limits = [name for name in ("max_groups", "max_rows") if getattr(final, f"auto_{name[4:]}")]
             raise InputError(
                 "within",
@@ -317,7 +323,8 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
                 f"epsilon, or {' and '.join(f'{name} = a number' for name in sought_limits)}",
             )
         _check_keys(final, terms)
-    check_units_of_totals(question)
+    if question.has_totals:
+        check_units_of_totals(question)
     names = _names(question)
     parts = _weighed(question, terms, names)
     if terms.currency == "within":
@@ -549,12 +556,14 @@ def _weighed(question: Question, terms: Terms, names: _Named) -> list[PricedPart
         for place in _places(name, names, "weights"):
             by_place[place] = max(weight, by_place.get(place, weight))
     found = []
+    has_totals = question.has_totals
     for part, final in enumerate(question.finals):
         weights = []
         for measure in range(len(final.measures)):
             readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
             weights.append(max((by_place.get((part, i), Fraction(1)) for i in readers), default=Fraction(1)))
-        found.append(PricedPart(final, Weights(weights, keys, bounds, limits), sets_of_part(question, part)))
+        sets = sets_of_part(question, part) if has_totals else ()
+        found.append(PricedPart(final, Weights(weights, keys, bounds, limits), sets))
     return found
 
 
