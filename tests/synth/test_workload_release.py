@@ -15,7 +15,7 @@ from tacit import Workload
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
 from tacit.paid_work.marginal_counts import countable_rows
-from tacit.receipts.keyring import Keyring
+from tacit.receipts.keys import Keyring
 from tacit.synth import count_measurement
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 

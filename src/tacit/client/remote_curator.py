@@ -42,6 +42,7 @@ from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_to_plain
 from tacit.synthetic_tables.synthesis_request import SynthesisOptions
 from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease
+from tacit.wire.account_responses import Budgets, History, TablesSchema
 from tacit.wire.job_responses import (
     JobBody,
     JobPut,
@@ -53,14 +54,7 @@ from tacit.wire.job_responses import (
     WorkloadsBody,
 )
 from tacit.wire.requests import SynthesisSchema, WorkloadSchema, request_text, synthesis_text
-from tacit.wire.responses import (
-    AnswerBody,
-    Budgets,
-    History,
-    QuoteBody,
-    ReceiptBody,
-    TablesSchema,
-)
+from tacit.wire.responses import AnswerBody, QuoteBody, ReceiptBody
 from tacit.wire.values import read_amounts
 
 __all__ = ["RemoteCurator", "connect"]

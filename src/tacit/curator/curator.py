@@ -8,9 +8,9 @@ from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.charges.accounts import Budget, Entry, entry_of
-from tacit.charges.context import Caller
 from tacit.charges.failures import hide_internal_errors
 from tacit.charges.notebook_tables import ChargeList, curator_html, table_html
+from tacit.charges.payment import Caller
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
@@ -35,7 +35,7 @@ from tacit.paid_work.workload_release import (
 from tacit.query.catalog import Table
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.receipts.keyring import key_of
+from tacit.receipts.keys import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt

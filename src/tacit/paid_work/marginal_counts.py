@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.charges.context import CuratorContext
+from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError, InternalError
 from tacit.core.names import is_name
 from tacit.engines.protocol import MeasurementTask

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.charges.context import CuratorContext
+from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InternalError
 from tacit.core.events import NoEvent
 from tacit.ledger import Order, Outcome, Reservation

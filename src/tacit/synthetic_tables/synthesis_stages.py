@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.charges.context import CuratorContext
+from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.relations import Relation

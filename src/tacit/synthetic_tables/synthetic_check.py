@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_of
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller, CuratorContext
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import pay
+from tacit.charges.payment import Caller, CuratorContext, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.names import is_name

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from tacit.accounting.currencies import currency_of
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller, CuratorContext
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import pay
+from tacit.charges.payment import Caller, CuratorContext, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, ExponentialEvent
 from tacit.core.names import is_name
