@@ -20,6 +20,8 @@ Modules:
 * :mod:`.integer_rows` — Integer rows of exactly bounded norm from tables of floats
 * :mod:`.kmeans` — Private k-means: Lloyd's algorithm with noisy sums
 * :mod:`.labels` — Class labels: declared, or selected privately at a price
+* :mod:`.leaf_sums` — Leaves of trees: from the bins of rows to exact sums of what each leaf's rows add, here or where
+  rows are stored
 * :mod:`.linear` — Linear models trained by noisy gradients, by their noisy minimiser, or by the minimiser of a
   noisy objective
 * :mod:`.logistic` — Logistic regression under differential privacy

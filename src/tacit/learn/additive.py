@@ -20,6 +20,7 @@ from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
+from tacit.core.row_sums import Whole, looked_up, total_of
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -33,6 +34,9 @@ from tacit.learn.binned import (
     kept_shares,
     noisy_bin_counts,
     raw_bin_sums,
+    stored_bin_sums,
+    stored_bins,
+    stored_residuals,
 )
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
 from tacit.learn.integer_rows import UNIT, Box, Integers
@@ -40,6 +44,7 @@ from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor", "FittedShapes", "Shape"]
@@ -117,7 +122,9 @@ class FittedShapes:
     errors: Floats
 
 
-def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2: Fraction, title: str) -> FittedShapes:
+def _descend(
+    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, counts: Floats, sigma2: Fraction, title: str
+) -> FittedShapes:
     """Rounds of noisy sums of residuals: accelerated steps on shapes that are pulled towards straight lines.
 
     Args:
@@ -181,8 +188,12 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
     return FittedShapes(middle, np.mean(offsets, axis=0), errors)
 
 
-def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers, constants: Integers) -> Integers:
+def raw_residuals(
+    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, scores: Integers, constants: Integers
+) -> Integers:
     """Sums of residuals per feature and bin before noise, exactly; a row adds at most clip·√features in norm."""
+    if isinstance(rows, StoredRows):
+        return _stored_residuals(plan, loss, rows, scores, constants)
     places = rows.places
     logits = np.broadcast_to(constants, (len(places), plan.outputs)).copy()
     for feature in range(plan.features):
@@ -190,6 +201,22 @@ def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers,
     residuals = clip_residuals(loss.residuals(logits, rows.targets), np.full(len(places), plan.clip))
     residuals = shared(residuals, rows.shares)
     return raw_bin_sums(places[:, : plan.features], residuals)
+
+
+def _stored_residuals(plan: _Rounds, loss: Loss, rows: StoredRows, scores: Integers, constants: Integers) -> Integers:
+    """The same sums where the rows are stored."""
+    tables, offsets = scores.tolist(), constants.tolist()
+
+    def logits(places: tuple[Whole, ...]) -> list[Whole]:
+        found = [
+            [looked_up([entry[output] for entry in table], place) for table, place in zip(tables, places, strict=True)]
+            for output in range(plan.outputs)
+        ]
+        return [total_of(each) + offset for each, offset in zip(found, offsets, strict=True)]
+
+    left = stored_residuals(rows, logits, loss, plan.clip)
+    places, added = left.columns[: plan.features], left.columns[plan.features :]
+    return stored_bin_sums(left, places, added, BINS, classed=loss.classed)
 
 
 def _errors(loss: Loss, counts: Floats, smooth: Floats, noise: float, trust: Floats) -> Floats:
@@ -324,10 +351,16 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
-        kept = places >= 0
-        shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
-        rows = BinnedRows(bins_of(box.to_steps(values))[kept], places[kept][:, None], shares)
-        counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
+        rows: BinnedRows | StoredRows
+        if isinstance(values, StoredRows):
+            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
+            rows = stored_bins(box.to_steps(labelled), BINS)
+            counts = noisy_bin_counts(rows, spent.of("bins"))
+        else:
+            kept = places >= 0
+            shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
+            rows = BinnedRows(bins_of(box.to_steps(values))[kept], places[kept][:, None], shares)
+            counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
         fitted = _descend(plan, loss, rows, counts, spent.of("residuals"), type(self).__name__)
         self._keep_shapes(fitted, box)
@@ -400,12 +433,17 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveRegressor:
         """Learn the shapes, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
-        shares = self._shares(sample_weight, len(steps))
         plan, spent = self._plan(steps.shape[1] - 1)
-        places = bins_of(steps)
-        counts = noisy_bin_counts(places, spent.of("bins"), shares, pooled=True)
-        self._target = StandardTarget.from_counts(target_box, counts[-1])
-        rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
+        rows: BinnedRows | StoredRows
+        if isinstance(steps, StoredRows):
+            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"), pooled=True)
+            self._target = StandardTarget.from_counts(target_box, counts[-1])
+            rows = stored_bins(self._target.stored(steps), BINS)
+        else:
+            shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)
+            counts = noisy_bin_counts(places, spent.of("bins"), shares, pooled=True)
+            self._target = StandardTarget.from_counts(target_box, counts[-1])
+            rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)
         self._keep_shapes(fitted, box, self._target.unit)
         self._keep(spent.price)

@@ -104,7 +104,8 @@ class FeatureSums:
             found = self.box.to_steps(values)
             linear = [(each * part).over(FINE) for each in found.columns]
             square = [(each.squared().over(FINE) * part).over(FINE) for each in found.columns]
-            return found.sums([constant, *linear, *square], self.groups, found.target)
+            groupings = [] if found.target is None else [found.target]
+            return found.sums([constant, *linear, *square], self.groups, *groupings)
         steps = self.box.to_steps(values)
         # ⌊p·x⌋ and ⌊p·x²⌋ towards zero, in integers: no entry exceeds p.
         first = np.sign(steps) * (np.abs(steps) * part >> 20)
