@@ -69,6 +69,11 @@ MODELS: dict[str, tuple[Any, str]] = {
     "trees": (BoostedTreesClassifier(**PRICE, classes=["ill", "well"], trees=3), "outcome"),
     "more trees": (BoostedTreesClassifier(**PRICE, classes=[1, 2, 4.0], class_weight={2: 3}, trees=3), "ward"),
     "leaves": (BoostedTreesRegressor(**NUMBER, trees=3), "stay"),
+    "sure shapes": (
+        AdditiveClassifier(**PRICE | {"epsilon": 3}, classes=[1, 2, 4.0], class_weight={1: 3}, rounds=2),
+        "ward",
+    ),
+    "sure trees": (BoostedTreesClassifier(**PRICE | {"epsilon": 3}, classes=["ill", "well"], trees=2), "outcome"),
     "weights": (LogisticRegression(**PRICE, classes=["ill", "well"], class_weight={"ill": 3}, steps=2), "outcome"),
 }
 #: Categories of text and of numbers, and weights of rows: what is selected beside the target, and the weight.

@@ -11,6 +11,7 @@ Modules:
 * :mod:`.budget_allocation` — Allocation of (ε, δ) among the releases of a fit, before any data is seen
 * :mod:`.categories` — Declared categories: columns of text or codes, as one-hot columns or as numbers of a public
   list
+* :mod:`.confidence` — Confidence of a classifier: one factor of all scores, from noisy slopes of the loss along it
 * :mod:`.estimator` — Base class of private estimators
 * :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
   lie

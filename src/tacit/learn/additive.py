@@ -9,7 +9,7 @@ of integers; ``additive.proof.md`` has the proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -39,6 +39,7 @@ from tacit.learn.binned import (
     stored_residuals,
 )
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of, stored_slopes
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
@@ -97,6 +98,7 @@ class _Rounds:
         clip: norm of residuals, in steps of the loss.
         rounds: sums of residuals.
         nominal: places of features that are categories.
+        confident: whether the size of scores is set by a last release.
     """
 
     columns: int
@@ -105,12 +107,14 @@ class _Rounds:
     clip: int
     rounds: int
     nominal: tuple[int, ...] = ()
+    confident: bool = False
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual."""
         counts = Phase("bins", UNIT**2, self.columns * BINS, _COUNTS)
         width = self.features * BINS * self.outputs
-        return [counts, Phase("residuals", self.clip**2 * self.features, width, 1 - _COUNTS, self.rounds)]
+        rounds = Phase("residuals", self.clip**2 * self.features, width, 1 - _COUNTS, self.rounds)
+        return [counts, rounds, *([confidence_phase(self.clip)] if self.confident else [])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,9 +160,7 @@ def _descend(
     tables, offsets = [], []
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     for step in progress(range(plan.rounds), title):
-        scores = np.rint(np.clip(ahead, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
-        whole = np.rint(np.clip(offset, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
-        raw = raw_residuals(plan, loss, rows, scores, whole)
+        raw = raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset))
         noisy = release.release_gaussian(raw, sigma2).reshape(table.shape) / WHOLE
         found = np.stack(
             [
@@ -194,27 +196,55 @@ def raw_residuals(
     """Sums of residuals per feature and bin before noise, exactly; a row adds at most clip·√features in norm."""
     if isinstance(rows, StoredRows):
         return _stored_residuals(plan, loss, rows, scores, constants)
-    places = rows.places
-    logits = np.broadcast_to(constants, (len(places), plan.outputs)).copy()
-    for feature in range(plan.features):
-        logits += scores[feature][places[:, feature]]
+    places, logits = rows.places, _raw_logits(rows.places, scores, constants)
     residuals = clip_residuals(loss.residuals(logits, rows.targets), np.full(len(places), plan.clip))
     residuals = shared(residuals, rows.shares)
     return raw_bin_sums(places[:, : plan.features], residuals)
 
 
-def _stored_residuals(plan: _Rounds, loss: Loss, rows: StoredRows, scores: Integers, constants: Integers) -> Integers:
-    """The same sums where the rows are stored."""
+def _raw_logits(places: Integers, scores: Integers, constants: Integers) -> Integers:
+    """Scores of rows by the bins of their features, in whole steps."""
+    logits = np.broadcast_to(constants, (len(places), len(constants))).copy()
+    for feature in range(len(scores)):
+        logits += scores[feature][places[:, feature]]
+    return logits
+
+
+def _stored_logits(scores: Integers, constants: Integers) -> Callable[[tuple[Whole, ...]], list[Whole]]:
+    """The same of a row that is stored."""
     tables, offsets = scores.tolist(), constants.tolist()
 
     def logits(places: tuple[Whole, ...]) -> list[Whole]:
         found = [
             [looked_up([entry[output] for entry in table], place) for table, place in zip(tables, places, strict=True)]
-            for output in range(plan.outputs)
+            for output in range(len(offsets))
         ]
         return [total_of(each) + offset for each, offset in zip(found, offsets, strict=True)]
 
-    left = stored_residuals(rows, logits, loss, plan.clip)
+    return logits
+
+
+def _made_confident(
+    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, fitted: FittedShapes, sigma2: Fraction
+) -> FittedShapes:
+    """Shapes of the size that noisy slopes of the loss ask for; the constants are their middle."""
+    scores, middle = _on_grid(fitted.table), _on_grid(fitted.constants)
+    if isinstance(rows, StoredRows):
+        raw = stored_slopes(loss, plan.clip, _stored_logits(scores, middle), middle, rows)
+    else:
+        raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, middle), middle, rows)
+    scale = scale_of(raw, sigma2)
+    return FittedShapes(fitted.table * scale, fitted.constants, fitted.errors * scale)
+
+
+def _on_grid(scores: Floats) -> Integers:
+    """Public scores in whole steps."""
+    return np.rint(np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
+
+
+def _stored_residuals(plan: _Rounds, loss: Loss, rows: StoredRows, scores: Integers, constants: Integers) -> Integers:
+    """The same sums where the rows are stored."""
+    left = stored_residuals(rows, _stored_logits(scores, constants), loss, plan.clip)
     places, added = left.columns[: plan.features], left.columns[plan.features :]
     return stored_bin_sums(left, places, added, BINS, classed=loss.classed)
 
@@ -363,6 +393,8 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
             counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
         fitted = _descend(plan, loss, rows, counts, spent.of("residuals"), type(self).__name__)
+        if plan.confident:
+            fitted = _made_confident(plan, loss, rows, fitted, spent.of("confidence"))
         self._keep_shapes(fitted, box)
         self._keep(spent.price)
         if chosen is not None:
@@ -379,7 +411,8 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Rounds, Spent]:
         outputs = 1 if classes == 2 else classes
         clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
-        plan = _Rounds(columns, columns, outputs, clip, self._rounds(), self._nominal(columns, BINS))
+        nominal = self._nominal(columns, BINS)
+        plan = _Rounds(columns, columns, outputs, clip, self._rounds(), nominal, epsilon >= LEAST_EPSILON)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
 

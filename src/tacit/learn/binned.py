@@ -80,15 +80,21 @@ def stored_bin_sums(
 
 
 def stored_residuals(
-    rows: StoredRows, logits: Callable[[tuple[Whole, ...]], list[Whole]], loss: Loss, clip: int
+    rows: StoredRows,
+    logits: Callable[[tuple[Whole, ...]], list[Whole]],
+    loss: Loss,
+    clip: int,
+    *,
+    weighted: bool = True,
 ) -> StoredRows:
-    """Bins of stored rows, and after them their clipped residuals, shared by weights, one per output.
+    """Columns of stored rows, and after them their clipped residuals, shared by weights, one per output.
 
     Args:
-        rows: bins, and targets.
-        logits: from the bins of a row to its scores, in steps of the loss.
+        rows: columns, such as bins, and targets.
+        logits: from the columns of a row to its scores, in steps of the loss.
         loss: of the model.
         clip: norm of residuals.
+        weighted: whether they are shared by weights.
     """
     width = len(rows.columns)
     scored = rows.mapped(lambda found: [*found, *logits(found)])
@@ -98,6 +104,8 @@ def stored_residuals(
         lambda found: [*found[:width], Whole.constant(clip), *loss.stored_residuals(found[width:], target)]
     )
     clipped = clip_stored_residuals(left, width)
+    if not weighted:
+        return clipped
     return clipped.mapped(lambda found: [*found[:width], *stored_shared(found[width:], clipped.share)])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -36,6 +36,7 @@ from tacit.learn.binned import (
     stored_bins,
 )
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, scale_of
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores, SymmetricTree
@@ -86,6 +87,7 @@ class _Forest:
         depth: questions of a tree.
         nominal: places of features that are categories.
         classes: number of classes, of which the histograms of categories know; 1 for a regression.
+        confident: whether the size of scores is set by a last release.
     """
 
     columns: int
@@ -96,6 +98,7 @@ class _Forest:
     depth: int
     nominal: tuple[int, ...] = ()
     classes: int = 1
+    confident: bool = False
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, and in one leaf of a tree, where it adds its residual and a row."""
@@ -103,6 +106,7 @@ class _Forest:
         return [
             Phase("bins", UNIT**2, (self.columns + len(self.nominal) * (self.classes - 1)) * _BINS, _COUNTS),
             Phase("leaves", self.clip**2 + ROW**2, width, 1 - _COUNTS, self.trees),
+            *([confidence_phase(self.clip)] if self.confident else []),
         ]
 
 
@@ -201,7 +205,7 @@ def _noisy_histograms(plan: _Forest, rows: BinnedRows | StoredRows, sigma2: Frac
 
 
 def _grow(
-    plan: _Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: _Histograms, sigma2: Fraction, title: str
+    plan: _Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: _Histograms, spent: Spent, title: str
 ) -> list[SymmetricTree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
@@ -210,9 +214,10 @@ def _grow(
         loss: of the model.
         table: bins and targets of the rows that count.
         histograms: noisy numbers of rows.
-        sigma2: of the noise in the leaves, in steps.
+        spent: noise of the leaves, and of the confidence.
         title: for a progress bar.
     """
+    sigma2 = spent.of("leaves")
     sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
     chances = _Chances(plan.features)
     scored = (
@@ -221,6 +226,7 @@ def _grow(
         else LeafScores(loss, plan.clip, plan.outputs, table)
     )
     trees: list[SymmetricTree] = []
+    middle = np.zeros(plan.outputs)
     for _ in progress(range(plan.trees), title):
         features = chances.draw(plan.depth)
         ranks = tuple(histograms.ranks(feature, plan.nominal) for feature in features)
@@ -233,7 +239,13 @@ def _grow(
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
         trees.append(SymmetricTree(features, bins, whole / GRID, ranks))
         scored.add(trees[-1], whole.astype(np.int64))
-    return trees
+        middle += (whole / GRID * rows).sum(axis=0) / max(float(rows.sum()), 1.0)
+    if not plan.confident:
+        return trees
+    scale = scale_of(scored.raw_slopes(np.rint(middle * GRID).astype(np.int64)), spent.of("confidence"))
+    # Scores move away from their middle, of which each tree holds its part.
+    held = middle * (1 - scale) / len(trees)
+    return [replace(tree, values=tree.values * scale + held) for tree in trees]
 
 
 def _best_values(sums: Floats, rows: Floats, curvature: float, sigma: float) -> Floats:
@@ -305,7 +317,8 @@ class _Boosted(BinnedEstimator):
         depth = check_count(deep if self.depth is None else self.depth, "depth", maximum=_DEEPEST)
         outputs = 1 if classes <= 2 else classes
         nominal = self._nominal(features, _BINS)
-        return _Forest(features + target, features, outputs, clip, trees, depth, nominal, classes)
+        confident = classes > 1 and epsilon >= LEAST_EPSILON
+        return _Forest(features + target, features, outputs, clip, trees, depth, nominal, classes, confident)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self, "trees_")
@@ -408,7 +421,7 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
             rows = BinnedRows(bins_of(box.to_steps(values), _BINS)[kept], places[kept][:, None], shares)
         histograms = _noisy_histograms(plan, rows, spent.of("bins"))
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        self._keep_trees(_grow(plan, loss, rows, histograms, spent.of("leaves"), type(self).__name__), box)
+        self._keep_trees(_grow(plan, loss, rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         if chosen is not None:
             self._add_discovery(chosen)
@@ -492,7 +505,7 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
             histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
             self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
             rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
-        self._keep_trees(_grow(plan, Squared(), rows, histograms, spent.of("leaves"), type(self).__name__), box)
+        self._keep_trees(_grow(plan, Squared(), rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         return self
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tacit.core.row_sums import Whole, looked_up, total_of, where_at_least
 from tacit.learn.binned import BinnedRows, Floats, stored_bin_sums, stored_residuals
+from tacit.learn.confidence import raw_slopes, stored_slopes
 from tacit.learn.integer_rows import Integers
 from tacit.learn.losses import WHOLE, Loss, clip_residuals
 from tacit.learn.stored_rows import StoredRows
@@ -79,6 +80,10 @@ class LeafScores:
         """Take over a tree, with its values in whole steps."""
         self._logits += values[tree.leaves(self._rows.places)]
 
+    def raw_slopes(self, middle: Integers) -> Integers:
+        """Slopes of the loss along a factor of the scores around their middle."""
+        return raw_slopes(self._loss, self._clip, self._logits, middle, self._rows)
+
 
 class StoredLeafScores:
     """Scores of rows that stay in their database, which computes them from all trees so far."""
@@ -98,6 +103,10 @@ class StoredLeafScores:
     def add(self, tree: SymmetricTree, values: Integers) -> None:
         """Take over a tree, with its values in whole steps."""
         self._trees.append((tree, values.T.tolist()))
+
+    def raw_slopes(self, middle: Integers) -> Integers:
+        """The same slopes."""
+        return stored_slopes(self._loss, self._clip, self._logits, middle, self._rows)
 
     def _logits(self, places: tuple[Whole, ...]) -> list[Whole]:
         if not self._trees:
