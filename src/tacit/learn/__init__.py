@@ -37,6 +37,8 @@ Modules:
   linear term
 * :mod:`.output_perturbation` — Output perturbation: the minimiser itself, rounded to a grid, with noise for how far
   one row can move it
+* :mod:`.partial_sums` — Sums that grow call by call, and the account of all calls: ``partial_fit`` of models that need
+  sums alone
 * :mod:`.pca` — Principal components under differential privacy
 * :mod:`.progress` — A progress bar for long fits: only on a terminal, only when it takes a while, and only about
   public numbers

@@ -333,8 +333,8 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         guarantee_, event_: what the fit promises and what it released.
 
     Privacy:
-        (ε, δ)-DP under ``relation``: numbers of rows per bin, then ``rounds`` sums of residuals per bin, all with
-        discrete Gaussian noise.
+        (ε, δ)-DP under ``relation``: numbers of rows per bin, then ``rounds`` sums of residuals per bin, and from ε = 3
+        on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√columns (√2 times that for more than two

@@ -362,7 +362,8 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
 
     Privacy:
         (ε, δ)-DP under ``relation``: numbers of rows per bin, then for each tree sums of residuals and numbers of rows
-        per leaf, all with discrete Gaussian noise. Features and bins of trees are drawn from released numbers.
+        per leaf, and from ε = 3 on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
+        Features and bins of trees are drawn from released numbers.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(1 + 1/16) (√(2 + 1/16) for more than two

@@ -116,10 +116,15 @@ class FeatureSums:
 
     def release(
         self, values: NDArray[np.float64] | StoredRows, places: Integers | None, sigma2: Fraction
+    ) -> NDArray[np.float64]:
+        """The noisy sums, one line per group."""
+        return release.release_gaussian(self.raw_sums(values, places), sigma2)
+
+    def estimates(
+        self, noisy: NDArray[np.float64], sigma2: Fraction
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Per group: the number of rows, the mean and the variance of every column, from noisy sums."""
         constant, part = self._parts
-        noisy = release.release_gaussian(self.raw_sums(values, places), sigma2)
         sigma = math.sqrt(float_nearest(sigma2))
         # Less than its own noise is no count at all.
         counts = np.maximum(noisy[:, :1] / constant, max(sigma / constant, 1.0))
