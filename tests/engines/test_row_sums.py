@@ -16,7 +16,6 @@ from support.spark import spark_engine
 from support.toy_curators import toy_curator
 from tacit.core.errors import InternalError
 from tacit.core.row_sums import Whole, WholeSums, looked_up
-from tacit.curator.model_fit import _columns
 from tacit.engines.duckdb.dialect import DuckDB
 from tacit.engines.sql.row_sums import sum_statements
 from tacit.learn import (
@@ -40,6 +39,7 @@ from tacit.learn import (
 from tacit.learn.integer_rows import Box
 from tacit.learn.stored_rows import StoredRows
 from tacit.noise import entropy
+from tacit.paid_work.model_fit import _columns
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
