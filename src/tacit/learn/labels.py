@@ -133,7 +133,8 @@ class ClassLabels:
             privacy, chosen = self._discover(labels, privacy)
         else:
             self.classes_ = check_classes(self.classes) if known is None else known
-            if getattr(y, "dtype", np.dtype(object)).kind in "US" and self.classes_.dtype.kind in "buif":
+            # Types of other libraries have no kind; their texts are compared one by one.
+            if getattr(getattr(y, "dtype", None), "kind", "O") in "US" and self.classes_.dtype.kind in "buif":
                 raise InputError("y", "is text by its type, and the classes are numbers; give both as one kind")
         return numbered(labels, self.classes_), privacy, chosen
 
