@@ -227,14 +227,14 @@ def _stored_logits(scores: Integers, constants: Integers) -> Callable[[tuple[Who
 def _made_confident(
     plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, fitted: FittedShapes, sigma2: Fraction
 ) -> FittedShapes:
-    """Shapes of the size that noisy slopes of the loss ask for; the constants are their middle."""
-    scores, middle = _on_grid(fitted.table), _on_grid(fitted.constants)
+    """Shapes and constants of the size that noisy slopes of the loss ask for."""
+    scores, constants = _on_grid(fitted.table), _on_grid(fitted.constants)
     if isinstance(rows, StoredRows):
-        raw = stored_slopes(loss, plan.clip, _stored_logits(scores, middle), middle, rows)
+        raw = stored_slopes(loss, plan.clip, _stored_logits(scores, constants), plan.outputs, rows)
     else:
-        raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, middle), middle, rows)
+        raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, constants), rows)
     scale = scale_of(raw, sigma2)
-    return FittedShapes(fitted.table * scale, fitted.constants, fitted.errors * scale)
+    return FittedShapes(fitted.table * scale, fitted.constants * scale, fitted.errors * scale)
 
 
 def _on_grid(scores: Floats) -> Integers:

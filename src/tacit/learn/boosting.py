@@ -226,7 +226,6 @@ def _grow(
         else LeafScores(loss, plan.clip, plan.outputs, table)
     )
     trees: list[SymmetricTree] = []
-    middle = np.zeros(plan.outputs)
     for _ in progress(range(plan.trees), title):
         features = chances.draw(plan.depth)
         ranks = tuple(histograms.ranks(feature, plan.nominal) for feature in features)
@@ -239,13 +238,10 @@ def _grow(
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
         trees.append(SymmetricTree(features, bins, whole / GRID, ranks))
         scored.add(trees[-1], whole.astype(np.int64))
-        middle += (whole / GRID * rows).sum(axis=0) / max(float(rows.sum()), 1.0)
     if not plan.confident:
         return trees
-    scale = scale_of(scored.raw_slopes(np.rint(middle * GRID).astype(np.int64)), spent.of("confidence"))
-    # Scores move away from their middle, of which each tree holds its part.
-    held = middle * (1 - scale) / len(trees)
-    return [replace(tree, values=tree.values * scale + held) for tree in trees]
+    scale = scale_of(scored.raw_slopes(), spent.of("confidence"))
+    return [replace(tree, values=tree.values * scale) for tree in trees]
 
 
 def _best_values(sums: Floats, rows: Floats, curvature: float, sigma: float) -> Floats:

@@ -1,8 +1,8 @@
 """Confidence of a classifier: one factor of all scores, from noisy slopes of the loss along it.
 
 Noise, shrinking and few rounds leave scores that are too cautious. How much, one number tells: the factor a at which
-the loss of scores c + a·(z - c) is least, where c is a public middle of the scores. The loss is convex in a, so its
-slope at a few public factors, released once, shows where it is zero. ``confidence.proof.md`` has the bound.
+the loss of scores a·z is least. The loss is convex in a, so its slope at a few public factors, released once, shows
+where it is zero. Which class is the likeliest stays. ``confidence.proof.md`` has the bound.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["LEAST_EPSILON", "confidence_phase", "raw_slopes", "scale_of", "store
 #: Factors at which slopes are released, in eighths.
 FACTORS: Final = (4, 6, 8, 11, 16, 23, 32)
 _EIGHTHS: Final = 3
-#: Scores count up to this far from their middle.
+#: Scores count up to this far.
 _REACH: Final = 8
 #: Part of the privacy.
 _SHARE: Final = Fraction(1, 25)
@@ -46,37 +46,29 @@ def confidence_phase(clip: int) -> Phase:
     return Phase("confidence", len(FACTORS) * (clip * _REACH) ** 2, len(FACTORS), _SHARE)
 
 
-def raw_slopes(loss: Loss, clip: int, logits: Integers, middle: Integers, rows: BinnedRows) -> Integers:
+def raw_slopes(loss: Loss, clip: int, logits: Integers, rows: BinnedRows) -> Integers:
     """Slopes of the loss at each factor before noise, exactly; a row adds at most clip·reach to each.
 
     Args:
         loss: of the model.
         clip: norm of residuals.
         logits: scores of the rows, in steps of the loss.
-        middle: of the scores, public, likewise.
         rows: targets and shares.
     """
-    apart = logits - middle
-    near, allowed = scale_rows(apart, _REACH * GRID, smallest=_REACH * GRID), np.full(len(apart), clip)
+    near, allowed = scale_rows(logits, _REACH * GRID, smallest=_REACH * GRID), np.full(len(logits), clip)
     total = np.zeros(len(FACTORS), dtype=np.int64)
     for place, factor in enumerate(FACTORS):
-        residuals = clip_residuals(loss.residuals((apart * factor >> _EIGHTHS) + middle, rows.targets), allowed)
+        residuals = clip_residuals(loss.residuals(logits * factor >> _EIGHTHS, rows.targets), allowed)
         product = (residuals * near).sum(axis=1, keepdims=True)
         total[place] = shared(np.sign(product) * (np.abs(product) // GRID), rows.shares).sum()
     return total
 
 
 def stored_slopes(
-    loss: Loss,
-    clip: int,
-    logits: Callable[[tuple[Whole, ...]], list[Whole]],
-    middle: Integers,
-    rows: StoredRows,
+    loss: Loss, clip: int, logits: Callable[[tuple[Whole, ...]], list[Whole]], outputs: int, rows: StoredRows
 ) -> Integers:
     """The same slopes where the rows are stored; ``logits`` maps the bins of a row to its scores."""
-    width, centre, outputs = len(rows.columns), middle.tolist(), len(middle)
-    scored = rows.mapped(lambda found: [*found, *(each - c for each, c in zip(logits(found), centre, strict=True))])
-    kept = scored.mapped(lambda found: found[width:])
+    kept = rows.mapped(logits)
     lengths = kept.with_length()
     reach = _REACH * GRID
     near = lengths.mapped(
@@ -89,7 +81,7 @@ def stored_slopes(
     for factor in FACTORS:
 
         def at_factor(found: tuple[Whole, ...], factor: int = factor) -> list[Whole]:
-            return [(each * factor).floored(_EIGHTHS) + c for each, c in zip(found[:outputs], centre, strict=True)]
+            return [(each * factor).floored(_EIGHTHS) for each in found[:outputs]]
 
         left = stored_residuals(near, at_factor, loss, clip, weighted=False)
         pairs = zip(left.columns[outputs : 2 * outputs], left.columns[2 * outputs :], strict=True)
@@ -115,7 +107,7 @@ def scale_of(raw: Integers, sigma2: Fraction) -> float:
 
 
 def _trust(slopes: Floats, places: Floats, at: int, noise: float) -> float:
-    """How far a factor is believed: its expected size beside the noise that steepness makes of it.
+    """Trust in a factor: its expected size beside the noise that steepness makes of it.
 
     Not at all where the slope at a factor of one may be noise.
     """

@@ -80,9 +80,9 @@ class LeafScores:
         """Take over a tree, with its values in whole steps."""
         self._logits += values[tree.leaves(self._rows.places)]
 
-    def raw_slopes(self, middle: Integers) -> Integers:
-        """Slopes of the loss along a factor of the scores around their middle."""
-        return raw_slopes(self._loss, self._clip, self._logits, middle, self._rows)
+    def raw_slopes(self) -> Integers:
+        """Slopes of the loss along a factor of the scores."""
+        return raw_slopes(self._loss, self._clip, self._logits, self._rows)
 
 
 class StoredLeafScores:
@@ -104,9 +104,9 @@ class StoredLeafScores:
         """Take over a tree, with its values in whole steps."""
         self._trees.append((tree, values.T.tolist()))
 
-    def raw_slopes(self, middle: Integers) -> Integers:
+    def raw_slopes(self) -> Integers:
         """The same slopes."""
-        return stored_slopes(self._loss, self._clip, self._logits, middle, self._rows)
+        return stored_slopes(self._loss, self._clip, self._logits, self._outputs, self._rows)
 
     def _logits(self, places: tuple[Whole, ...]) -> list[Whole]:
         if not self._trees:

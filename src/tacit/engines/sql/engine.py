@@ -498,7 +498,7 @@ def examples_sql(
 
 
 def _example_type(kind: SqlType) -> SqlType:
-    """Type of a value that a model reads: text as it is, for categories, and everything else as a double."""
+    """Type of a value that a model reads: text unchanged, for categories, and everything else as a double."""
     return kind if kind.kind is Kind.TEXT else DOUBLE
 
 
