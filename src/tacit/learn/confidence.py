@@ -30,13 +30,13 @@ __all__ = ["LEAST_EPSILON", "confidence_phase", "raw_slopes", "scale_of", "store
 FACTORS: Final = (4, 6, 8, 11, 16, 23, 32)
 _EIGHTHS: Final = 3
 #: Scores count up to this far.
-_REACH: Final = 8
+_REACH: Final = 4
 #: Part of the privacy.
 _SHARE: Final = Fraction(1, 25)
 #: Below this ε all of the privacy goes to the scores themselves.
 LEAST_EPSILON: Final = 3
 #: Slopes of fewer times their noise say nothing.
-_CERTAIN: Final = 3
+_CERTAIN: Final = 2
 #: Size that the logarithm of the factor is expected to have.
 _SIZE: Final = 0.5
 
