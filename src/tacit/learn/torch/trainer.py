@@ -239,7 +239,8 @@ class PrivateTrainer:
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
         noisy = self._processes.released(raw, self._released)
-        self._parameters.give(noisy * self._per_step)
+        noisy *= self._per_step
+        self._parameters.give(noisy)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.scheduler is not None:
