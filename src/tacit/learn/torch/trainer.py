@@ -39,6 +39,8 @@ __all__ = ["PrivateTrainer"]
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
 _FORMAT: Final = 2
+#: Steps from which on recording the operations of a pass, a second or so, is worth it.
+_WORTH_RECORDING: Final = 100
 
 
 class PrivateTrainer:
@@ -228,7 +230,7 @@ class PrivateTrainer:
         if self._gradients is not None and modes == self._modes:
             return self._gradients
         found = ExampleGradients(self._parameters, self.loss, float_down(self.clip), self._micro_batch, self._pass)
-        found.prepare(examples, self.batch_size)
+        found.prepare(examples, self.batch_size, recorded=self.steps - self.taken >= _WORTH_RECORDING)
         # Without rows there was nothing to look at: next time, then.
         self._gradients, self._modes = found if len(examples) else None, modes
         return found
@@ -239,8 +241,7 @@ class PrivateTrainer:
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
         noisy = self._processes.released(raw, self._released)
-        noisy *= self._per_step
-        self._parameters.give(noisy)
+        self._parameters.give(noisy, self._per_step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.scheduler is not None:
