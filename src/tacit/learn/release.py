@@ -7,6 +7,7 @@ on a neighbouring table.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,7 @@ _PIECE: Final = 1 << 13
 
 def release_gaussian(raw: Integers, sigma2: Fraction) -> NDArray[np.float64]:
     """The integers with independent discrete Gaussian noise of ``sigma2``, as floats, in the same shape."""
-    noisy = add_noise(raw.ravel(), DiscreteGaussian(sigma2))
+    noisy = add_noise(raw.ravel(), _gaussian(sigma2))
     return _as_floats(noisy).reshape(raw.shape)
 
 
@@ -32,6 +33,11 @@ def release_laplace(raw: Integers, scale: Fraction) -> NDArray[np.float64]:
     """The integers with independent discrete Laplace noise of ``scale``, as floats, in the same shape."""
     noisy = add_noise(raw.ravel(), DiscreteLaplace(scale))
     return _as_floats(noisy).reshape(raw.shape)
+
+
+@lru_cache(maxsize=8)
+def _gaussian(sigma2: Fraction) -> DiscreteGaussian:
+    return DiscreteGaussian(sigma2)
 
 
 def _as_floats(noisy: Integers) -> NDArray[np.float64]:

@@ -142,6 +142,8 @@ class ExampleGradients:
         self._recorded: RecordedPass | None = None
         self._recordings = 0
         self._spread: dict[int, Tensor] = {}
+        # Kept from batch to batch: fresh memory takes longer to come by than most of what is computed in it.
+        self._rooms: dict[Any, Tensor] = {}
         self.layout = Layout(micro_batch or 1, tight=False)
 
     def prepare(self, examples: Examples, usual: int, *, recorded: bool = False) -> None:
@@ -174,7 +176,7 @@ class ExampleGradients:
         parts = self.floats(rows, keys)
         found = tuple(each.clone() for each in parts.tensors())
         whole, short = self._integers(parts, keys)
-        return (*found, *whole.tensors(), short)
+        return (*found, *(each.clone() for each in whole.tensors()), short)
 
     def _record(self, rows: tuple[Tensor, ...]) -> RecordedPass | None:
         """The operations of a pass over made-up rows of this shape, or None where they cannot be recorded."""
@@ -234,7 +236,15 @@ class ExampleGradients:
         self.add_to(total, taken, parts, keys)
 
     def _nothing(self) -> Tensor:
-        return torch.zeros(self._parameters.dimension, dtype=torch.float64, device=self._parameters.device)
+        device = self._parameters.device
+        return self._room("sum", torch.Size([self._parameters.dimension]), torch.float64, device).zero_()
+
+    def _room(self, name: Any, shape: Any, dtype: Any, device: Any) -> Tensor:
+        """A tensor to write to; the same one whenever it is asked for by this name and form."""
+        room = self._rooms.get(name)
+        if room is None or room.shape != shape or room.dtype != dtype or room.device != device:
+            room = self._rooms[name] = torch.empty(shape, dtype=dtype, device=device)
+        return room
 
     def summed(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> Tensor:
         """The sum of the integer gradients at the places that are taken, as int64."""
@@ -266,7 +276,7 @@ class ExampleGradients:
         """Whole numbers for each example, and whether they are checked to have a norm of at most STEPS together."""
         shifts = _shifts(keys.to(parts.flat.device))
         # Inputs first: the norms that gradients are shortened by are those with the inputs that will be used.
-        inputs = [self._whole(outer.inputs, float(_INPUTS), shifts) for _, outer in parts.outers]
+        inputs = [self._whole((0, tap.weight), outer.inputs, float(_INPUTS), shifts) for tap, outer in parts.outers]
         pairs = [
             inner_products(each, _INPUTS**2 if tap.bias is not None else 0.0)
             for each, (tap, _) in zip(inputs, parts.outers, strict=True)
@@ -279,14 +289,14 @@ class ExampleGradients:
         norms = square.sqrt_()
         aim = self._aim(pairs, parts) / norms.clamp(min=self._clip)
         small = (aim / _INPUTS).to(parts.flat.dtype)[:, None, None, None]
-        returns = [self._whole(outer.returns, small, shifts) for _, outer in parts.outers]
+        returns = [self._whole((1, tap.weight), outer.returns, small, shifts) for tap, outer in parts.outers]
         outers = [(tap, Outer(*pair)) for (tap, _), *pair in zip(parts.outers, inputs, returns, strict=True)]
         tables = [(tap, words, (back.double() * aim[:, None, None]).round_()) for tap, words, back in parts.tables]
         flat = parts.flat.mul_(aim.to(parts.flat.dtype)[:, None]).to(torch.int32)
         whole = GradientParts(outers, tables, flat)
         return whole, torch.isfinite(norms) & self._short(whole, pairs)
 
-    def _whole(self, values: Tensor, scale: float | Tensor, shifts: Tensor) -> Tensor:
+    def _whole(self, name: Any, values: Tensor, scale: float | Tensor, shifts: Tensor) -> Tensor:
         """Whole numbers near values times a scale, as float64: rounded down after adding numbers in [0, 1).
 
         The numbers are spread evenly over a row and shifted for each row. All values of a row may be less than a step
@@ -297,10 +307,11 @@ class ExampleGradients:
         if spread is None or spread.dtype != values.dtype or spread.device != values.device:
             places = torch.arange(count, dtype=torch.float64, device=values.device).mul_(_GOLDEN).frac_()
             spread = self._spread[count] = places.to(values.dtype)
-        added = spread.reshape(1, *values.shape[1:]) + shifts.to(values.dtype).reshape(-1, *(1,) * (values.dim() - 1))
-        added.frac_()
+        shifted = shifts.to(values.dtype).reshape(-1, *(1,) * (values.dim() - 1))
+        added = self._room(tuple(values.shape), values.shape, values.dtype, values.device)
+        torch.add(spread.reshape(1, *values.shape[1:]), shifted, out=added).frac_()
         added = added.add_(values, alpha=scale) if isinstance(scale, float) else added.addcmul_(values, scale)
-        return added.floor_().double()
+        return self._room(name, values.shape, torch.float64, values.device).copy_(added.floor_())
 
     def _aim(self, pairs: list[Tensor], parts: GradientParts) -> Tensor:
         """The norm to shorten to, in steps: below the bound by what rounding of returns may add."""

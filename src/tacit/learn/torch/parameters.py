@@ -51,8 +51,9 @@ class Parameters:
         """Give each its part of a noisy gradient, which is in steps of ``unit``."""
         flat, start = torch.from_numpy(gradient), 0
         for parameter in self._trained.values():
-            part = flat[start : start + parameter.numel()].reshape(parameter.shape) * unit
-            parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype)
+            part = flat[start : start + parameter.numel()].reshape(parameter.shape)
+            # Copied even where the type is the same: what was released stays as it is.
+            parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype, copy=True).mul_(unit)
             start += parameter.numel()
 
     @cached_property

@@ -3,8 +3,8 @@
 ``torch.func`` keeps rows apart by construction, at the price of tracing the program anew in every pass. Micro-batches
 have one shape, and inside of ``vmap`` no branch can depend on a row's values, so every pass consists of the same
 operations: they are recorded once, and replaying them gives the same bits. A setting of a layer that changes is seen
-(:func:`program_settings`), and from time to time a replay on made-up rows is compared with a pass by ``torch.func``, bit
-for bit. Where recording fails or is not available passes are as before.
+(:func:`program_settings`), and from time to time a replay on made-up rows is compared with a pass by ``torch.func``,
+bit for bit. Where recording fails or is not available passes are as before.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -280,7 +281,7 @@ class PrivateTrainer:
         """Copy of the model with averaged weights, or None without ``ema``."""
         return None if self._average is None else self._average.model
 
-    @property
+    @cached_property
     def _per_step(self) -> float:
         """Worth of a step of the grid in the mean gradient: a public number."""
         rows = self.batch_size if self.strategy is None else Fraction(self.n, self._period)
