@@ -192,11 +192,10 @@ class ExampleGradients:
         """Record anew if a setting of the program changed; run it by torch.func if it changes unseen, or often."""
         if self._recorded is None:
             return
-        if not self._recorded.holds(self._program()):
-            again = self._recordings < _MOST_RECORDINGS
+        holds = self._recorded.holds(self._program(), lambda: self._values(copied=True))
+        if not holds:
+            again = holds is not None and self._recordings < _MOST_RECORDINGS
             self._recorded = self._record(self._recorded.made_up) if again else None
-        elif self._recorded.due and not self._recorded.same_bits(self._values(copied=True)):
-            self._recorded = None
 
     def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
         """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS.

@@ -20,7 +20,7 @@ __all__ = ["RecordedPass", "program_settings"]
 #: From the values of parameters and buffers, rows and their keys to tensors.
 Pass = Callable[[dict[str, Tensor], tuple[Tensor, ...], Tensor], list[Tensor]]
 
-#: Replays between two comparisons with a pass by ``torch.func``.
+#: Steps between two comparisons with a pass by ``torch.func``.
 _BETWEEN: Final = 256
 
 
@@ -45,7 +45,7 @@ class RecordedPass:
         writes: bool,
     ) -> None:
         self._whole, self._run, self._program = whole, run, program
-        self._replays = 0
+        self._steps = 0
         self.made_up, self.writes = made_up, writes
 
     @classmethod
@@ -76,24 +76,23 @@ class RecordedPass:
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def run(self, values: dict[str, Tensor], rows: tuple[Tensor, ...], keys: Tensor) -> list[Tensor]:
         """The operations on these rows."""
-        self._replays += 1
         return self._run(*values.values(), *rows, keys)
 
-    def holds(self, program: tuple[Any, ...]) -> bool:
-        """Whether the settings are those of the recording."""
-        return self._program == program
+    def holds(self, program: tuple[Any, ...], values: Callable[[], dict[str, Tensor]]) -> bool | None:
+        """At the beginning of a step: whether the program is still the one recorded; None if it changed unseen.
 
-    @property
-    def due(self) -> bool:
-        """Whether it is time to compare bits again."""
-        return self._replays >= _BETWEEN
+        Steps are counted, and not batches: when bits are compared does not depend on how many rows a sample has.
+        """
+        self._steps += 1
+        if self._program != program:
+            return False
+        return True if self._steps % _BETWEEN or self.same_bits(values()) else None
 
     def same_bits(self, values: dict[str, Tensor]) -> bool:
         """Whether made-up rows give the bits that ``torch.func`` gives."""
         keys = _keys(self.made_up)
         replayed = self.run({name: each.clone() for name, each in values.items()}, self.made_up, keys)
         wanted = self._whole({name: each.clone() for name, each in values.items()}, self.made_up, keys)
-        self._replays = 0
         return len(replayed) == len(wanted) and all(
             one.dtype == other.dtype and torch.equal(torch.nan_to_num(one), torch.nan_to_num(other.detach()))
             for one, other in zip(replayed, wanted, strict=True)
