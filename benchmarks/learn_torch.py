@@ -1,6 +1,6 @@
 """Steps per second of private training, Tacit beside Opacus and beside plain torch, in one run.
 
-    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1]
+    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1] [--brief]
     .venv/bin/python benchmarks/learn_torch.py --accuracy | --strategies | --memory | --split
 
 The same network, rows, expected batch and optimizer for everyone; Poisson samples, per-example clipping, noise and
@@ -206,12 +206,13 @@ def rate(take: Contender, seconds: float) -> float:
     return done / (time.process_time() - start)
 
 
-def speed(rounds: int, seconds: float) -> None:
-    """The table of steps per second."""
+def speed(rounds: int, seconds: float, *, brief: bool) -> None:
+    """The table of steps per second; if brief, of Tacit and ghost clipping alone."""
+    contenders = {who: CONTENDERS[who] for who in list(CONTENDERS)[: 2 if brief else None]}
     print(f"Batch {BATCH} of {ROWS} rows on average, {torch.get_num_threads()} thread(s), torch {torch.__version__}.\n")
     print("| network | contender | steps/s (median, min–max) | beside Opacus' ghost clipping |\n|---|---|---|---|")
     for name, make in NETWORKS.items():
-        takes = {who: build(make) for who, build in CONTENDERS.items()}
+        takes = {who: build(make) for who, build in contenders.items()}
         for take in takes.values():
             take(2)
         rates: dict[str, list[float]] = {who: [] for who in takes}
@@ -322,7 +323,7 @@ def memory() -> None:
     print("| network | contender | peak beyond the start (MB) | beside Opacus' ghost clipping |\n|---|---|---|---|")
     for network in NETWORKS:
         found = {}
-        for who in (name for name in CONTENDERS if name != "Opacus"):
+        for who in list(CONTENDERS)[:2]:
             command = [sys.executable, __file__, "--threads", str(torch.get_num_threads()), "--one", network, who]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             found[who] = float(done.stdout.split()[-1])
@@ -398,6 +399,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--brief", action="store_true")
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--strategies", action="store_true")
     parser.add_argument("--memory", action="store_true")
@@ -420,7 +422,7 @@ def main() -> None:
     elif arguments.accuracy:
         accuracy(arguments.repeats)
     else:
-        speed(arguments.rounds, arguments.seconds)
+        speed(arguments.rounds, arguments.seconds, brief=arguments.brief)
 
 
 if __name__ == "__main__":

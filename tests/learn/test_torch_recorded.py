@@ -12,6 +12,7 @@ from torch import nn
 from learn.networks import stack, table, trainer, weights
 from learn.replay import record
 from support.bits import SeededBits
+from tacit.core.errors import InputError
 from tacit.learn.torch import BandedToeplitz
 from tacit.learn.torch import gradients as gradient_module
 from tacit.learn.torch import trainer as trainer_module
@@ -19,6 +20,7 @@ from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.gradients import STEPS, ExampleGradients
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.recorded_pass import RecordedPass
+from tacit.learn.torch.torch_import import NEEDED, check_parts
 from tacit.noise import entropy
 
 pytestmark = pytest.mark.torch
@@ -148,8 +150,9 @@ class RowBits(SeededBits):
         super().__init__(7)
 
 
-@pytest.mark.parametrize("strategy", [None, BandedToeplitz(2)], ids=["sampled", "correlated"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "strategy"), [*((name, None) for name in NETWORKS), ("stack", BandedToeplitz(2))], ids=str
+)
 def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, name: str, strategy: Any) -> None:
     """Recorded passes, outputs frozen, coins of common rows equal: a row more moves sums by its bound at most."""
     monkeypatch.setattr(trainer_module, "_WORTH_RECORDING", 1)
@@ -172,6 +175,17 @@ def test_replay_on_neighbours(monkeypatch: pytest.MonkeyPatch, name: str, strate
     bound = STEPS if strategy is None else strategy.l2_sensitivity(2, 1, len(weights(first.model)), STEPS)
     moved = [int(sum(int(g) ** 2 for g in (a - b))) for a, b in zip(one.raw, two.raw, strict=True)]
     assert 0 < (max(moved) if strategy is None else sum(moved)) <= bound**2
+
+
+@pytest.mark.parametrize("module", NEEDED)
+def test_a_torch_without_a_needed_part_is_refused_at_once(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    """Every part that is named, of this version: there, and asked for by its name where it is not."""
+    check_parts()
+    for name in NEEDED[module]:
+        with monkeypatch.context() as patch:
+            patch.delattr(f"{module}.{name}")
+            with pytest.raises(InputError, match=rf"has no {module}\.{name}, .* pip install 'tacit-dp\[torch\]'"):
+                check_parts()
 
 
 def test_sums_of_many_batches_are_kept_exact(monkeypatch: pytest.MonkeyPatch) -> None:
