@@ -359,7 +359,8 @@ class ExampleGradients:
         names = ([tap.weight for tap in self._taps], self._loose, [tap.weight for tap in self._taps])
         every = iter(found)
         returns, direct, inputs = ({name: next(every) for name in part} for part in names)
-        return self._parts(inputs, returns, direct, len(moved[0]))
+        parts: GradientParts = self._parts(inputs, returns, direct, len(moved[0]))
+        return parts
 
     def _values(self, *, copied: bool) -> dict[str, Tensor]:
         """Values of all parameters and buffers that a pass reads."""
