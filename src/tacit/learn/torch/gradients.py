@@ -172,11 +172,12 @@ class ExampleGradients:
                 return
 
     def _looked(self, rows: tuple[Tensor, ...], keys: Tensor) -> tuple[Tensor, ...]:
-        """Everything that is computed of each row, for looking whether its place matters."""
+        """What is computed of each row, for looking whether its place matters; of whole numbers their exact sums."""
         parts = self.floats(rows, keys)
-        found = tuple(each.clone() for each in parts.tensors())
+        # Putting them on a grid overwrites the flat ones.
+        found = (*parts.tensors()[:-1], parts.flat.clone())
         whole, short = self._integers(parts, keys)
-        return (*found, *(each.clone() for each in whole.tensors()), short)
+        return (*found, *(each.flatten(1).sum(1) for each in whole.tensors()), short)
 
     def _record(self, rows: tuple[Tensor, ...]) -> RecordedPass | None:
         """The operations of a pass over made-up rows of this shape, or None where they cannot be recorded."""
