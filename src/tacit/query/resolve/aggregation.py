@@ -26,7 +26,7 @@ from tacit.query.planning.measures import Measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode
+from tacit.query.relational.algebra import RelationNode, Scan
 from tacit.query.relational.expressions import (
     Call,
     Case,
@@ -516,10 +516,12 @@ class FinalBuilder:
         )
         self.rows = self.limits.rows.number
         self.work = EnumerationBudget()
-        conditions = true_of_all(source)
+        # The rows of a whole table meet no condition in common.
+        conditions = [] if isinstance(source, Scan) else true_of_all(source)
         self.keys = tuple(
-            GroupKey(name, e, narrowed_keys(e, public_values(e, self.work), conditions, self.work.allows))
+            GroupKey(name, e, narrowed_keys(e, values, conditions, self.work.allows) if conditions else values)
             for name, e in keys
+            for values in [public_values(e, self.work)]
         )
         self.options = options
         self.measures: list[Measure] = []
