@@ -32,7 +32,7 @@ class Words(SeededBits):
 
 
 def proposed(table: GaussianBlocks, words: list[int]) -> list[int]:
-    """What is kept of the proposals that these words make."""
+    """Proposals of these words that are kept."""
     room = np.empty(len(words), dtype=np.int64)
     dropped = table._proposed(room, Words(words))
     return [int(number) for number in np.delete(room, dropped)]

@@ -172,7 +172,7 @@ class ExampleGradients:
                 return
 
     def _looked(self, rows: tuple[Tensor, ...], keys: Tensor) -> tuple[Tensor, ...]:
-        """What is computed of each row, for looking whether its place matters; of whole numbers their exact sums."""
+        """Tensors computed of each row, for looking whether its place matters; of whole numbers their exact sums."""
         parts = self.floats(rows, keys)
         # Putting them on a grid overwrites the flat ones.
         found = (*parts.tensors()[:-1], parts.flat.clone())
@@ -375,7 +375,7 @@ class ExampleGradients:
         return [name for name in self._parameters.names if name not in tapped]
 
     def _pass_over(self, values: dict[str, Tensor], rows: tuple[Tensor, ...], keys: Tensor) -> list[Tensor]:
-        """What came back to each tapped layer, gradients of all other parameters, what went into each tapped layer."""
+        """Returns of each tapped layer, gradients of all other parameters, inputs of each tapped layer."""
         others = dict(values)
         loose = {name: others.pop(name) for name in self._loose}
         held = {name: others.pop(name) for name in self._parameters.names if name not in loose}

@@ -121,7 +121,7 @@ def program_settings(*parts: Any) -> tuple[Any, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """A number, a text, or a tuple or list of such as it is; of everything else which object it is."""
+    """A number, a text, or a tuple or list of such, unchanged; of everything else which object it is."""
     if isinstance(value, float) and value != value:
         return "nan"
     if value is None or isinstance(value, bool | int | float | str):
