@@ -50,7 +50,7 @@ _EXACT_ROWS: Final = 1 << 27
 _ROOM: Final = 1 << 24
 #: The same where passes are replayed, which costs little for each of them: what is computed stays in the caches.
 _SMALL_ROOM: Final = 1 << 22
-#: How often a pass is recorded because a setting changed.
+#: Most recordings of a pass, as settings change.
 _MOST_RECORDINGS: Final = 4
 #: Fractions of multiples of this number are spread evenly.
 _GOLDEN: Final = 0.6180339887498949

@@ -52,7 +52,7 @@ class Parameters:
         flat, start = torch.from_numpy(gradient), 0
         for parameter in self._trained.values():
             part = flat[start : start + parameter.numel()].reshape(parameter.shape)
-            # Copied even where the type is the same: what was released stays as it is.
+            # Copied even where the type is the same: what was released stays unchanged.
             parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype, copy=True).mul_(unit)
             start += parameter.numel()
 
