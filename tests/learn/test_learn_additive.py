@@ -117,7 +117,10 @@ def test_no_row_adds_more_to_slopes_than_the_phase_states_and_parts_add_up() -> 
     made = np.random.default_rng(8)
     for loss, clip, outputs in ((Logistic(), WHOLE, 1), (Softmax(), math.isqrt(2 * WHOLE * WHOLE), 4)):
         logits = made.integers(-40 * GRID, 40 * GRID, size=(60, outputs))
+        # As many trees, or features, as anyone might ask for: squares of such scores would leave 64 bits.
+        logits[:2, 0] = 1 << 33
         targets = made.integers(0, max(outputs, 2), size=(60, 1))
+        targets[:2] = [[0], [1]]
         shares = made.integers(0, 1025, size=60)
         rows = BinnedRows(np.zeros((60, 0), np.int64), targets, shares)
         parts = [
@@ -125,7 +128,7 @@ def test_no_row_adds_more_to_slopes_than_the_phase_states_and_parts_add_up() -> 
             for i in range(60)
         ]
         most = confidence_phase(clip).l2_squared
-        assert all(int((part**2).sum()) <= most for part in parts)
+        assert all(sum(int(slope) ** 2 for slope in part) <= most for part in parts)
         assert max(int((part**2).sum()) for part in parts) > most / 4, "the bound is not idle"
         weighted = [
             raw_slopes(loss, clip, logits[i : i + 1], BinnedRows(rows.places, targets[i : i + 1], shares[i : i + 1]))

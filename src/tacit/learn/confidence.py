@@ -31,7 +31,9 @@ FACTORS: Final = (4, 6, 8, 11, 16, 23, 32)
 _EIGHTHS: Final = 3
 #: Scores count up to this far.
 _REACH: Final = 4
-#: Part of the privacy.
+#: Steps beyond which scores are cut first: no square leaves 62 bits, whatever the numbers of trees and features.
+_FARTHEST: Final = 1 << 24
+#: Part of the privacy, beside that of all other releases.
 _SHARE: Final = Fraction(1, 25)
 #: Below this ε all of the privacy goes to the scores themselves.
 LEAST_EPSILON: Final = 3
@@ -55,6 +57,7 @@ def raw_slopes(loss: Loss, clip: int, logits: Integers, rows: BinnedRows) -> Int
         logits: scores of the rows, in steps of the loss.
         rows: targets and shares.
     """
+    logits = np.clip(logits, -_FARTHEST, _FARTHEST)
     near, allowed = scale_rows(logits, _REACH * GRID, smallest=_REACH * GRID), np.full(len(logits), clip)
     total = np.zeros(len(FACTORS), dtype=np.int64)
     for place, factor in enumerate(FACTORS):
@@ -68,7 +71,7 @@ def stored_slopes(
     loss: Loss, clip: int, logits: Callable[[tuple[Whole, ...]], list[Whole]], outputs: int, rows: StoredRows
 ) -> Integers:
     """The same slopes where the rows are stored; ``logits`` maps the bins of a row to its scores."""
-    kept = rows.mapped(logits)
+    kept = rows.mapped(logits).mapped(lambda found: [each.between(-_FARTHEST, _FARTHEST) for each in found])
     lengths = kept.with_length()
     reach = _REACH * GRID
     near = lengths.mapped(
