@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 from learn.replay import record, released_events
 from tacit.accounting.compose import compose
 from tacit.core.errors import InputError
+from tacit.core.events import ApproxEvent
 from tacit.core.guarantees import PureDP
 from tacit.learn import (
     PCA,
@@ -35,6 +37,7 @@ from tacit.learn import (
     QuantileRegressor,
     Ridge,
     StandardScaler,
+    release,
 )
 from tacit.learn.integer_rows import FINE, UNIT, Box, beside_bias, scale_rows
 from tacit.learn.kmeans import nearest, raw_clusters, raw_survey
@@ -340,3 +343,36 @@ def test_classes_of_partial_fit_are_declared_once() -> None:
             wrong.partial_fit(X, y, classes=[0, 2])
     with pytest.raises(InputError, match="declared"):
         GaussianNB(**common, classes="discover").partial_fit(X, y)
+
+
+def test_classes_that_were_paid_for_stay_in_the_account_of_later_calls() -> None:
+    X, y = np.zeros((4_000, 1)), ["a", "b"] * 2_000
+    common: dict[str, Any] = {"epsilon": 5, "delta": "1e-5", "bounds": (-1, 1)}
+    model = GaussianNB(**common, classes="discover").fit(X, y)
+    assert model.call_guarantee_ == model.guarantee_
+    first = model.event_
+    assert [part.mechanism for part in first.events if isinstance(part, ApproxEvent)] == ["classes"]
+    model.partial_fit(X, y)
+    assert model.event_.events[0] == first
+    without = GaussianNB(**common, classes=["a", "b"]).price_of_calls(1, 2).guarantee
+    assert model.guarantee_.epsilon > without.epsilon
+    assert model.guarantee_.epsilon == compose([model.event_], delta="1e-5", method="pld").epsilon
+
+
+def test_calls_of_different_prices_are_stated_by_the_dearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The larger ε with the larger δ; and what cannot go on is refused before noise is drawn."""
+    X = np.zeros((50, 2))
+    model = StandardScaler(epsilon=1, delta="1e-5", bounds=(-1, 1)).partial_fit(X)
+    model.set_params(epsilon=2, delta="1e-9").partial_fit(X)
+    assert (model.call_guarantee_.epsilon > 1.9, model.call_guarantee_.delta) == (True, Fraction(1, 10**5))
+    assert model.guarantee_.delta == Fraction(1, 10**5)
+    assert "the last one" in str(model.privacy_report())
+    older, wider = clone(model).fit(X), clone(model).fit(X)
+    del older._paid
+    assert "each person has one row" in str(older.privacy_report())
+    wider.n_features_in_ = 3
+    monkeypatch.setattr(release, "release_gaussian", lambda *_: pytest.fail("noise was drawn"))
+    with pytest.raises(InputError, match="without its sums"):
+        older.partial_fit(X)
+    with pytest.raises(InputError, match="as many columns"):
+        wider.partial_fit(np.zeros((50, 3)))

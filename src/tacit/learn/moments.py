@@ -93,9 +93,14 @@ class FeatureSums:
         """The constant, and the largest entry of x and of x²: a third of UNIT² for the first, the rest shared."""
         return math.isqrt(UNIT * UNIT // 3), math.isqrt(UNIT * UNIT // (3 * self.columns))
 
+    @property
+    def numbers(self) -> int:
+        """Count of sums of a group."""
+        return 2 * self.columns + 1
+
     def phase(self, share: Fraction = Fraction(1)) -> Phase:
         """Cost of the sums: a row adds c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
-        return Phase("sums", UNIT**2, self.groups * (2 * self.columns + 1), share)
+        return Phase("sums", UNIT**2, self.groups * self.numbers, share)
 
     def raw_sums(self, values: NDArray[np.float64] | StoredRows, places: Integers | None) -> Integers:
         """The sums before noise, exactly, one line per group; rows whose place is negative are in none."""

@@ -109,6 +109,10 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         if isinstance(values, StoredRows):
             values = values.labelled(self.classes_.tolist())
         noisy, sigma2 = self._added(sums, sums.release(values, places, spent.sigma2[0]), spent, fresh=fresh)
+        if chosen is not None:
+            self._add_discovery(chosen)
+            # Later calls are composed with this one, classes included.
+            self._paid, self.call_guarantee_ = (self.event_,), self.guarantee_
         counts, means, variances = sums.estimates(noisy, sigma2)
         shares = counts / counts.sum()
         overall = shares @ means
@@ -122,8 +126,6 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         trust = variances.mean(axis=1, keepdims=True) / (variances.mean(axis=1, keepdims=True) + np.sqrt(noise) + 1e-12)
         self.var_ = np.maximum(trust * variances + (1 - trust) * pooled, 0.01) + noise
         self.class_prior_ = shares
-        if chosen is not None:
-            self._add_discovery(chosen)
         return self
 
     def sums_only(self) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tacit.accounting.compose import compose
 from tacit.core.errors import InputError
 from tacit.core.events import ComposedEvent, Event
+from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import check_count
 from tacit.learn.budget_allocation import FitPrice, Spent
 from tacit.learn.estimator import Guarantees, PrivateEstimator
@@ -51,21 +52,26 @@ class PartialSums(PrivateEstimator):
         """Sums of all calls so far and the variance of their noise; keeps them with their account."""
         price, sigma2 = spent.price, spent.sigma2[0]
         if fresh or not hasattr(self, "_paid"):
-            self._noisy_sums, self._noise, self._paid = noisy, sigma2, (price.event,)
-            self.call_guarantee_ = price.guarantee
+            self._paid, self.call_guarantee_ = (price.event,), price.guarantee
             self._keep(price)
+            self._noisy_sums, self._noise = noisy, sigma2
         else:
+            # The account before the sums: what is interrupted here was paid for.
+            paid = (*self._paid, price.event)
+            self._keep(_together(paid, price, _delta(self.guarantee_)))
+            self._paid, self.call_guarantee_ = paid, _dearer(self.call_guarantee_, price.guarantee)
             self._noisy_sums, self._noise = self._noisy_sums + noisy, self._noise + sigma2
-            self._paid = (*self._paid, price.event)
-            self.call_guarantee_ = max(self.call_guarantee_, price.guarantee, key=lambda each: each.epsilon)
-            self._keep(_together(self._paid, price))
         self._box = sums.box
         return self._noisy_sums, self._noise
 
     def _check_continued(self, sums: FeatureSums, relation: Any) -> None:
         """Refuse a call whose sums cannot be added to those before; before a row is read."""
         if not hasattr(self, "_paid"):
+            if hasattr(self, "guarantee_"):
+                raise InputError("model", "was saved without its sums, by an earlier version; call fit to begin anew")
             return
+        if self._noisy_sums.shape[1] != sums.numbers:
+            raise InputError("X", "must have as many columns as in the calls before; call fit to begin anew")
         if sums.box != self._box:
             raise InputError("bounds", "must stay as they are from call to call; call fit to begin anew")
         if relation is not self.guarantee_.relation:
@@ -73,7 +79,7 @@ class PartialSums(PrivateEstimator):
 
     def _assumes(self) -> tuple[str, ...]:
         said = super()._assumes()
-        if len(self._paid) == 1:
+        if len(getattr(self, "_paid", ())) <= 1:
             return said
         calls = (
             f"no person has more than one row in each of {len(self._paid)} calls, whose number was decided beforehand"
@@ -81,10 +87,23 @@ class PartialSums(PrivateEstimator):
         return (calls, f"where no person is in two calls, {self.call_guarantee_!r} holds", *said[1:])
 
 
-def _together(events: tuple[Event, ...], once: FitPrice) -> FitPrice:
-    """Composition of calls at the δ of one."""
+def _together(events: tuple[Event, ...], once: FitPrice, delta: Fraction = Fraction(0)) -> FitPrice:
+    """Composition of calls at the δ of one; at the largest where calls differ, or more was asked for."""
     if len(events) == 1:
         return once
-    total = compose(list(events), delta=Fraction(getattr(once.guarantee, "delta", 0)), method="pld")
-    lines = tuple(f"{len(events)} calls, each {line}" for line in once.releases)
+    total = compose(list(events), delta=max(delta, _delta(once.guarantee)), method="pld")
+    each = "each" if len(set(events)) == 1 else "the last one"
+    lines = tuple(f"{len(events)} calls, {each} {line}" for line in once.releases)
     return FitPrice(total, ComposedEvent(events, relation=once.guarantee.relation), lines)
+
+
+def _delta(guarantee: Guarantees) -> Fraction:
+    return Fraction(getattr(guarantee, "delta", 0))
+
+
+def _dearer(one: Guarantees, other: Guarantees) -> Guarantees:
+    """A guarantee that holds wherever one of two does: the larger ε with the larger δ."""
+    for first, second in ((one, other), (other, one)):
+        if first.epsilon >= second.epsilon and _delta(first) >= _delta(second):
+            return first
+    return ApproxDP(max(one.epsilon, other.epsilon), max(_delta(one), _delta(other)), relation=one.relation)
