@@ -107,6 +107,72 @@ def test_a_setting_that_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
         assert (way._recorded is None) is (turn == 3)
 
 
+class Weighed:
+    """A loss with a setting of its own."""
+
+    def __init__(self) -> None:
+        self.factor = 1.0
+
+    def __call__(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(output, target) * self.factor * FACTOR
+
+
+FACTOR = 1.0
+
+
+def loss_of_a_global(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(output, target) * FACTOR
+
+
+def test_settings_around_the_layers_are_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attributes of a loss, a number of its module, class weights put in place, and one hook instead of another."""
+    X, model, weighed, classes = table()[0][:10], stack(), Weighed(), nn.CrossEntropyLoss(weight=torch.ones(3))
+    last: Any = model[2]  # type: ignore[index]
+    hooks = [last.register_forward_hook(lambda _, __, out: out * 2)]
+
+    def swap() -> None:
+        hooks.pop().remove()
+        hooks.append(last.register_forward_hook(lambda _, __, out: out * 3))
+
+    changes: list[tuple[Any, Any]] = [
+        (weighed, lambda: setattr(weighed, "factor", 0.01)),
+        (weighed.__call__, lambda: setattr(weighed, "factor", 0.02)),
+        (loss_of_a_global, lambda: monkeypatch.setitem(globals(), "FACTOR", 0.01)),
+        (classes, lambda: setattr(classes, "weight", torch.tensor([0.01, 0.0, 0.02]))),
+        (None, swap),
+    ]
+    for loss, change in changes:
+        way = way_of(model, X, recorded=True, loss=loss)
+        change()
+        fresh = sums(monkeypatch, way_of(model, X, recorded=False, loss=loss), (X, CLASSES))
+        assert (sums(monkeypatch, way, (X, CLASSES)) == fresh).all(), loss
+        assert way._recorded is not None
+
+
+@pytest.mark.parametrize("steps", [20, 120])
+def test_rows_of_another_form_are_looked_at_anew(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """A second fit with longer rows learns from them; rows that the network cannot take are refused for nothing."""
+
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = stack()
+
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = self.inside(rows.mean(1))
+            return result
+
+    learner = trainer(Pooled(), steps=steps, epsilon=50)
+    X, y = table()
+    for length in (2, 3):
+        rows = X[:, None, :].repeat(1, length, 1)
+        kept = record(monkeypatch, lambda rows=rows: learner.fit(rows, y, steps=2))
+        assert all(raw.any() for raw in kept.raw)
+    with pytest.raises(InputError, match="cannot take rows"):
+        learner.fit(X.double()[:, None, :], y, steps=1)
+    assert learner.taken == 4
+
+
 STRENGTH = {0: 1.0}
 
 

@@ -72,7 +72,7 @@ class Examples:
         None for a dataset without rows, whose form is not known. A tensor's form is known without any. There are
         :data:`KINDS` kinds of made-up numbers, since not every loss takes all of them.
         """
-        form = self._form
+        form = self.form
         return None if form is None else tuple(_made_up(shape, dtype, size, kind) for shape, dtype in form)
 
     def batches(
@@ -97,7 +97,7 @@ class Examples:
                 yield taken, tuple(_placed(each, taken, layout.size) for each in read), _placed(own, taken, layout.size)
 
     @cached_property
-    def _form(self) -> tuple[Form, ...] | None:
+    def form(self) -> tuple[Form, ...] | None:
         """Shape and type of each part of a row, which are public; of a dataset what most of the first rows have."""
         if self._dataset is None:
             return tuple((tuple(each.shape[1:]), each.dtype) for each in self._tensors)
@@ -117,7 +117,7 @@ class Examples:
             yield from map(self._joined, self._readers.read(wanted))
 
     def _joined(self, rows: list[tuple[Tensor, ...] | None]) -> tuple[tuple[Tensor, ...], list[int]]:
-        good = [i for i, row in enumerate(rows) if row is not None and _form_of(row) == self._form]
+        good = [i for i, row in enumerate(rows) if row is not None and _form_of(row) == self.form]
         read = [row for i in good if (row := rows[i]) is not None]
         return tuple(torch.stack(column) for column in zip(*read, strict=True)), good
 

@@ -104,20 +104,35 @@ def program_settings(*parts: Any) -> tuple[Any, ...]:
     settings: list[Any] = []
     for part in parts:
         if not isinstance(part, torch.nn.Module):
-            settings.append(id(part))
-            cells = getattr(part, "__closure__", None) or ()
-            settings.extend(_plain(cell.cell_contents) for cell in cells if _filled(cell))
+            settings.extend(_read_by(part))
             continue
         for layer in part.modules():
             settings.append(id(layer))
-            settings.extend(
-                (name, len(value) if isinstance(value, dict) else _plain(value)) for name, value in vars(layer).items()
-            )
+            settings.extend((name, _entries(value)) for name, value in vars(layer).items())
         settings.extend(
             (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad)
             for tensor in (*part.parameters(), *part.buffers())
         )
     return tuple(settings)
+
+
+def _read_by(function: Any) -> list[Any]:
+    """Names that a function sees: from around it, of its module, and attributes of an object that is called."""
+    found: list[Any] = [id(function)]
+    found.extend((name, _entries(value)) for name, value in getattr(function, "__dict__", {}).items())
+    owner = getattr(function, "__self__", None)
+    found.extend((name, _entries(value)) for name, value in getattr(owner, "__dict__", {}).items())
+    found.extend(_plain(cell.cell_contents) for cell in getattr(function, "__closure__", None) or () if _filled(cell))
+    around, code = getattr(function, "__globals__", {}), getattr(function, "__code__", None)
+    found.extend(_plain(around[name]) for name in getattr(code, "co_names", ()) if name in around)
+    return found
+
+
+def _entries(value: Any) -> Any:
+    """An attribute: of a dictionary, such as that of hooks, all entries."""
+    return (
+        tuple((_plain(key), _plain(each)) for key, each in value.items()) if isinstance(value, dict) else _plain(value)
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -162,6 +177,5 @@ def _form(node: Any) -> Any:
 
 
 def _overwrites(node: Any) -> bool:
-    """Whether an operation writes into one of its arguments, by its name: ``aten.relu_.default``."""
-    name = str(node.target).split(".")
-    return node.op == "call_function" and (name[-1] == "out" or (len(name) > 1 and name[1].endswith("_")))
+    """Whether an operation writes into one of its arguments, as its declaration says."""
+    return node.op == "call_function" and getattr(getattr(node.target, "_schema", None), "is_mutable", False)

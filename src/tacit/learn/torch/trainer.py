@@ -161,7 +161,7 @@ class PrivateTrainer:
         self._parameters = Parameters(model, list(trained_parameters(model, optimizer)))
         self._micro_batch = None if micro_batch is None else check_count(micro_batch, "micro_batch", maximum=1 << 20)
         self._gradients: ExampleGradients | None = None
-        self._modes: tuple[bool, ...] = ()
+        self._modes: tuple[Any, ...] = ()
         self._pass = ForwardPass.checked(augment, views, precision)
         self.scheduler, self._callbacks = checked_scheduler(scheduler), _checked_callbacks(callbacks)
         self._average = None if ema is None else WeightAverage(model, ema)
@@ -226,8 +226,8 @@ class PrivateTrainer:
         self._data = data
 
     def _looked_at(self, examples: Examples) -> ExampleGradients:
-        """The way to gradients that suits the network, found on made-up rows; again if layers are in another mode."""
-        modes = tuple(layer.training for layer in self.model.modules())
+        """The way to gradients that suits the network, found on made-up rows; again for other rows or modes."""
+        modes = (examples.form, *(layer.training for layer in self.model.modules()))
         if self._gradients is not None and modes == self._modes:
             return self._gradients
         found = ExampleGradients(self._parameters, self.loss, float_down(self.clip), self._micro_batch, self._pass)
