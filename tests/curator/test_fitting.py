@@ -129,6 +129,13 @@ def test_text_is_categories_of_the_catalogue_and_a_column_weighs_rows(seeded: Se
     ):
         with pytest.raises((InputError, Refusal), match=words):
             curator.fit(model(), "SELECT age, outcome, weight, risk FROM visits", **wrong)
+    spent = curator.budget().spent
+    for setting, words in (({"method": "output"}, "must be 'gradient'"), ({"n": 100}, "must be left out")):
+        with pytest.raises(InputError, match=words):
+            curator.fit(
+                model(max_weight=1, **setting), "SELECT age, outcome, weight, risk FROM visits", weight="weight"
+            )
+    assert curator.budget().spent == spent
     with pytest.raises(InputError, match="takes no weights"):
         curator.fit(GaussianNB(epsilon=1, delta="1e-4"), "SELECT age, weight, risk FROM visits", weight="weight")
     with pytest.raises(Refusal, match="models take numbers"):

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest
 from tacit.core.relations import Relation, as_relation
-from tacit.core.row_sums import Whole
 from tacit.learn.budget_allocation import FitPrice, check_privacy
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import Survey
@@ -104,13 +103,13 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         if isinstance(values, StoredRows):
             stored = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
-            self._check_weighted(method, stored.share)
+            self._check_weighted(method, stored.share is not None)
             plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
             self._learn(plan, Data(stored, places, places >= 0, box))
             return self
         counts = places >= 0
         shares = self._row_shares(sample_weight, places, self.classes_)
-        self._check_weighted(method, shares)
+        self._check_weighted(method, shares is not None)
         plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
         self._learn(plan, Data(values, self._targets(np.where(counts, places, 0)), counts, box, shares))
         if chosen is not None:
@@ -123,7 +122,7 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         columns = self._width(columns)
         classes, privacy = self._declared_classes(), check_privacy(self.epsilon, self.delta)
         self._check_weights(classes)
-        self._check_weighted(method, self._class_shares(classes))
+        self._check_weighted(method, self._class_shares(classes) is not None)
         return self._plan(method, columns, len(classes), privacy).price
 
     def sums_only(self) -> bool:
@@ -131,8 +130,13 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         plain = self._listed_categories() and self.batch_rate is None
         return plain and self.standardize and self._chosen_method() == "gradient"
 
-    def _check_weighted(self, method: str, shares: Integers | Whole | None) -> None:
-        if shares is None:
+    def check_weighed(self) -> None:
+        """See :meth:`Weighted.check_weighed`."""
+        super().check_weighed()
+        self._check_weighted(self._chosen_method(), True)
+
+    def _check_weighted(self, method: str, weighted: bool) -> None:
+        if not weighted:
             return
         if method != "gradient":
             raise InputError("method", "must be 'gradient' where rows or classes have weights")

@@ -20,7 +20,6 @@ from tacit.core.numbers import (
     float_nearest,
 )
 from tacit.core.relations import Relation, as_relation
-from tacit.core.row_sums import Whole
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
@@ -78,13 +77,18 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
         shares = self._shares(sample_weight, len(values))
-        self._check_counted(shares)
+        self._check_counted(shares is not None)
         preparing, gradients = self._plan(columns)
         joint = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
         return self._learn(joint, box, target_box, preparing, gradients, shares)
 
-    def _check_counted(self, shares: Integers | Whole | None) -> None:
-        if shares is not None and self.n is not None:
+    def check_weighed(self) -> None:
+        """See :meth:`Weighted.check_weighed`."""
+        super().check_weighed()
+        self._check_counted(True)
+
+    def _check_counted(self, weighted: bool) -> None:
+        if weighted and self.n is not None:
             raise InputError("n", "must be left out where rows have weights: it counts each row as one")
 
     def _fit_stored(self, rows: StoredRows) -> LinearPredictor:
@@ -92,7 +96,7 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         columns = rows.shape[1]
         box, target_box = self._boxes(columns)
         rows = self._stored_shares(rows)
-        self._check_counted(rows.share)
+        self._check_counted(rows.share is not None)
         preparing, gradients = self._plan(columns)
         joint = box.joined(target_box, columns).to_steps(rows)
         return self._learn(joint, box, target_box, preparing, gradients, None)

@@ -86,6 +86,10 @@ class Weighted:
             raise InputError("max_weight", "must be given with sample_weight: the largest weight of a row, declared")
         return float_nearest(exact_positive(self.max_weight, "max_weight"))
 
+    def check_weighed(self) -> None:
+        """Refuse a fit with weights of rows that cannot be, by parameters alone: before it is paid for."""
+        self._largest_weight()
+
     def _stored_shares(self, rows: StoredRows, classes: Any = None) -> StoredRows:
         """Raw rows with their shares; those of classes need rows with labels."""
         self._check_weights()

@@ -434,6 +434,8 @@ def _classes(part: Field) -> list[Any]:
 def _price_fit(declared: Any, columns: _Columns) -> _Price:
     """The price of a fit, read off the estimator's parameters: what it releases does not depend on rows."""
     price = declared.price(len(columns.features))
+    if columns.weight is not None:
+        declared.check_weighed()
     if not price.guarantee.epsilon:
         raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
     return _Price(price.guarantee, price.event)
