@@ -130,9 +130,9 @@ def _read_by(function: Any) -> list[Any]:
 
 def _entries(value: Any) -> Any:
     """An attribute: of a dictionary, such as that of hooks, all entries."""
-    return (
-        tuple((_plain(key), _plain(each)) for key, each in value.items()) if isinstance(value, dict) else _plain(value)
-    )
+    if not isinstance(value, dict):
+        return _plain(value)
+    return tuple((_plain(key), _plain(each)) for key, each in value.items()) if value else ()
 
 
 def _plain(value: Any) -> Any:
