@@ -27,6 +27,7 @@ from tacit.core.row_sums import WholeSums
 from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
+from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
 from tacit.engines.sql.row_sums import add_up, sum_statements
 from tacit.engines.sql.statements import SPREAD, SpreadRows, Statement, Writer
@@ -112,27 +113,36 @@ class CheckedQuestions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[int, tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]]
-        self._known = OrderedDict()
+        self._known: OrderedDict[
+            tuple[int, LossTable | None], tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]
+        ] = OrderedDict()
 
-    def add(self, final: FinalAggregation, tables: Mapping[str, StoredTable], statements: Sequence[Statement]) -> None:
+    def add(
+        self,
+        final: FinalAggregation,
+        tables: Mapping[str, StoredTable],
+        statements: Sequence[Statement],
+        left_out: LossTable | None = None,
+    ) -> None:
         """Remember a question, by identity; ``statements`` over ``tables``, none where they depend on the secret."""
         if sum(len(statement.sql) for statement in statements) > _MOST_CHARACTERS:
             statements = ()
         with self._lock:
-            self._known[id(final)] = final, tables, statements
+            self._known[id(final), left_out] = final, tables, statements
             if len(self._known) > _MOST_CHECKED:
                 self._known.popitem(last=False)
 
     def holds(self, final: FinalAggregation) -> bool:
         """Whether a question has passed."""
         with self._lock:
-            return id(final) in self._known
+            return (id(final), None) in self._known
 
-    def written(self, final: FinalAggregation, tables: Mapping[str, StoredTable]) -> Sequence[Statement]:
-        """Its statements over these tables; none where they are not known."""
+    def written(
+        self, final: FinalAggregation, tables: Mapping[str, StoredTable], left_out: LossTable | None = None
+    ) -> Sequence[Statement]:
+        """Its statements over these tables, with a table of what is left out; none where they are not known."""
         with self._lock:
-            known = self._known.get(id(final))
+            known = self._known.get((id(final), left_out))
         return known[2] if known is not None and known[1] is tables else ()
 
 
@@ -192,9 +202,17 @@ class SqlEngine(Engine):
         check_windows(self.dialect, final.source)
         self._checked.add(final, self._tables, self._written(final))
 
-    def _written(self, final: FinalAggregation) -> Sequence[Statement]:
+    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+        """Refuse the table of what bounding leaves out only where a statement of its own has to count it."""
+        made = self._written(final, table)
+        if any(statement.tells_left_out for statement in made):
+            self._checked.add(final, self._tables, made, table)
+        else:
+            self.check(loss_question(final, table))
+
+    def _written(self, final: FinalAggregation, left_out: LossTable | None = None) -> Sequence[Statement]:
         """The statements, written out without the secret; a statement that cannot be written is refused."""
-        made = self.writer.of(self.dialect, final, self._tables, None).statements()
+        made = self.writer.of(self.dialect, final, self._tables, None, left_out).statements()
         for statement in made:
             _ = statement.sql
         return made
@@ -229,11 +247,12 @@ class SqlEngine(Engine):
         self, session: SqlSession, final: FinalAggregation, tables: Mapping[str, StoredTable], work: MeasurementTask
     ) -> list[Answered]:
         """The rows of all statements of a final aggregation."""
-        planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables)]
+        table = work.left_out if final is work.final else None
+        planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables, table)]
         if not planned:
-            table = work.left_out if final is work.final else None
             planned = [*self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()]
-        return [self._answer(session, statement) for statement in planned]
+        answered = [self._answer(session, statement) for statement in planned]
+        return answered if table is None else [with_cells(each, final, table) for each in answered]
 
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
@@ -334,6 +353,15 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
 
 
 # -- Measurements from result rows: every public group, or private groups in key order.
+
+
+def with_cells(answered: Answered, final: FinalAggregation, table: LossTable) -> Answered:
+    """The same with the cells of the table apart, where the statement counted them."""
+    statement, rows, _ = answered
+    if not statement.counts_cells or isinstance(rows, SpreadRows):
+        return answered
+    cells, groups = cells_and_rows(rows, table, Groups(final))
+    return Answered(statement, groups, cells)
 
 
 def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> Measurements:
