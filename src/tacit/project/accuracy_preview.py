@@ -50,7 +50,8 @@ def sum_and_average_errors(draft: Draft, table: DraftTable, column: str, epsilon
             max_rows=table.max_rows,
         )
         catalog = Catalog((shape,), (Population(draft.population),))
-        sql = f"SELECT SUM({column}) AS s, AVG({column}) AS a FROM {table.name}"  # noqa: S608 - names, checked above
+        quoted = name_text(column)
+        sql = f"SELECT SUM({quoted}) AS s, AVG({quoted}) AS a FROM {table.name}"  # noqa: S608 - names, checked above
         plan = make_plan(sql, catalog, Request(epsilon=epsilon, suppose=SUPPOSED))
     except (TacitError, ValueError):
         return None

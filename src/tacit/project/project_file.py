@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
-from tacit.core.names import is_name
+from tacit.core.names import is_column_name, is_name
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
 from tacit.engines.csv_format import CsvFormat
@@ -410,7 +410,7 @@ def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -
     try:
         return Column(name, kind, bounds, step, categories, model.nullable, model.unique, model.source)
     except InputError as problem:
-        other = "" if is_name(name) else f"; give it such a name and write source = {name!r} beside its type"
+        other = "" if is_column_name(name) else f"; give it such a name and write source = {name!r} beside its type"
         raise InputError(where, problem.problem + other) from None
 
 

@@ -37,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 
+from tacit.core.names import is_name
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import TRUE, Call, Expression, Literal, Reference, rewrite, text_of
@@ -476,11 +477,16 @@ def relation_text(node: RelationNode) -> str:
     return f"{type(node).__name__}[{'; '.join(_own_text(node))}]({', '.join(below)})@{node.unit}"
 
 
+def _told_apart(name: str) -> str:
+    """A name of a column in canonical text: in quotes where it may hold the signs between names."""
+    return name if is_name(name) else repr(name)
+
+
 def _own_text(node: RelationNode) -> list[str]:
     match node:
         case Scan():
-            hops = [f"{hop.column}->{hop.table}.{hop.references}" for hop in node.path]
-            return [node.table, ",".join(node.columns), str(node.unit_source), *hops]
+            hops = [f"{_told_apart(hop.column)}->{hop.table}.{_told_apart(hop.references)}" for hop in node.path]
+            return [node.table, ",".join(map(_told_apart, node.columns)), _told_apart(str(node.unit_source)), *hops]
         case ReleasedTable():
             return [node.key, f"{len(node.rows)} rows"]
         case ReleasedValue():
