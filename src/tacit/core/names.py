@@ -10,12 +10,12 @@ __all__ = ["COLUMN_NAME", "is_column_name", "is_name"]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 #: Signs that quote names in some dialect of SQL, and would end one there.
-_QUOTES: Final = frozenset("\"`[]\\")
+_QUOTES: Final = frozenset('"`[]\\')
 _LONGEST: Final = 63
 #: The rule of :func:`is_column_name` in words.
 COLUMN_NAME: Final = (
-    "a name of a column has at most 63 printed characters, spaces and dots among them, but no quotation mark, backtick, "
-    "bracket or backslash, and no space at its ends"
+    "a name of a column has at most 63 printed characters, spaces and dots among them, but no quotation mark, "
+    "backtick, bracket or backslash, and no space at its ends"
 )
 
 

@@ -89,8 +89,8 @@ class ColumnModel(_Strict):
 class TableModel(_Strict):
     """A table: its source, and whose it is.
 
-    ``schema`` is the word that questions may write before the name, as in ``hospital.visits``; ``public`` and ``main``
-    are accepted without it.
+    ``schema`` is the word that questions may write before the name, as in ``hospital.visits``; ``public``, ``main``
+    and ``dbo`` are accepted without it.
 
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
     anew. Files say by themselves when they change.

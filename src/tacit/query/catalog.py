@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 #: Schemas of tables for which a database states none: those of PostgreSQL and DuckDB.
-DEFAULT_SCHEMAS = ("public", "main")
+DEFAULT_SCHEMAS = ("public", "main", "dbo")
 #: Default number of rows of one unit in a table.
 UNIT_ROWS = 256
 
@@ -194,7 +194,8 @@ class Table:
             work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
         max_groups_limit: the most groups that a question may state, as policy of the owner; None for any number.
         max_rows_limit: likewise the most rows.
-        schema: the schema under which queries may also name it; ``public`` and ``main`` are accepted for every table.
+        schema: the schema under which queries may also name it; ``public``, ``main`` and ``dbo`` are accepted for every
+            table.
         size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` nor a ceiling is part of
             the digest: a question in which they decide anything says so in its own text, or is refused.
     """

@@ -70,13 +70,23 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
     ("SELECT HISTOGRAM(ward) FROM visits", "SELECT ward AS bin, COUNT(*) AS count FROM visits GROUP BY ward"),
     (
         "SELECT ward AS w, HISTOGRAM(cost, 0, 90, 9) FILTER (WHERE urgent) AS b FROM visits GROUP BY 1 ORDER BY w",
-        "SELECT ward AS w, CLAMP(WIDTH_BUCKET(cost, 0, 90, 9), 1, 9) AS b, COUNT(*) FILTER (WHERE urgent) AS count FROM visits "
-        "GROUP BY 1, 2 ORDER BY w",
+        "SELECT ward AS w, CASE WHEN cost = 90 THEN 9 ELSE WIDTH_BUCKET(cost, 0, 90, 9) END AS b, COUNT(*) FILTER (WHERE "
+        "urgent) AS count FROM visits GROUP BY 1, 2 ORDER BY w",
     ),
     (
         "SELECT HISTOGRAM(nights, 6) FROM visits",
         "SELECT CLAMP(WIDTH_BUCKET(nights, 0, 60, 6), 1, 6) AS bin, COUNT(*) AS count FROM visits GROUP BY 1",
     ),
+    # names between backticks and brackets
+    (
+        "SELECT `v`.`ward`, COUNT(*) AS `how many` FROM `main.visits` AS v GROUP BY `v`.`ward` ORDER BY `how many`",
+        'SELECT v.ward, COUNT(*) AS "how many" FROM visits v GROUP BY v.ward ORDER BY "how many"',
+    ),
+    (
+        "SELECT TOP 2 v.[ward], SUM([v].[cost]) AS [total cost] FROM [dbo].[visits] AS v WHERE [urgent] GROUP BY v.[ward] ORDER BY [total cost]",
+        'SELECT v.ward, SUM(v.cost) AS "total cost" FROM visits v WHERE urgent GROUP BY v.ward ORDER BY "total cost" LIMIT 2',
+    ),
+    ("SELECT QUANTILE([cost], [0.25, 0.5]) AS q FROM visits", "SELECT QUANTILE(cost, [0.25, 0.5]) AS q FROM visits"),
     # BigQuery
     (
         "SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1) ANON_COUNT(*) AS n FROM visits",

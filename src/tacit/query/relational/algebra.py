@@ -50,8 +50,10 @@ __all__ = [
     "Field",
     "FilterRows",
     "FirstRows",
+    "FrameEnd",
     "Join",
     "JoinKind",
+    "MonthsAway",
     "ProjectColumns",
     "RelationNode",
     "ReleasedTable",
@@ -354,6 +356,17 @@ class WindowFrame(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class MonthsAway:
+    """An end of a frame that is so many months after the date of the current row, or before it where negative."""
+
+    count: int
+
+
+#: An end of a frame around the current row; None for no end.
+FrameEnd = Fraction | MonthsAway | None
+
+
+@dataclass(frozen=True, slots=True)
 class WindowCall:
     """A window function over one unit's rows.
 
@@ -368,7 +381,7 @@ class WindowCall:
         frame: which rows.
         type: of the result.
         around: where frames around the current row begin and end: rows after it (before it, where negative), or
-            ordinals after it in the order of the one key; None for no end.
+            ordinals or months after it in the order of the one key; None for no end.
     """
 
     function: str
@@ -378,7 +391,7 @@ class WindowCall:
     order: tuple[SortKey, ...]
     frame: WindowFrame
     type: SqlType
-    around: tuple[Fraction | None, Fraction | None] | None = None
+    around: tuple[FrameEnd, FrameEnd] | None = None
 
 
 @dataclass(frozen=True, slots=True)

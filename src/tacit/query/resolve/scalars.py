@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tacit.core.names import is_name
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, reference
@@ -182,7 +183,7 @@ class Scope:
         names = [n for s in self.sources if table is None or s.alias.lower() == table.lower() for n, _ in s.columns]
         if not names:
             return "check the table name." if table else "there is no FROM."
-        shown = ", ".join(dict.fromkeys(names[:20]))
+        shown = ", ".join(dict.fromkeys(n if is_name(n) else f'"{n}"' for n in names[:20]))
         return f"there are {shown}{', …' if len(names) > 20 else ''}."
 
 

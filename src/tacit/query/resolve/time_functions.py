@@ -84,12 +84,36 @@ def _year_and_week(value: Expression) -> Expression:
     return call("add", call("mul", call("isoyear", value), _whole(100)), call("week", value))
 
 
+#: The Julian day of 1970-01-01.
+_JULIAN_1970: Final = 2_440_588
+
+
+def _julian(value: Expression) -> Expression:
+    """Days since the first of January 4713 BC; of a moment they would have a fraction, on some engines rounded."""
+    if value.type != DATE:
+        raise Refusal("type", "JULIAN counts the days of a DATE; write EXTRACT(JULIAN FROM CAST(x AS DATE)).")
+    first = literal(dt.date(1970, 1, 1), DATE)
+    return call("add", call("date_diff", literal("day", TEXT), first, value), _whole(_JULIAN_1970))
+
+
 _COMPUTED: Final[dict[str, Callable[[Expression], Expression]]] = {
     "decade": _years(10, 0), "decades": _years(10, 0), "century": _years(100, 99), "centuries": _years(100, 99),
     "millennium": _years(1000, 999), "epoch": _counted("epoch"),
     "millisecond": _within_minute(1000), "milliseconds": _within_minute(1000),
     "microsecond": _within_minute(1), "microseconds": _within_minute(1), "yearweek": _year_and_week,
+    "julian": _julian,
 }  # fmt: skip
+
+
+_CLOCKS: Final = (
+    "A TIMESTAMP has no zone, so it has no offset from UTC either; x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' "
+    "leads from one clock to another."
+)
+#: Parts that no date here has, with the reason.
+_NO_PARTS: Final = {
+    "era": "Dates are of the years 1 to 9999, so the era is the same for all of them; leave it out.",
+    **dict.fromkeys(("timezone", "timezone_hour", "timezone_minute"), _CLOCKS),
+}
 
 
 def part_of(part: str, value: Expression) -> Expression:
@@ -99,6 +123,8 @@ def part_of(part: str, value: Expression) -> Expression:
         return call(PARTS[word], value)
     if word in _COMPUTED:
         return _COMPUTED[word](value)
+    if word in _NO_PARTS:
+        raise Refusal("arguments", _NO_PARTS[word])
     known = sorted({*PARTS.values(), *_COMPUTED})
     raise Refusal("arguments", f"EXTRACT knows {', '.join(known)}.")
 
@@ -429,7 +455,9 @@ def _date_part(args: Sequence[Expression]) -> Expression:
     return part_of(str(args[0].value), args[1])
 
 
-_COMPUTED_NAMES: Final = ("decade", "century", "millennium", "epoch", "millisecond", "microsecond", "yearweek")
+_COMPUTED_NAMES: Final = (
+    "decade", "century", "millennium", "epoch", "millisecond", "microsecond", "yearweek", "julian",
+)  # fmt: skip
 
 
 #: Functions by their SQL names, of resolved arguments.
