@@ -77,7 +77,7 @@ class Column:
     stored: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not is_column_name(self.name):
+        if not is_column_name(self.name):
             raise InputError("column", f"{COLUMN_NAME}; got {self.name!r}")
         if self.type.kind is Kind.NULL:
             raise InputError(self.name, "a column needs a type")

@@ -417,18 +417,21 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
         keys = groups.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
     kinds = groups.types
-    if _are_canonical(found, kinds):
-        order = sorted(set(found))
-        return tuple(order), {key: place for place, key in enumerate(order)}
+    if _sort_by_themselves(found, kinds):
+        rows = sorted(set(found))
+        places = {row: place for place, row in enumerate(rows)}
+        exact = all(kind.kind is not Kind.DECIMAL for kind in kinds)
+        return tuple(rows if exact else (tuple(map(value_of, row, kinds)) for row in rows)), places
     decoded = [tuple(map(value_of, row, kinds)) for row in found]
     order = sorted(set(decoded), key=lambda row: tuple(map(sort_key, row, kinds)))
     places = {key: place for place, key in enumerate(order)}
     return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
 
 
-#: The type of a stored value that is its own canonical value, and sorts by itself.
-_CANONICAL = {
+#: The types of stored values that sort as what they stand for; decimals come without their point.
+_STORED = {
     Kind.INTEGER: int,
+    Kind.DECIMAL: int,
     Kind.TEXT: str,
     Kind.BOOLEAN: bool,
     Kind.DATE: dt.date,
@@ -436,11 +439,11 @@ _CANONICAL = {
 }
 
 
-def _are_canonical(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) -> bool:
-    """Whether keys as a database gave them are canonical values without NULL; there may be many, so all at once."""
+def _sort_by_themselves(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) -> bool:
+    """Whether keys as a database gave them sort as their values do; there may be many, so all are looked at at once."""
     columns = zip(*found, strict=True)
     return bool(found) and all(
-        set(map(type, column)) == {_CANONICAL.get(kind.kind)} for column, kind in zip(columns, kinds, strict=True)
+        set(map(type, column)) == {_STORED.get(kind.kind)} for column, kind in zip(columns, kinds, strict=True)
     )
 
 

@@ -556,7 +556,8 @@ def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
 def _wide_sums(shares: Integers) -> NDArray[Any]:
     """Sums of rows of fewer than 2**31 shares each, in Python's integers, by an upper and a lower half."""
     upper, lower = shares >> 31, shares & (2**31 - 1)
-    return upper.sum(axis=1).astype(object) * 2**31 + lower.sum(axis=1).astype(object)
+    found: NDArray[Any] = upper.sum(axis=1).astype(object) * 2**31 + lower.sum(axis=1).astype(object)
+    return found
 
 
 class _DenseCells(UnitGroups):
