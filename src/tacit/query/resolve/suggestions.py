@@ -21,7 +21,7 @@ from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.sql_functions import function_meanings
-from tacit.query.resolve.time_functions import PARTS
+from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
 
 __all__ = ["nearest_question"]
 
@@ -379,7 +379,10 @@ def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  
 def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
     """A written day in place of the clock."""
     day = exp.Cast(this=exp.Literal.string("2024-01-01"), to=exp.DataType.build("DATE"))
-    words = ("now", "today", "current_date", "current_timestamp", "localtimestamp", "get_current_timestamp")
+    words = (
+        "now", "today", "current_date", "current_timestamp", "localtimestamp", "get_current_timestamp", "getdate",
+        "getutcdate", "sysdate", "sysdatetime", "current_datetime",
+    )  # fmt: skip
     for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.Anonymous)):
         if not isinstance(node, exp.Anonymous) or function_name(node) in words:
             node.replace(day.copy())
@@ -402,6 +405,13 @@ def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noq
         elif node.name.lower() not in PARTS:
             near = _close(node.name, PARTS)
             node.set("this", exp.Var(this=near[0] if near else "hour" if "zone" in node.name.lower() else "year"))
+    for called in [node for node in tree.find_all(exp.Anonymous) if function_name(node) in UNIT_CALLS]:
+        bare = [part for part in called.expressions if isinstance(part, exp.Column) and part.name.lower() in PARTS]
+        rest = [part.copy() for part in called.expressions if part not in bare]
+        if bare and rest and "week" in bare[0].name.lower() and function_name(called).endswith("trunc"):
+            called.replace(exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string("week"), rest[0]]))
+        elif bare and rest:
+            called.replace(exp.Extract(this=exp.Var(this="isodow"), expression=rest[0]))
     yield tree
 
 

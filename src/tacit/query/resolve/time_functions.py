@@ -24,6 +24,7 @@ __all__ = [
     "INTERVAL_CALLS",
     "PARTS",
     "TIME_FUNCTIONS",
+    "UNIT_CALLS",
     "Span",
     "interval_call",
     "interval_of",
@@ -31,6 +32,7 @@ __all__ = [
     "part_of",
     "part_of_age",
     "part_of_difference",
+    "unit_call",
 ]
 
 #: Parts of a date by the words of EXTRACT and DATE_PART.
@@ -278,6 +280,58 @@ def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expr
     raise Refusal("arguments", f"{name.upper()} takes a date and an interval, such as INTERVAL '3' DAY.")
 
 
+#: Units that mean the same wherever they are written without quotes: weeks begin on different days, and days of the
+#: week are counted from different ones.
+_BARE_UNITS: Final = frozenset(("year", "quarter", "month", "day", "hour", "minute", "second"))
+#: Functions that other databases give the bare name of a unit, first or last.
+UNIT_CALLS: Final = frozenset(
+    ("datepart", "date_part", "datediff", "date_diff", "date_trunc", "datetrunc", "timestamp_trunc", "datename")
+)
+
+
+def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression | None:
+    """DATEPART(month, x), DATEDIFF(day, a, b), DATE_DIFF(b, a, DAY), DATE_TRUNC(x, MONTH), DATENAME(month, x).
+
+    None where no unit stands without quotes.
+
+    Raises:
+        Refusal: the unit differs from database to database.
+    """
+    first, last = (_bare_name(args[place]) for place in (0, -1)) if args else ("", "")
+    if name == "datename" and len(args) == 2 and first in ("month", "weekday"):
+        return _in_format(name, resolve(args[1]), "%B" if first == "month" else "%A")
+    leads = first in _UNIT_WORDS
+    if not leads and last not in _UNIT_WORDS:
+        return None
+    unit, rest = (first, args[1:]) if leads else (last, args[:-1])
+    if name in ("datediff", "date_diff") and len(rest) == 2:
+        return call("date_diff", literal(_told_alike(name, unit), TEXT), *map(resolve, rest if leads else rest[::-1]))
+    if name in ("date_trunc", "datetrunc", "timestamp_trunc") and len(rest) == 1:
+        return call("date_trunc", literal(_told_alike(name, unit), TEXT), resolve(rest[0]))
+    if name in ("datepart", "date_part") and leads and len(rest) == 1:
+        return part_of(_told_alike(name, unit), resolve(rest[0]))
+    return None
+
+
+def _bare_name(node: exp.Expr) -> str:
+    plain = isinstance(node, exp.Column) and not node.table and not node.this.args.get("quoted")
+    return node.name.lower() if plain else ""
+
+
+_UNIT_WORDS: Final = frozenset((*PARTS, *_COMPUTED, "isoweek"))
+
+
+def _told_alike(name: str, unit: str) -> str:
+    word = "week" if unit == "isoweek" else unit.rstrip("s")
+    if word not in _BARE_UNITS and unit != "isoweek":
+        raise Refusal(
+            "arguments",
+            f"{name.upper()} with {unit.upper()} differs from database to database; write it in quotes, as in "
+            "DATE_TRUNC('week', x), where weeks begin on Monday, or EXTRACT(ISODOW FROM x), which counts from Monday.",
+        )
+    return word
+
+
 def _bucketed(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
     if len(args) not in (2, 3) or not isinstance(args[0], exp.Interval) or (name == "date_bin" and len(args) == 2):
         shape = "an interval, a date and an origin" if name == "date_bin" else "an interval and a date"
@@ -494,6 +548,8 @@ TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] =
     "epoch_ms": _since("epoch_ms", 1000),
     "unix_timestamp": _since("unix_timestamp", _SECOND),
     "age": _age,
+    "date": _one("date", lambda value: cast(value, DATE)),
+    "eomonth": _one("eomonth", lambda value: call("last_day", value)),
     "convert_timezone": _of_zones("convert_timezone", ("from", "to", "x")),
     "from_utc_timestamp": _of_zones("from_utc_timestamp", ("x", "to")),
     "to_utc_timestamp": _of_zones("to_utc_timestamp", ("x", "from")),
