@@ -18,6 +18,9 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.ledger``      durable accounts: the only part that can authorise a charge
 ``tacit.project``     the project file, its sources and their fingerprints
 ``tacit.receipts``    signing keys, signed receipts and their verification
+``tacit.charges``     the one life of a charge, accounts as users see them, failures as callers may know them
+``tacit.paid_work``   mechanisms, models, workloads and sessions, charged and receipted like questions
+``tacit.synthetic_tables``  synthetic tables of protected data: measured in stages under one charge
 ``tacit.curator``     the object users hold; ``answer`` is the whole main path on one screen
 ``tacit.wire``        JSON of responses
 ``tacit.client``      the methods of a curator over HTTP
@@ -82,7 +85,7 @@ _HOMES = {
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
     "MultiplicativeWeights": "tacit.synth.multiplicative_weights:MultiplicativeWeights",
-    "SyntheticTable": "tacit.curator.synthetic_table:SyntheticTable",
+    "SyntheticTable": "tacit.synthetic_tables.synthetic_table:SyntheticTable",
     "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.receipts.receipt:Receipt",
     "verify_receipt": "tacit.receipts.verify_receipt:verify_receipt",
@@ -158,7 +161,6 @@ if TYPE_CHECKING:
     from tacit.core.relations import Relation as Relation
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.opening import open as open  # noqa: A004
-    from tacit.curator.synthetic_table import SyntheticTable as SyntheticTable
     from tacit.curator.views.answer_object import Answer as Answer
     from tacit.curator.views.notebook_magic import load_ipython_extension as load_ipython_extension
     from tacit.mechanisms import planning as planning
@@ -195,6 +197,7 @@ if TYPE_CHECKING:
     from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
     from tacit.synth.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
     from tacit.synth.workload import Workload as Workload
+    from tacit.synthetic_tables.synthetic_table import SyntheticTable as SyntheticTable
 
 __all__ = [*_HOMES, "__version__"]
 

@@ -19,6 +19,7 @@ from tacit.curator import planner as plans
 from tacit.curator.answer import quote, release_key
 from tacit.curator.curator import Curator
 from tacit.curator.planner import Planner, PricedPlan
+from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.planning.plan import _exactly, make_plan
 from tacit.query.request import Account, Request
@@ -261,7 +262,8 @@ def test_what_is_kept_cannot_be_changed() -> None:
 
 def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_MOST", 20_000)
-    made = Planner(CATALOG, {"patients": Account("pure")}, ToyEngine({"visits": ROWS}))
+    engine = ToyEngine({"visits": ROWS})
+    made = Planner(PublicSizes(CATALOG, engine, lambda _: ""), {"patients": Account("pure")}, engine)
     for number in range(200):
         made.of(f"SELECT COUNT(*) AS n{number} FROM visits WHERE cost < {number}", Request(epsilon=1))
     listed = ", ".join(f"COUNT(*) AS n{number}" for number in range(200))
@@ -275,7 +277,7 @@ def test_memory_is_bounded_by_the_length_of_texts(monkeypatch: pytest.MonkeyPatc
 
 def test_many_threads_get_their_own_plans() -> None:
     engine = ToyEngine({"visits": ROWS})
-    made = Planner(CATALOG, {"patients": Account("pure")}, engine)
+    made = Planner(PublicSizes(CATALOG, engine, lambda _: ""), {"patients": Account("pure")}, engine)
     texts = [COUNT, SUM, "SELECT AVG(cost) AS m FROM visits", "SELECT COUNT(*) AS n FROM visits WHERE ward = 'a'"]
     prices = ["0.5", "0.25", "0.125"]
     asked = [(sql, epsilon) for sql in texts for epsilon in prices]

@@ -56,7 +56,7 @@ def replaced(place: Path, text: str) -> None:
 
 
 def size_of(curator: Curator) -> PublicSize | None:
-    table = curator.context.plans.catalog.table("wards")
+    table = curator.context.measured_catalog.table("wards")
     assert table is not None
     return table.size
 

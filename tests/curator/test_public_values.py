@@ -212,7 +212,7 @@ def test_a_changed_public_table_has_other_keys_and_is_another_question(tmp_path:
 @pytest.mark.parametrize("wards", ["".join(f"a,s{i}\n" for i in range(MAX_VALUES + 1)), "a," + "x" * 600_000 + "\n"])
 def test_values_that_are_too_many_or_too_long_are_no_public_keys(tmp_path: Path, wards: str) -> None:
     with opened(tmp_path, "ward,site\n" + wards) as curator:
-        table = curator.context.plans.catalog.table("wards")
+        table = curator.context.measured_catalog.table("wards")
         assert table is not None
         assert table.size is not None
         assert table.size.domains["site"].values is None

@@ -84,6 +84,13 @@ def test_an_owners_session_keeps_its_settings_and_views() -> None:
     assert made.sql("SELECT 1").collect()
 
 
+def test_the_parser_forgets_before_it_fills_the_memory() -> None:
+    """Without this a thousand different questions fill two thirds of a gigabyte, and a question takes minutes."""
+    conf = held().spark.conf
+    assert conf.get("spark.sql.parser.manageParserCaches") == "true"
+    assert float(conf.get("spark.sql.parser.parserDfaCacheFlushRatio")) == 10
+
+
 def test_names_of_settings_in_texts_are_only_texts() -> None:
     """Spark replaces ${…} before it parses; a question must not read settings or the environment with it."""
     from tacit.query.types import TEXT

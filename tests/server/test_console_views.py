@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from support.served import COUNT, Served
 from tacit.accounting.filters import Line
+from tacit.charges.accounts import Budget
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.curator.accounts import Budget
 from tacit.curator.curator import TableInfo
 from tacit.ledger import Balance
 from tacit.query.catalog import Column, Table

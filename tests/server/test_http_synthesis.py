@@ -157,7 +157,7 @@ def test_tables_that_cannot_be_made_are_refused_at_once(hospital: Served) -> Non
 def test_a_worker_that_dies_is_followed_by_another_under_the_same_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     served = serve()
     try:
-        from tacit.curator import table_synthesis_release
+        from tacit.synthetic_tables import table_synthesis_release
 
         real, calls = table_synthesis_release.measure_table, []
 

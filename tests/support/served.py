@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 
 from support.toy_engine import ToyEngine
-from tacit.curator.accounts import account_kind, filter_of
-from tacit.curator.answer import CuratorContext
+from tacit.charges.accounts import account_kind, filter_of
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_ledger
+from tacit.curator.question_context import QuestionContext
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
@@ -186,7 +186,7 @@ def serve(
         limit = filter_of(name, model)
         opened.ledger.ensure_account(name, limit)
         accounts[name] = account_kind(name, model, limit)
-    context = CuratorContext("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
+    context = QuestionContext("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"slot": 0.0, **settings})
     people = People.open(opened.ledger, ledger, hashing=Hashing.cheap(), password_verifiers=password_verifiers)
     service = CuratorService(Curator(context, "owner"), people, chosen)

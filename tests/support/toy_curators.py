@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tacit.curator.accounts import account_kind, filter_of
-from tacit.curator.context import CuratorContext
+from tacit.charges.accounts import account_kind, filter_of
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_ledger
+from tacit.curator.question_context import QuestionContext
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog
@@ -24,5 +24,5 @@ def toy_curator(
     opened = open_ledger(str(ledger))
     opened.ledger.ensure_account(population.name, limit)
     accounts = {population.name: account_kind(population.name, model, limit)}
-    context = CuratorContext("clinic", catalog, engine, opened.ledger, opened.keys, accounts, lambda tables: "1")
+    context = QuestionContext("clinic", catalog, engine, opened.ledger, opened.keys, accounts, lambda tables: "1")
     return Curator(context, analyst)

@@ -21,19 +21,19 @@ from synth.small_tables import open_people
 from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE
-from tacit.curator import table_synthesis_release
-from tacit.curator.column_bins import EqualBins, QuantileBins
 from tacit.curator.curator import Curator
-from tacit.curator.declared_rules import DeclaredRules
-from tacit.curator.marginal_counts import PublicColumn
-from tacit.curator.synthesis_parts import KeptParts
-from tacit.curator.synthesis_request import SynthesisRequest
-from tacit.curator.synthesis_stages import SynthesisStages
-from tacit.curator.synthetic_table import SyntheticTable
+from tacit.paid_work.marginal_counts import PublicColumn
 from tacit.query.types import INTEGER
 from tacit.synth import table_synthesis
 from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
 from tacit.synth.table_synthesis import SynthesisPlan
+from tacit.synthetic_tables import table_synthesis_release
+from tacit.synthetic_tables.column_bins import EqualBins, QuantileBins
+from tacit.synthetic_tables.declared_rules import DeclaredRules
+from tacit.synthetic_tables.synthesis_parts import KeptParts
+from tacit.synthetic_tables.synthesis_request import SynthesisRequest
+from tacit.synthetic_tables.synthesis_stages import SynthesisStages
+from tacit.synthetic_tables.synthetic_table import SyntheticTable
 
 COUNT = 600
 COLUMNS: dict[str, Any] = {

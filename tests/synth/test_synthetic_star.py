@@ -22,10 +22,7 @@ from tacit.core.errors import InputError, QueryError, TacitError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator import synthetic_questions
 from tacit.curator.curator import Curator
-from tacit.curator.marginal_counts import MarginalCounts
-from tacit.curator.synthesis_request import SynthesisRequest
-from tacit.curator.synthesis_stages import SynthesisStages
-from tacit.curator.synthetic_star import SyntheticStar
+from tacit.paid_work.marginal_counts import MarginalCounts
 from tacit.server.api.request_body import read_body, synthesis_back
 from tacit.server.api.request_body import synthesis_text as job_text
 from tacit.server.api.synthesis_routes import one_of
@@ -33,6 +30,9 @@ from tacit.server.errors import Unknown
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel
 from tacit.synth.table_synthesis import SynthesisPlan, counted
+from tacit.synthetic_tables.synthesis_request import SynthesisRequest
+from tacit.synthetic_tables.synthesis_stages import SynthesisStages
+from tacit.synthetic_tables.synthetic_star import SyntheticStar
 from tacit.wire.job_responses import SyntheticTableBody
 from tacit.wire.requests import SynthesisSchema, synthesis_text
 

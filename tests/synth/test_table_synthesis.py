@@ -24,15 +24,15 @@ from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
-from tacit.curator.synthesis_parts import KeptParts, transcript_from_text, transcript_to_text
-from tacit.curator.synthesis_request import SynthesisRequest
-from tacit.curator.synthesis_stages import SynthesisStages
-from tacit.curator.synthetic_table import SyntheticTable
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
 from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
 from tacit.synth.value_pools import PooledStrategy, pool
+from tacit.synthetic_tables.synthesis_parts import KeptParts, transcript_from_text, transcript_to_text
+from tacit.synthetic_tables.synthesis_request import SynthesisRequest
+from tacit.synthetic_tables.synthesis_stages import SynthesisStages
+from tacit.synthetic_tables.synthetic_table import SyntheticTable
 
 NAMES = "abcd"
 CELLS = np.random.default_rng(4).poisson(np.random.default_rng(5).gamma(0.3, 40, (2, 3, 4, 2)))
@@ -374,7 +374,7 @@ def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.Monkey
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("tacit.curator.table_synthesis_release.measure_table", killed)
+        patch.setattr("tacit.synthetic_tables.table_synthesis_release.measure_table", killed)
         with pytest.raises(Killed):
             curator.synthesize("people", ["sex", "ward"], rho="1", method="mst", rows=10)
     assert curator.synthetic_tables() == ()

@@ -14,7 +14,7 @@ from synth.small_tables import COLUMNS, open_people, people
 from tacit import Workload
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
-from tacit.curator.marginal_counts import countable_rows
+from tacit.paid_work.marginal_counts import countable_rows
 from tacit.receipts.keyring import Keyring
 from tacit.synth import count_measurement
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain

@@ -12,11 +12,11 @@ import tacit
 from support.clinic import COUNT, open_clinic
 from tacit.accounting.composition_plan import read_plan
 from tacit.accounting.currencies import CURRENCIES, SYMBOLS, Currency, currency_named, currency_of, implied_currency
+from tacit.charges.accounts import filter_of, share_caps
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import event_from_json, event_to_json
 from tacit.core.guarantees import RDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.curator.accounts import filter_of, share_caps
 from tacit.ledger.account_terms import filter_from_terms, price, terms_of
 from tacit.ledger.protocol import to_grain
 from tacit.project.project_file import PopulationModel

@@ -187,7 +187,7 @@ def _caps(epsilon: str | None, delta: str | None, rho: str | None, cap: list[str
 
 def _shares(curator: Curator, project: Path, population: str, caps: dict[str, str]) -> Mapping[str, Number]:
     """Caps in what the account counts; an epsilon is converted, with the delta that the project file states."""
-    from tacit.curator.accounts import share_caps
+    from tacit.charges.accounts import share_caps
     from tacit.ledger.entries import plain_name
     from tacit.project.project_file import ProjectModel, validate
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tacit.accounting.filters import Line
-    from tacit.curator.accounts import Budget
+    from tacit.charges.accounts import Budget
     from tacit.curator.curator import Curator
 
 __all__ = ["budget", "budget_table", "show_budget"]

@@ -169,7 +169,7 @@ def _looked(name: str, look: Callable[[], str], remedy: str) -> DoctorFinding:
 
 
 def _load(project: Path) -> Project:
-    from tacit.curator.accounts import filter_of
+    from tacit.charges.accounts import filter_of
     from tacit.project.project_file import load
 
     loaded = load(project)
@@ -192,8 +192,8 @@ def _limits(loaded: Project) -> Iterator[DoctorFinding]:
 
 def _cautions(loaded: Project) -> Iterator[DoctorFinding]:
     """Budgets that protect little: a sentence for the owner, not a failure."""
+    from tacit.charges.accounts import filter_of
     from tacit.core.cautions import cautions_about_account
-    from tacit.curator.accounts import filter_of
 
     for name, model in loaded.populations.items():
         for sentence in cautions_about_account(filter_of(name, model).guarantee):
@@ -202,8 +202,8 @@ def _cautions(loaded: Project) -> Iterator[DoctorFinding]:
 
 def _kept(loaded: Project) -> list[str]:
     """Lines about all that limits, bounds, types and categories leave out, for the owner's terminal alone."""
+    from tacit.charges.accounts import filter_of
     from tacit.core.cautions import cautions_about_account
-    from tacit.curator.accounts import filter_of
     from tacit.project.owner_view import NOT_PRIVATE, owner_views
 
     lines: list[str] = []
@@ -315,8 +315,8 @@ def _quick(place: LedgerLocation) -> str:
 
 def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
     """Whether the caps in the file are those of the accounts."""
+    from tacit.charges.accounts import filter_of
     from tacit.cli.operator_options import reading
-    from tacit.curator.accounts import filter_of
     from tacit.ledger.account_terms import terms_of
     from tacit.ledger.entries import plain_name
     from tacit.ledger.journal import read_body

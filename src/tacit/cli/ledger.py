@@ -200,7 +200,7 @@ def rotate_key(
 
 
 def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
-    from tacit.curator.accounts import filter_of
+    from tacit.charges.accounts import filter_of
     from tacit.project.project_file import ProjectModel, validate
 
     models = validate(ProjectModel, read_project(project)).populations

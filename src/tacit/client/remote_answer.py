@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from tacit.charges.accounts import Entry
 from tacit.client.client_errors import RemoteError
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_probability
-from tacit.curator.accounts import Entry
 from tacit.curator.quote import QuoteForms
 from tacit.curator.views.answer_views import AnswerViews
 from tacit.query.planning.explain import Explanation

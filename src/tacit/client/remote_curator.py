@@ -14,6 +14,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, Unpack
 
+from tacit.charges.accounts import Budget, Entry
+from tacit.charges.notebook_tables import ChargeList, curator_html
 from tacit.client.client_errors import RemoteError, TrustError, error_of, parsing
 from tacit.client.http_client import Channel, HttpReply
 from tacit.client.key_pinning import pin
@@ -25,16 +27,12 @@ from tacit.client.server_identity import Identity, identity_of, own_keys
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import exact
-from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
-from tacit.curator.model_fit import Fitted, ModelRelease
-from tacit.curator.synthesis_request import SynthesisOptions
-from tacit.curator.table_synthesis_release import SyntheticRelease
-from tacit.curator.views.notebook_tables import ChargeList, curator_html
-from tacit.curator.workload_release import WorkloadRelease
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.noise import entropy
+from tacit.paid_work.model_fit import Fitted, ModelRelease
+from tacit.paid_work.workload_release import WorkloadRelease
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt, is_of_sums
@@ -42,6 +40,8 @@ from tacit.receipts.release_format import digest_of
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
 from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_to_plain
+from tacit.synthetic_tables.synthesis_request import SynthesisOptions
+from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease
 from tacit.wire.job_responses import (
     JobBody,
     JobPut,
@@ -291,7 +291,7 @@ class RemoteCurator(Closing):
             columns: to be synthesised; by default all with declared categories or bounds.
             rows: how many to draw.
             method: ``"aim"``, ``"mst"``, ``"independent"`` or ``"marginals"``.
-            options: the price and :class:`tacit.curator.synthesis_request.SynthesisOptions`.
+            options: the price and :class:`tacit.synthetic_tables.synthesis_request.SynthesisOptions`.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """

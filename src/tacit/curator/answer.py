@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.payment import Departure, pay
+from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.context import Caller
+from tacit.charges.failures import check_succeeded, hide_internal_errors
+from tacit.charges.payment import Departure, pay
 from tacit.curator.planner import PricedPlan, read_back
+from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
 from tacit.curator.reuse import FreeRelease
 from tacit.curator.synthetic_questions import free_question
@@ -48,14 +49,14 @@ __all__ = [
 ]
 
 
-def quote(context: CuratorContext, sql: str, request: Request) -> PricedPlan:
+def quote(context: QuestionContext, sql: str, request: Request) -> PricedPlan:
     """Parse, plan and price: a function of the text, of public metadata and of the request. Free, and reads no data."""
     with hide_internal_errors():
         return context.plans.of(sql, request)
 
 
 def answer(
-    context: CuratorContext,
+    context: QuestionContext,
     sql: str,
     request: Request,
     caller: Caller,
@@ -67,7 +68,7 @@ def answer(
 
     One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
     in this process or another. If the run fails, the failure is what the charge has bought, and every equal question
-    gets it; see :mod:`tacit.curator.failures`. If the process dies, the next run is under the same charge, a bounded
+    gets it; see :mod:`tacit.charges.failures`. If the process dies, the next run is under the same charge, a bounded
     number of times.
 
     Args:
@@ -93,7 +94,7 @@ def answer(
 
 
 def charged_answer(
-    context: CuratorContext,
+    context: QuestionContext,
     sql: str,
     request: Request,
     caller: Caller,
@@ -126,7 +127,7 @@ def charged_answer(
         return to_answer(context, planned, sql, paid.outcome, beside, analyst=caller.analyst, paid=paid.now)
 
 
-def quote_public(context: CuratorContext, sql: str, request: Request) -> Quote | None:
+def quote_public(context: QuestionContext, sql: str, request: Request) -> Quote | None:
     """The quote of a question about public tables alone, which costs nothing; None for any other."""
     with hide_internal_errors():
         free = free_question(context, sql, request)
@@ -139,7 +140,7 @@ def quote_public(context: CuratorContext, sql: str, request: Request) -> Quote |
         return Quote(None, said, public=free.question)
 
 
-def public_answer(context: CuratorContext, sql: str, request: Request, caller: Caller) -> Answer | None:
+def public_answer(context: QuestionContext, sql: str, request: Request, caller: Caller) -> Answer | None:
     """The exact answer to a question about public tables alone, or about synthetic ones alone; None for any other.
 
     Only public tables are read (the engine checks that for itself), so that nothing is reserved, charged, signed or
@@ -166,7 +167,7 @@ def public_answer(context: CuratorContext, sql: str, request: Request, caller: C
         return Answer(Finished(question.columns, rows, (), confidence), None, entry, None)
 
 
-def free_release(context: CuratorContext, plan: Plan) -> FreeRelease | None:
+def free_release(context: QuestionContext, plan: Plan) -> FreeRelease | None:
     """The release whose cells add up to the answer of a question, and err no more than its price would buy.
 
     None where there is none, or the question itself was released: that is a repeat. Depends on text, public metadata
@@ -180,7 +181,7 @@ def free_release(context: CuratorContext, plan: Plan) -> FreeRelease | None:
     return context.released.coarser(plan, lambda stored: release_key(context, stored))
 
 
-def _free_for(context: CuratorContext, plan: Plan, order: Order) -> FreeRelease | None:
+def _free_for(context: QuestionContext, plan: Plan, order: Order) -> FreeRelease | None:
     """As :func:`free_release`; an idempotency key that stands for a charge is answered from that charge again."""
     known = context.ledger.stands_for(order)
     if known is None:
@@ -189,7 +190,7 @@ def _free_for(context: CuratorContext, plan: Plan, order: Order) -> FreeRelease 
 
 
 def summed_answer(
-    context: CuratorContext, plan: Plan, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str
+    context: QuestionContext, plan: Plan, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str
 ) -> Answer:
     """The answer to a coarser question, from the bytes of a release that the ledger holds.
 
@@ -213,13 +214,13 @@ def summed_answer(
     return Answer(finished, plan, entry, receipt)
 
 
-def public_rows(context: CuratorContext, plan: Plan) -> list[PublicRows]:
+def public_rows(context: QuestionContext, plan: Plan) -> list[PublicRows]:
     """The rows of the public tables that the answer to a question is joined with."""
     return [context.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
 
 
 def run(
-    context: CuratorContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
+    context: QuestionContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
 ) -> NoisyRelease:
     """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
     if plan.others:
@@ -249,7 +250,7 @@ def answer_from_outcome(
 
 
 def to_answer(
-    context: CuratorContext,
+    context: QuestionContext,
     planned: PricedPlan,
     sql: str,
     found: Outcome,
@@ -269,7 +270,7 @@ def to_answer(
     return Answer(presented.finished, presented.plan, entry, _own_receipt(context, planned, presented.plan, sql, found))
 
 
-def _own_receipt(context: CuratorContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
+def _own_receipt(context: QuestionContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
     """The receipt of a release, in the caller's words.
 
     The ledger holds the receipt of the first caller. The text of that question, with its comments and names, is theirs
@@ -285,7 +286,7 @@ def _own_receipt(context: CuratorContext, planned: PricedPlan, ran: Plan, sql: s
     return issue(keys, context.ledger.id, context.project, found.reservation, says)
 
 
-def _order(context: CuratorContext, planned: PricedPlan, sql: str, caller: Caller) -> Order:
+def _order(context: QuestionContext, planned: PricedPlan, sql: str, caller: Caller) -> Order:
     plan = planned.plan
     return Order(
         plan.final.population,
@@ -302,7 +303,7 @@ def _order(context: CuratorContext, planned: PricedPlan, sql: str, caller: Calle
     )
 
 
-def _salt(context: CuratorContext, sql: str, caller: Caller) -> str:
+def _salt(context: QuestionContext, sql: str, caller: Caller) -> str:
     """Secret text that makes the hash of a charge say nothing about it; receipts show that hash, also of repeats.
 
     Without it, a guess of the analyst, the time and the words of a question could be checked against the hash.
@@ -317,7 +318,7 @@ def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> Recei
     return ReceiptStatement([said], words.unit, ran.account, ran.guarantee, ran.catalog)
 
 
-def release_key(context: CuratorContext, plan: Plan) -> str:
+def release_key(context: QuestionContext, plan: Plan) -> str:
     """Names a release: the same numbers of the same data, the same noise, the same price.
 
     Later work on the cells (order, limits, names, expressions, the confidence of intervals) is

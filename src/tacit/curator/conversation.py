@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tacit.accounting.prices import Charge
+from tacit.charges.accounts import Budget, share_caps
+from tacit.charges.context import CuratorContext
+from tacit.charges.failures import hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
-from tacit.curator.accounts import Budget, share_caps
-from tacit.curator.context import CuratorContext
-from tacit.curator.failures import hide_internal_errors
 
 __all__ = ["Conversation"]
 

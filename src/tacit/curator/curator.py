@@ -7,26 +7,23 @@ from dataclasses import dataclass
 from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
+from tacit.charges.accounts import Budget, Entry, entry_of
+from tacit.charges.context import Caller
+from tacit.charges.failures import hide_internal_errors
+from tacit.charges.notebook_tables import ChargeList, curator_html, table_html
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.curator.accounts import Budget, Entry, entry_of
 from tacit.curator.answer import answer, free_release, quote, quote_public
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import hide_internal_errors
-from tacit.curator.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
-from tacit.curator.model_fit import Fitted, ModelRelease, fit_privately, published_models, read_model
-from tacit.curator.query_session import QuerySession
+from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
-from tacit.curator.synthesis_request import SynthesisOptions, request_of
-from tacit.curator.synthetic_check import SyntheticCheck, check_against_data
-from tacit.curator.synthetic_star import SyntheticStar
-from tacit.curator.synthetic_table import SyntheticTable
-from tacit.curator.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 from tacit.curator.views.answer_object import Answer
-from tacit.curator.views.notebook_tables import ChargeList, curator_html, table_html
 from tacit.curator.views.progress_bar import terminal_progress
-from tacit.curator.workload_release import (
+from tacit.ledger import Ledger
+from tacit.paid_work.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
+from tacit.paid_work.model_fit import Fitted, ModelRelease, fit_privately, published_models, read_model
+from tacit.paid_work.query_session import QuerySession
+from tacit.paid_work.workload_release import (
     WorkloadAnswer,
     WorkloadQuote,
     WorkloadRelease,
@@ -35,7 +32,6 @@ from tacit.curator.workload_release import (
     quote_workload,
     read_workload,
 )
-from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
@@ -45,6 +41,11 @@ from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
 from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
+from tacit.synthetic_tables.synthesis_request import SynthesisOptions, request_of
+from tacit.synthetic_tables.synthetic_check import SyntheticCheck, check_against_data
+from tacit.synthetic_tables.synthetic_star import SyntheticStar
+from tacit.synthetic_tables.synthetic_table import SyntheticTable
+from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 
 __all__ = ["Curator", "TableInfo"]
 
@@ -92,7 +93,7 @@ class Curator(Closing):
         analyst: who asks, unless a call says otherwise.
     """
 
-    def __init__(self, context: CuratorContext, analyst: str) -> None:
+    def __init__(self, context: QuestionContext, analyst: str) -> None:
         self._context = context
         self.analyst = analyst
 
@@ -102,7 +103,7 @@ class Curator(Closing):
         return self._context.project
 
     @property
-    def context(self) -> CuratorContext:
+    def context(self) -> QuestionContext:
         """Metadata, data, ledger and keys, for packages built on a curator; not for analysts."""
         return self._context
 

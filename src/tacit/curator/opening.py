@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tacit.accounting.currencies import implied_currency
+from tacit.charges.accounts import account_kind, filter_of
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.numbers import Number
-from tacit.curator.accounts import account_kind, filter_of
-from tacit.curator.context import CuratorContext
 from tacit.curator.curator import Curator
+from tacit.curator.question_context import QuestionContext
 from tacit.engines.protocol import Engine
 from tacit.engines.registry import csv_header, is_spark_frame, open_engine
 from tacit.ledger import Ledger
@@ -232,7 +232,7 @@ def try_opening(project: Project, reader: Reader | None, key: str, digests: str)
         engine.close()
 
 
-def _context(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorContext:
+def _context(project: Project, engine: Engine, opened: OpenedLedger) -> QuestionContext:
     accounts = {}
     for name, model in project.populations.items():
         limit = filter_of(name, model)
@@ -244,7 +244,7 @@ def _context(project: Project, engine: Engine, opened: OpenedLedger) -> CuratorC
         if table.population is not None and not table.public:
             terms = declared_terms(project.catalog, table)
             opened.ledger.units.declare(project.name, table.name, table.population, terms)
-    return CuratorContext(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
+    return QuestionContext(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
 
 
 def _engine(project: Project, session: Any) -> Engine:

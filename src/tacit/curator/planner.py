@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
@@ -93,21 +93,13 @@ class Planner:
     """Plans questions about one catalogue, and keeps what was planned last; safe to use from several threads.
 
     Args:
-        catalog: public metadata.
+        sizes: public metadata, with the sizes that public tables have now.
         accounts: for each population the kind of its account.
-        engine: refuses what it cannot do, and shows what it would run; of data it reads public tables alone, to count
-            them once for each state.
-        version: names the state of some tables.
+        engine: refuses what it cannot do, and shows what it would run.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        accounts: Mapping[str, Account],
-        engine: Engine,
-        version: Callable[[Iterable[str]], str] | None = None,
-    ) -> None:
-        self._sizes = PublicSizes(catalog, engine, version or _always)
+    def __init__(self, sizes: PublicSizes, accounts: Mapping[str, Account], engine: Engine) -> None:
+        self._sizes = sizes
         self._accounts = accounts
         self._engine = engine
         self._questions: WeightedLRUCache[tuple[str, int, ContributionNumber | None], Question | PublicQuestion] = (
@@ -160,11 +152,6 @@ class Planner:
         known = self._rows.get(key)
         return known or self._rows.put(key, read_back(plan, result), len(sql) + len(result))
 
-    @property
-    def catalog(self) -> Catalog:
-        """Public metadata, with the sizes that public tables have now."""
-        return self._sizes.now()[1]
-
     def _question(
         self, sql: str, state: int, catalog: Catalog, max_rows: ContributionNumber | None
     ) -> Question | PublicQuestion:
@@ -182,11 +169,6 @@ def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> R
     released = released_from_text(result.decode(), plan)
     finished = finish(released.plan.question, released, confidence=plan.confidence, public=public)
     return ReadAnswer(finished, released.plan)
-
-
-def _always(_: Iterable[str]) -> str:
-    """The version of tables that never change."""
-    return ""
 
 
 def _plain(sql: str) -> str:

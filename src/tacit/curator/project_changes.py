@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tacit.charges.accounts import Budget, filter_of
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.accounts import Budget, filter_of
 from tacit.curator.opening import try_opening
 from tacit.ledger import Ledger, Record
 from tacit.ledger.errors import storage_errors

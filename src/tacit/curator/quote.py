@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.accounting.currencies import currency_of
+from tacit.charges.notebook_tables import quote_html
 from tacit.core.guarantees import Guarantee, PureDP
-from tacit.curator.views.notebook_tables import quote_html
 from tacit.query.planning.explain import Explanation
 from tacit.query.planning.plan import Plan
 from tacit.query.question import OutputColumn, PublicQuestion

@@ -14,17 +14,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from tacit.core.closing import Closing
-from tacit.curator.context import CuratorContext
 from tacit.curator.planner import Planner
-from tacit.curator.synthetic_table import BANNER
-from tacit.curator.table_synthesis_release import SUFFIX, drawn_again, published_tables
+from tacit.curator.question_context import QuestionContext
 from tacit.engines.protocol import Engine
 from tacit.engines.registry import open_engine
 from tacit.project.project_file import ProjectModel, build, validate
+from tacit.project.public_sizes import PublicSizes
 from tacit.project.source import Source
 from tacit.query.question import PublicQuestion
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
+from tacit.synthetic_tables.synthetic_table import BANNER
+from tacit.synthetic_tables.table_synthesis_release import SUFFIX, drawn_again, published_tables
 
 __all__ = ["FreeQuestion", "free_question"]
 
@@ -48,7 +49,7 @@ class FreeQuestion:
     note: str = ""
 
 
-def free_question(context: CuratorContext, sql: str, request: Request) -> FreeQuestion | None:
+def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
     """The question, if it reads public tables alone or synthetic tables alone; None for any other.
 
     Raises:
@@ -69,7 +70,7 @@ def free_question(context: CuratorContext, sql: str, request: Request) -> FreeQu
     return None if found is None else FreeQuestion(found, context.engine)
 
 
-def _named(context: CuratorContext, sql: str) -> dict[str, int]:
+def _named(context: QuestionContext, sql: str) -> dict[str, int]:
     """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
     if SUFFIX not in str(sql).lower():
         return {}
@@ -94,7 +95,7 @@ def _check_alone(sql: str, named: Mapping[str, int]) -> None:
 class _Reader(Closing):
     """Planner and engine of some synthetic tables, as if they were the public tables of a project."""
 
-    def __init__(self, context: CuratorContext, named: Mapping[str, int]) -> None:
+    def __init__(self, context: QuestionContext, named: Mapping[str, int]) -> None:
         # Two tables that belong together are drawn together, so that their keys agree.
         made = {place: drawn_again(context, place).repeatable_tables() for place in set(named.values())}
         drawn = {
@@ -103,7 +104,7 @@ class _Reader(Closing):
         model = validate(ProjectModel, {"tables": {name: {"source": "frame", "public": True} for name in drawn}})
         project = build(model, {name: Source.of_frame(rows) for name, rows in drawn.items()})
         self.engine = open_engine("duckdb", project.catalog, project.sources, project.limits.model_dump())
-        self.plans = Planner(project.catalog, {}, self.engine)
+        self.plans = Planner(PublicSizes(project.catalog, self.engine, lambda _: ""), {}, self.engine)
 
     def close(self) -> None:
         """Let go of the rows."""
@@ -117,7 +118,7 @@ class _Readers:
         self._lock = threading.Lock()
         self._found: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], _Reader] = OrderedDict()
 
-    def of(self, context: CuratorContext, named: Mapping[str, int]) -> _Reader:
+    def of(self, context: QuestionContext, named: Mapping[str, int]) -> _Reader:
         """The reader of some tables of a ledger."""
         key = (context.ledger.id, tuple(sorted(named.items())))
         with self._lock:

@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.failures import hide_internal_errors
+from tacit.charges.payment import pay
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
-from tacit.curator.accounts import Entry, entry_of
 from tacit.curator.answer import answer_from_outcome, public_rows, release_key, run
-from tacit.curator.context import CuratorContext
 from tacit.curator.curator import Curator
-from tacit.curator.failures import hide_internal_errors
-from tacit.curator.payment import pay
+from tacit.curator.question_context import QuestionContext
 from tacit.curator.views.answer_object import Answer
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.explain import outline
@@ -128,9 +128,9 @@ def release_batch(
     return BatchRelease(batch, split, answers, entry, paid.receipt, files)
 
 
-def _split(context: CuratorContext, batch: BatchPlan) -> Split:
+def _split(context: QuestionContext, batch: BatchPlan) -> Split:
     with hide_internal_errors():
-        catalog = context.plans.catalog
+        catalog = context.measured_catalog
         questions = [resolve(each.sql, catalog, max_rows=each.max_rows) for each in batch.statistics]
         populations = {question.final.population for question in questions}
         if len(populations) > 1:
@@ -146,13 +146,13 @@ def _split(context: CuratorContext, batch: BatchPlan) -> Split:
     return split
 
 
-def _key(context: CuratorContext, batch: BatchPlan, split: Split) -> str:
+def _key(context: QuestionContext, batch: BatchPlan, split: Split) -> str:
     """Name of the batch: a digest of every release in it, its name, and the total price."""
     parts = [[s.name, release_key(context, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
     return digest_of(canonical(["batch", batch.name, repr(split.guarantee), parts]))
 
 
-def _order(context: CuratorContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
+def _order(context: QuestionContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
     named = list(zip(batch.statistics, split.plans, strict=True))
     return Order(
         split.plans[0].final.population,
@@ -167,7 +167,7 @@ def _order(context: CuratorContext, batch: BatchPlan, split: Split, key: str, an
 
 
 def _parts(
-    context: CuratorContext,
+    context: QuestionContext,
     batch: BatchPlan,
     split: Split,
     key: str,
@@ -186,12 +186,12 @@ def _parts(
     return parts
 
 
-def _drawing(context: CuratorContext, plan: Plan) -> Callable[[Reservation], NoisyRelease]:
+def _drawing(context: QuestionContext, plan: Plan) -> Callable[[Reservation], NoisyRelease]:
     return lambda _: run(context, plan)
 
 
 def _part(
-    context: CuratorContext, statistic: Statistic, plan: Plan, key: str, reservation: Reservation, analyst: str
+    context: QuestionContext, statistic: Statistic, plan: Plan, key: str, reservation: Reservation, analyst: str
 ) -> Order:
     """One statistic: it costs nothing, because the reservation of the batch has paid for it."""
     return Order(
@@ -206,7 +206,7 @@ def _part(
     )
 
 
-def _statement(context: CuratorContext, batch: BatchPlan, split: Split, parts: Sequence[Outcome]) -> ReceiptStatement:
+def _statement(context: QuestionContext, batch: BatchPlan, split: Split, parts: Sequence[Outcome]) -> ReceiptStatement:
     named = zip(batch.statistics, split.plans, parts, strict=True)
     return ReceiptStatement(
         [_about(plan, statistic, part) for statistic, plan, part in named],

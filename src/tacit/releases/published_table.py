@@ -18,10 +18,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.charges.failures import hide_internal_errors
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import Number, exact
 from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_answer
-from tacit.curator.failures import hide_internal_errors
 from tacit.ledger.history import charge_at, outcome_of
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, guesses
@@ -89,7 +89,7 @@ def answer_again(
 
 
 def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
-    from tacit.curator.accounts import entry_of
+    from tacit.charges.accounts import entry_of
     from tacit.releases.planned_release import quote_batch
 
     names = [answer["name"] for answer in receipt["answers"]]

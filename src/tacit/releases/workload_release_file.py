@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
-from tacit.curator.workload_release import WorkloadAnswer, WorkloadQuote
+from tacit.paid_work.workload_release import WorkloadAnswer, WorkloadQuote
 from tacit.project.project_file import validate
 from tacit.releases.planned_release import replace_file, table_bytes
 from tacit.synth.workload import Workload

@@ -14,8 +14,10 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from tacit.charges.accounts import Budget
+from tacit.charges.context import Caller
+from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.core.errors import AccessError, InputError, TacitError
-from tacit.curator.accounts import Budget
 from tacit.curator.answer import (
     charged_answer,
     free_release,
@@ -26,23 +28,16 @@ from tacit.curator.answer import (
     summed_answer,
     to_answer,
 )
-from tacit.curator.context import Caller, CuratorContext
 from tacit.curator.conversation import Conversation
 from tacit.curator.curator import Curator, TableInfo
-from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
+from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
-from tacit.curator.synthetic_star import SyntheticStar
-from tacit.curator.synthetic_table import SyntheticTable
-from tacit.curator.table_synthesis_release import (
-    SyntheticRelease,
-    check_synthesis,
-    drawn_again,
-    published_tables,
-    synthesize,
-)
 from tacit.curator.views.answer_object import Answer
-from tacit.curator.workload_release import (
+from tacit.ledger import ConflictError, Outcome, Record
+from tacit.ledger.entries import plain_name
+from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
+from tacit.paid_work.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
+from tacit.paid_work.workload_release import (
     WorkloadAnswer,
     WorkloadQuote,
     WorkloadRelease,
@@ -51,15 +46,21 @@ from tacit.curator.workload_release import (
     quote_workload,
     read_workload,
 )
-from tacit.ledger import ConflictError, Outcome, Record
-from tacit.ledger.entries import plain_name
-from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
 from tacit.query.catalog import Catalog
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, guesses
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
+from tacit.synthetic_tables.synthetic_star import SyntheticStar
+from tacit.synthetic_tables.synthetic_table import SyntheticTable
+from tacit.synthetic_tables.table_synthesis_release import (
+    SyntheticRelease,
+    check_synthesis,
+    drawn_again,
+    published_tables,
+    synthesize,
+)
 
 if TYPE_CHECKING:
     from tacit.curator.planner import PricedPlan
@@ -447,7 +448,7 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-def _repeat(context: CuratorContext, access: Access, ask: Request) -> Answer:
+def _repeat(context: QuestionContext, access: Access, ask: Request) -> Answer:
     """The earlier answer to a question; nothing is reserved, so nothing can be charged."""
     planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
@@ -462,7 +463,7 @@ def _repeat(context: CuratorContext, access: Access, ask: Request) -> Answer:
     return _told(context, planned, ask.sql, found, access.person.name)
 
 
-def _check_late(context: CuratorContext, ask: Request, departure: QuestionDeparture) -> None:
+def _check_late(context: QuestionContext, ask: Request, departure: QuestionDeparture) -> None:
     """Refuse what would read data where too many answers were late; repeats stay free."""
     planned = quote(context, ask.sql, ask)
     try:
@@ -475,7 +476,7 @@ def _check_late(context: CuratorContext, ask: Request, departure: QuestionDepart
             raise
 
 
-def _told(context: CuratorContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
+def _told(context: QuestionContext, planned: PricedPlan, sql: str, outcome: Outcome, analyst: str) -> Answer:
     with hide_internal_errors():
         public = public_rows(context, planned.plan)
         return to_answer(context, planned, sql, outcome, public, analyst=analyst, paid=False)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from tacit.curator.synthetic_table import BANNER, SyntheticTable
+from tacit.synthetic_tables.synthetic_table import BANNER, SyntheticTable
 from tacit.wire.responses import AnswerBody, ErrorTold, ReceiptBody, ResponseBody, maybe
 
 if TYPE_CHECKING:
-    from tacit.curator.model_fit import Fitted
-    from tacit.curator.synthetic_star import SyntheticStar
-    from tacit.curator.workload_release import WorkloadAnswer
+    from tacit.paid_work.model_fit import Fitted
+    from tacit.paid_work.workload_release import WorkloadAnswer
+    from tacit.synthetic_tables.synthetic_star import SyntheticStar
 
 __all__ = [
     "JobBody", "JobPut", "MarginalTold", "ModelBody", "ModelTold", "ModelsBody",

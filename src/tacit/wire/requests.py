@@ -24,12 +24,12 @@ from pydantic import (
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
-from tacit.curator.synthesis_request import SynthesisRequest, request_of
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.request import OPTIONS, OptionKind, Request
 from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_from_plain
+from tacit.synthetic_tables.synthesis_request import SynthesisRequest, request_of
 from tacit.wire.values import decimal_text
 
 __all__ = [
@@ -411,7 +411,7 @@ class WorkloadSchema(RequestBody):
 
     @property
     def arguments(self) -> tuple[str, Workload, dict[str, Any]]:
-        """Source, workload and options of :func:`tacit.curator.workload_release.answer_workload`."""
+        """Source, workload and options of :func:`tacit.paid_work.workload_release.answer_workload`."""
         said = self.stated
         options = {name: said[name] for name in said if name not in ("source", "workload")}
         return self.source, workload_from_plain(self.workload), options

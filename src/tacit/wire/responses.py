@@ -19,11 +19,11 @@ from pydantic_core import CoreSchema, core_schema
 
 from tacit.accounting.currencies import CURRENCIES
 from tacit.accounting.filters import Line
+from tacit.charges.accounts import Budget, Entry
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_probability
 from tacit.core.relations import as_relation
-from tacit.curator.accounts import Budget, Entry
 from tacit.curator.curator import TableInfo
 from tacit.ledger import Balance
 from tacit.ledger.protocol import Head

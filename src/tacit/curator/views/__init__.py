@@ -8,6 +8,5 @@ Modules:
   text
 * :mod:`.arrow_tables` — Arrow tables from canonical values
 * :mod:`.notebook_magic` — Cells of a notebook that are SQL: ``%load_ext tacit``, then ``%%tacit epsilon=0.5``
-* :mod:`.notebook_tables` — HTML for notebooks: quotes, budgets, tables, histories and models; every text is escaped
 * :mod:`.progress_bar` — Progress bar for long scans on the data owner's terminal
 """

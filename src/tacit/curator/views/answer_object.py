@@ -10,7 +10,7 @@ from tacit.curator.views.answer_views import AnswerViews
 from tacit.query.postprocess.result import Finished
 
 if TYPE_CHECKING:
-    from tacit.curator.accounts import Entry
+    from tacit.charges.accounts import Entry
     from tacit.query.planning.auto_bounds import Found
     from tacit.query.planning.auto_limits import FoundLimits
     from tacit.query.planning.plan import Plan

@@ -7,12 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from tacit.charges.notebook_tables import show_arrow
 from tacit.core.extras import load_frames
 from tacit.core.numbers import Number, exact_probability, float_nearest
 from tacit.curator.views.answer_charts import plot
 from tacit.curator.views.answer_text import html_table, rich_answer, text_table
 from tacit.curator.views.arrow_tables import to_arrow
-from tacit.curator.views.notebook_tables import show_arrow
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Value
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from tacit.curator.accounts import Entry
+    from tacit.charges.accounts import Entry
     from tacit.query.planning.auto_bounds import Found
     from tacit.query.planning.auto_limits import FoundLimits
     from tacit.query.postprocess.bounding_loss import LeftOut

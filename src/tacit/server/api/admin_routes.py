@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from tacit.charges.accounts import share_caps
 from tacit.core.errors import AccessError, InputError
-from tacit.curator.accounts import share_caps
 from tacit.ledger.entries import plain_name
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tacit.charges.failures import log_failure
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.failures import log_failure
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
 from tacit.wire.responses import ErrorBody, ErrorTold
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.curator.synthetic_star import SyntheticStar
-from tacit.curator.synthetic_table import SyntheticTable
 from tacit.server.api.jobs import put_off_synthesis
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
+from tacit.synthetic_tables.synthetic_star import SyntheticStar
+from tacit.synthetic_tables.synthetic_table import SyntheticTable
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import SynthesisSchema
 

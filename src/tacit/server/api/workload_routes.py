@@ -16,7 +16,7 @@ from tacit.wire import job_responses as wire
 from tacit.wire.requests import WorkloadSchema
 
 if TYPE_CHECKING:
-    from tacit.curator.workload_release import WorkloadAnswer
+    from tacit.paid_work.workload_release import WorkloadAnswer
 
 __all__ = ["ROUTES", "table_file"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import escape
 from starlette.responses import Response
 
+from tacit.charges.accounts import Budget
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.accounts import Budget
 from tacit.curator.views.answer_object import Answer
 from tacit.ledger import ConflictError
 from tacit.query.request import OPTIONS, Request

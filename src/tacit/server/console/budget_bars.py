@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tacit.accounting.filters import Line
-from tacit.curator.accounts import Budget
+from tacit.charges.accounts import Budget
 from tacit.ledger import Balance
 from tacit.server.console.number_format import down, percent, symbol, up
 

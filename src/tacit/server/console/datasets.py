@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from tacit.curator.accounts import Budget
+from tacit.charges.accounts import Budget
 from tacit.curator.curator import TableInfo
 from tacit.curator.views.answer_text import format_value
 from tacit.query.catalog import ROW, Column, Table

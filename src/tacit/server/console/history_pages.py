@@ -10,10 +10,10 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.accounting.currencies import currency_of
+from tacit.charges.accounts import Budget
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE
-from tacit.curator.accounts import Budget
 from tacit.ledger import Record
 from tacit.ledger.entries import plain_name
 from tacit.server.console.belief_bounds import Promise, promise

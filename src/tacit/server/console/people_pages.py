@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit
 
 from starlette.responses import Response
 
+from tacit.charges.accounts import Budget
 from tacit.core.errors import InputError
-from tacit.curator.accounts import Budget
 from tacit.ledger import Balance
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.error_pages import PageProblem, problem_of

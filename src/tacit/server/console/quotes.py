@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
+from tacit.charges.accounts import Budget
 from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
-from tacit.curator.accounts import Budget
 from tacit.curator.quote import Quote
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease
 from tacit.query.request import OPTIONS, QuestionOption, Request

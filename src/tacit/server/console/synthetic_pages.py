@@ -8,7 +8,6 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.core.errors import TacitError
-from tacit.curator.synthetic_table import BANNER, SyntheticTable
 from tacit.server.api.jobs import put_job
 from tacit.server.api.request_body import read_body, synthesis_text
 from tacit.server.api.synthesis_routes import FORMS, one_of
@@ -17,6 +16,7 @@ from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
+from tacit.synthetic_tables.synthetic_table import BANNER, SyntheticTable
 from tacit.wire.requests import SynthesisSchema
 from tacit.wire.requests import synthesis_text as body_text
 

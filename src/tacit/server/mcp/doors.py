@@ -11,13 +11,13 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
+from tacit.charges.context import Caller
+from tacit.charges.failures import hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.curator.answer import answer
-from tacit.curator.context import Caller
-from tacit.curator.failures import hide_internal_errors
 
 if TYPE_CHECKING:
-    from tacit.curator.accounts import Budget
+    from tacit.charges.accounts import Budget
     from tacit.curator.conversation import Conversation
     from tacit.curator.curator import Curator, TableInfo
     from tacit.curator.quote import Quote

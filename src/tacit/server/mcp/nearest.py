@@ -14,9 +14,9 @@ from fractions import Fraction
 from typing import Final
 
 from tacit.accounting.filters import Line
+from tacit.charges.accounts import Budget
 from tacit.core.errors import BudgetError, QueryError, TacitError
 from tacit.core.numbers import format_up, round_down
-from tacit.curator.accounts import Budget
 from tacit.query.catalog import Column, Table
 from tacit.query.request import OPTIONS, Request
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from tacit.charges.accounts import Budget
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import format_up, round_down
-from tacit.curator.accounts import Budget
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.request import Request
 from tacit.server.api.errors import describe, failure_json

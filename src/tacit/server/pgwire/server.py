@@ -13,8 +13,8 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.charges.failures import log_failure
 from tacit.core.errors import InputError
-from tacit.curator.failures import log_failure
 from tacit.noise import entropy
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy

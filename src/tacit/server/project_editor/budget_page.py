@@ -10,9 +10,9 @@ from typing import Any, Final
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from tacit.charges.accounts import filter_of
 from tacit.core.cautions import cautions
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.accounts import filter_of
 from tacit.project.column_view import unit_facts
 from tacit.project.project_file import PopulationModel, validate
 from tacit.project.project_template import MARK

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from tacit.curator.context import CuratorContext
-from tacit.curator.failures import failed_run, log_failed_run
+from tacit.charges.context import CuratorContext
+from tacit.charges.failures import failed_run, log_failed_run
 from tacit.ledger import FAILED, Order, Outcome, Reservation, run_again
 from tacit.ledger.history import charge_at
 from tacit.ledger.records import Record
@@ -56,7 +56,7 @@ class Paid(Generic[Made]):
     """Result of a payment.
 
     Args:
-        outcome: what the ledger holds; :func:`tacit.curator.failures.check_succeeded` tells whether the run failed.
+        outcome: what the ledger holds; :func:`tacit.charges.failures.check_succeeded` tells whether the run failed.
         now: whether this call was charged; False for a repeat, and for a run under the charge of a process that died.
         made: what the run made, where this call ran and did not fail.
         problem: why the run failed, where this call ran; never for analysts.

@@ -8,8 +8,8 @@ from typing import Any, Final, TypedDict
 
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
-from tacit.curator.declared_rules import DeclaredRules
 from tacit.synth.table_synthesis import MINUTES, Method
+from tacit.synthetic_tables.declared_rules import DeclaredRules
 
 __all__ = ["SynthesisOptions", "SynthesisRequest", "request_of"]
 

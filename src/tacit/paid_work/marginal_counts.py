@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.charges.context import CuratorContext
 from tacit.core.errors import InputError, InternalError
 from tacit.core.names import is_name
-from tacit.curator.context import CuratorContext
 from tacit.engines.protocol import MeasurementTask
 from tacit.project.source_binding import scanned
 from tacit.query.contribution import ContributionNumber
@@ -199,7 +199,7 @@ def countable_rows(
         listed = ", ".join(f'"{name}"' for name in columns or _column_names(context, source)) or "1"
         # The text is resolved by our own parser and never reaches an engine.
         source = f'SELECT {listed} FROM "{source}"'  # noqa: S608
-    rows = resolve_rows(source, context.plans.catalog)
+    rows = resolve_rows(source, context.measured_catalog)
     named = {(part.name or "").lower(): slot for slot, part in enumerate(rows.fields) if part.name is not None}
     wanted = [name.lower() for name in columns] if columns is not None else list(named)
     work = EnumerationBudget()
@@ -226,7 +226,7 @@ def countable_rows(
 
 
 def _column_names(context: CuratorContext, table: str) -> list[str]:
-    known = context.plans.catalog.table(table)
+    known = context.measured_catalog.table(table)
     if known is None:
         raise Refusal("unknown_table", f"There is no table {table!r} that you can ask about.")
     return [column.name for column in known.columns if column.name != known.unit]

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from tacit.charges.context import CuratorContext
 from tacit.core.errors import InternalError
 from tacit.core.events import NoEvent
-from tacit.curator.context import CuratorContext
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.table_synthesis import ChosenMarginal, MeasuredMarginal, SynthesisPlan, Transcript, counted

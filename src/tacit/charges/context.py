@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from tacit.curator.planner import Planner
-from tacit.curator.reuse import ReleasedPlans
 from tacit.engines.protocol import Engine
 from tacit.ledger import Ledger
+from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.request import Account
 from tacit.receipts.keyring import Keyring
@@ -50,7 +49,7 @@ class KeyLocks:
 
 @dataclass(frozen=True)
 class CuratorContext:
-    """Everything that answering needs: public metadata, the data, the ledger that authorises, the keys that sign.
+    """Everything that paid work needs: public metadata, the data, the ledger that authorises, the keys that sign.
 
     Args:
         project: its name.
@@ -73,9 +72,12 @@ class CuratorContext:
     version: Callable[[Iterable[str]], str]
     locks: KeyLocks = field(default_factory=KeyLocks)
     closing: threading.Event = field(default_factory=threading.Event, compare=False)
-    plans: Planner = field(init=False, repr=False, compare=False)
-    released: ReleasedPlans = field(init=False, repr=False, compare=False)
+    sizes: PublicSizes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plans", Planner(self.catalog, self.accounts, self.engine, self.version))
-        object.__setattr__(self, "released", ReleasedPlans(self.ledger, self.plans))
+        object.__setattr__(self, "sizes", PublicSizes(self.catalog, self.engine, self.version))
+
+    @property
+    def measured_catalog(self) -> Catalog:
+        """Public metadata, with the sizes that public tables have now."""
+        return self.sizes.now()[1]

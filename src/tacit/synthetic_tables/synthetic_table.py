@@ -21,14 +21,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError, InternalError
-from tacit.curator.accounts import Entry
-from tacit.curator.column_bins import ColumnBins, bins_from_plain, bins_to_plain
 from tacit.engines.registry import query_public
 from tacit.mechanisms.noise_interval import interval_factor
 from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.value_pools import Pools, pool
+from tacit.synthetic_tables.column_bins import ColumnBins, bins_from_plain, bins_to_plain
 
 __all__ = ["BANNER", "MOST_ROWS", "ExpandedShares", "MarginalQuality", "SyntheticTable", "checked_rows", "table_bytes"]
 

@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_named
+from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.context import Caller, CuratorContext
+from tacit.charges.failures import check_succeeded, hide_internal_errors
+from tacit.charges.notebook_tables import entry_html
+from tacit.charges.payment import paid_before, pay
 from tacit.core.errors import EngineError, InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
-from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.mechanism_release import event_for
-from tacit.curator.payment import paid_before, pay
-from tacit.curator.views.notebook_tables import entry_html
 from tacit.engines.protocol import Engine
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
+from tacit.paid_work.mechanism_release import event_for
 from tacit.project.source_binding import scanned
 from tacit.query.catalog import Population
 from tacit.query.refusal import Refusal
@@ -125,7 +125,7 @@ class _PricedFit:
 
 
 def _prepare(context: CuratorContext, estimator: Any, sql: str) -> _PricedFit:
-    rows = resolve_rows(sql, context.plans.catalog)
+    rows = resolve_rows(sql, context.measured_catalog)
     columns = _columns(rows, estimator)
     declared = _declared(estimator, rows, columns)
     price = _price_fit(declared, columns)

@@ -15,15 +15,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.charges.accounts import Entry
+from tacit.charges.context import Caller, CuratorContext
+from tacit.charges.failures import hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.core.events import PureEvent
 from tacit.core.numbers import Number, check_count, exact_positive
-from tacit.curator.accounts import Entry
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import hide_internal_errors
-from tacit.curator.marginal_counts import MarginalCounts, countable_rows
-from tacit.curator.mechanism_release import charge_directly
 from tacit.mechanisms.laplace import Laplace
+from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
+from tacit.paid_work.mechanism_release import charge_directly
 from tacit.synth.multiplicative_weights import HardQuery, PublicWeights, QueryStream
 
 __all__ = ["QuerySession"]

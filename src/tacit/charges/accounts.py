@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
 from tacit.accounting.filters import Filter, Line
+from tacit.charges.notebook_tables import budget_html
 from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down, with_noun
-from tacit.curator.views.notebook_tables import budget_html
 from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
 from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tacit.curator.accounts import Budget, Entry
+    from tacit.charges.accounts import Budget, Entry
     from tacit.query.catalog import Table
     from tacit.query.planning.explain import Explanation
 

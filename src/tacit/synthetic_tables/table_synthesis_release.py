@@ -13,32 +13,32 @@ from functools import cached_property
 from typing import Any, Final
 
 from tacit.accounting.currencies import currency_of
+from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.context import Caller, CuratorContext
+from tacit.charges.failures import check_succeeded, hide_internal_errors
+from tacit.charges.payment import pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, ExponentialEvent, ZCDPEvent
 from tacit.core.names import is_name
-from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.payment import pay
-from tacit.curator.synthesis_parts import (
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger.history import charge_at
+from tacit.paid_work.workload_release import about_measurements, stated_options
+from tacit.query.planning.pricing import check_charge
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.receipts.release_format import canonical, digest_of
+from tacit.synth.count_measurement import CountSource
+from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
+from tacit.synthetic_tables.synthesis_parts import (
     KeptParts,
     OvertakenError,
     transcript_from_plain,
     transcripts_of,
     transcripts_to_text,
 )
-from tacit.curator.synthesis_request import SynthesisRequest
-from tacit.curator.synthesis_stages import FittedStage, SynthesisStages
-from tacit.curator.synthetic_star import SyntheticStar
-from tacit.curator.synthetic_table import MOST_ROWS, SyntheticTable, checked_rows
-from tacit.curator.workload_release import about_measurements, stated_options
-from tacit.ledger import Order, Outcome, Reservation
-from tacit.ledger.history import charge_at
-from tacit.query.planning.pricing import check_charge
-from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
-from tacit.receipts.release_format import canonical, digest_of
-from tacit.synth.count_measurement import CountSource
-from tacit.synth.table_synthesis import SynthesisPlan, Transcript, measure_table
+from tacit.synthetic_tables.synthesis_request import SynthesisRequest
+from tacit.synthetic_tables.synthesis_stages import FittedStage, SynthesisStages
+from tacit.synthetic_tables.synthetic_star import SyntheticStar
+from tacit.synthetic_tables.synthetic_table import MOST_ROWS, SyntheticTable, checked_rows
 
 __all__ = [
     "SUFFIX",

@@ -12,13 +12,13 @@ import numpy as np
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
 from tacit.accounting.prices import Charge, HasEvent
+from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.context import Caller, CuratorContext
+from tacit.charges.failures import check_succeeded, hide_internal_errors
+from tacit.charges.payment import pay
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
-from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.payment import pay
 from tacit.ledger import Order
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of

@@ -13,10 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError
-from tacit.curator.accounts import Entry
-from tacit.curator.synthesis_stages import StarNames
-from tacit.curator.synthetic_table import (
+from tacit.engines.registry import query_public
+from tacit.query.catalog import Table
+from tacit.query.types import Kind
+from tacit.receipts.receipt import Receipt
+from tacit.synth.graphical_model import Shares, uniform
+from tacit.synthetic_tables.synthesis_stages import StarNames
+from tacit.synthetic_tables.synthetic_table import (
     BANNER,
     MOST_ROWS,
     ExpandedShares,
@@ -24,11 +29,6 @@ from tacit.curator.synthetic_table import (
     checked_rows,
     table_bytes,
 )
-from tacit.engines.registry import query_public
-from tacit.query.catalog import Table
-from tacit.query.types import Kind
-from tacit.receipts.receipt import Receipt
-from tacit.synth.graphical_model import Shares, uniform
 
 __all__ = ["SyntheticStar"]
 

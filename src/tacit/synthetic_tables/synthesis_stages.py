@@ -17,16 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from tacit.charges.context import CuratorContext
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.relations import Relation
-from tacit.curator.column_bins import ColumnBins, EqualBins, QuantileBins, decimal_of
-from tacit.curator.context import CuratorContext
-from tacit.curator.declared_rules import DeterminedColumn
-from tacit.curator.marginal_counts import MarginalCounts, PublicColumn, countable_rows
-from tacit.curator.synthesis_request import SynthesisRequest
-from tacit.curator.synthetic_table import ExpandedShares
-from tacit.curator.workload_release import concentrated_price, settled
+from tacit.paid_work.marginal_counts import MarginalCounts, PublicColumn, countable_rows
+from tacit.paid_work.workload_release import concentrated_price, settled
 from tacit.query.catalog import Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
@@ -37,6 +33,10 @@ from tacit.synth.count_measurement import divide
 from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.table_synthesis import MINUTES, QUANTILES, Method, SynthesisPlan, Transcript, fitted
+from tacit.synthetic_tables.column_bins import ColumnBins, EqualBins, QuantileBins, decimal_of
+from tacit.synthetic_tables.declared_rules import DeterminedColumn
+from tacit.synthetic_tables.synthesis_request import SynthesisRequest
+from tacit.synthetic_tables.synthetic_table import ExpandedShares
 
 __all__ = ["FittedStage", "StarNames", "SynthesisStage", "SynthesisStages"]
 
@@ -476,7 +476,7 @@ def _star(context: CuratorContext, request: SynthesisRequest) -> StarNames:
     if rows.unit is None and person.lower() == (persons.unit or "").lower():
         raise InputError("source", f"{owner} of {rows.name} names the person itself: declare it as the unit there")
     stated = Request.of("", request.options).stated_rows
-    known = context.plans.catalog.table(rows.name)
+    known = context.measured_catalog.table(rows.name)
     most = countable_rows(context, f'SELECT 1 AS one FROM "{rows.name}"', max_rows=stated).rows if known else 1  # noqa: S608
     if most > _MOST_CHILDREN:
         raise InputError(
@@ -486,7 +486,7 @@ def _star(context: CuratorContext, request: SynthesisRequest) -> StarNames:
 
 
 def _known_table(context: CuratorContext, name: str) -> Table:
-    table = context.plans.catalog.table(name)
+    table = context.measured_catalog.table(name)
     if table is None:
         raise Refusal("unknown_table", f"There is no table {name!r} that you can ask about.")
     return table

@@ -16,20 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_of
+from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.context import Caller, CuratorContext
+from tacit.charges.failures import check_succeeded, hide_internal_errors
+from tacit.charges.payment import pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
-from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.payment import pay
-from tacit.curator.table_synthesis_release import stored_synthesis
-from tacit.curator.workload_release import concentrated_price, settled
 from tacit.ledger import Order, Reservation
 from tacit.mechanisms.noise_interval import interval_factor
+from tacit.paid_work.workload_release import concentrated_price, settled
 from tacit.query.planning.pricing import check_charge
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.table_distance import DistanceMeasurement
+from tacit.synthetic_tables.table_synthesis_release import stored_synthesis
 
 __all__ = ["SyntheticCheck", "check_against_data"]
 

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.curator.column_bins import ColumnBins, decimal_of
-from tacit.curator.marginal_counts import MarginalCounts
+from tacit.paid_work.marginal_counts import MarginalCounts
 from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
 from tacit.synth.graphical_model import GraphicalModel
 from tacit.synth.junction_tree import JunctionTree, model_cells
+from tacit.synthetic_tables.column_bins import ColumnBins, decimal_of
 
 __all__ = ["DeclaredRules", "DeterminedColumn"]
 

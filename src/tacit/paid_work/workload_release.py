@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
+from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.context import Caller, CuratorContext
+from tacit.charges.failures import check_succeeded, hide_internal_errors
+from tacit.charges.payment import paid_before, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.core.relations import Relation
-from tacit.curator.accounts import Entry, entry_of
-from tacit.curator.context import Caller, CuratorContext
-from tacit.curator.failures import check_succeeded, hide_internal_errors
-from tacit.curator.marginal_counts import MarginalCounts, countable_rows
-from tacit.curator.payment import paid_before, pay
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
+from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.pricing import check_charge, largest_rho_of
 from tacit.query.request import Request, Terms, settle
