@@ -40,7 +40,7 @@ _LONGEST_NUMBER: Final = 9
 _AFTER_SELECT: Final = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL)
 
 
-#: What may stand between brackets and be a name; a list of constants may not, and none of its texts.
+#: Text between brackets that is a name; a list of constants is none, and neither is one of its texts.
 _BRACKETED: Final = re.compile(r"[^\W\d][^\[\]\"'`,;]*")
 #: After these, brackets hold a place in a list.
 _OPERANDS: Final = frozenset(
