@@ -164,14 +164,16 @@ def _known_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
 def _quoted_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
     """A name of two words that was written without quotes, and read as a column and a name for it."""
     known = {column.name.lower(): column.name for _, table in _tables(tree, catalog) for column in table.columns}
-    for node in list(tree.find_all(exp.Alias)):
-        if isinstance(node.this, exp.Column):
-            name = known.get(f"{node.this.name} {node.alias}".lower())
-            if name is not None:
-                node.replace(exp.Column(this=exp.to_identifier(name, quoted=True), table=node.this.args.get("table")))
-    yield tree
-    yield from _grouped(tree.copy(), catalog)
-    yield from _counted(tree, catalog)
+    meant = [
+        (node, name)
+        for node in tree.find_all(exp.Alias)
+        if isinstance(node.this, exp.Column) and (name := known.get(f"{node.this.name} {node.alias}".lower()))
+    ]
+    for node, name in meant:
+        node.replace(exp.Column(this=exp.to_identifier(name, quoted=True), table=node.this.args.get("table")))
+    if meant:
+        yield tree
+        yield from _counted(tree, catalog)
 
 
 def _qualified(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:

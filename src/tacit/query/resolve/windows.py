@@ -188,10 +188,10 @@ def _frame_end(
         span, kind = interval_of(node), order[0].expression.type
         if span.months and not span.days and not span.seconds and kind.is_temporal:
             return MonthsAway(sign * span.months)
-        seconds = Fraction(span.fixed)
-        if kind == DATE and seconds % 86_400 == 0:
+        seconds = Fraction(0 if span.months else span.fixed)
+        if kind == DATE and not span.months and seconds % 86_400 == 0:
             return sign * seconds / 86_400
-        if kind == TIMESTAMP:
+        if kind == TIMESTAMP and not span.months:
             return sign * seconds * 10**6
     raise Refusal(
         "window",
