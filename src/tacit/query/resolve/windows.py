@@ -186,13 +186,13 @@ def _frame_end(
             return sign * size
     if isinstance(node, exp.Interval) and sign and order is not None and len(order) == 1:
         span, kind = interval_of(node), order[0].expression.type
-        if span.months and not span.days and not span.seconds and kind.is_temporal:
-            return MonthsAway(sign * span.months)
-        seconds = Fraction(0 if span.months else span.fixed)
-        if kind == DATE and not span.months and seconds % 86_400 == 0:
-            return sign * seconds / 86_400
-        if kind == TIMESTAMP and not span.months:
-            return sign * seconds * 10**6
+        if span.months:
+            if kind.is_temporal and not span.days and not span.seconds:
+                return MonthsAway(sign * span.months)
+        elif kind == TIMESTAMP:
+            return sign * Fraction(span.fixed) * 10**6
+        elif kind == DATE and span.fixed % 86_400 == 0:
+            return sign * Fraction(span.fixed, 86_400)
     raise Refusal(
         "window",
         "A frame is ROWS BETWEEN n PRECEDING AND m FOLLOWING, n and m whole numbers, CURRENT ROW or UNBOUNDED, or "
