@@ -69,7 +69,7 @@ def workloads(sizes: dict[str, int]) -> None:
     for ways in (2, 3):
         start = time.perf_counter()
         work = Workload.marginals(list(sizes), ways=ways)
-        plan = plan_workload(work, sizes, rho=rho)
+        plan = plan_workload(work, sizes, price=rho)
         took = time.perf_counter() - start
         part = plan.parts[0]
         claims = sum(math.sqrt(p * c) for p, c in _costs(part))

@@ -85,6 +85,7 @@ _HOMES = {
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
     "MultiplicativeWeights": "tacit.synth.multiplicative_weights:MultiplicativeWeights",
+    "SyntheticStar": "tacit.synthetic_tables.synthetic_star:SyntheticStar",
     "SyntheticTable": "tacit.synthetic_tables.synthetic_table:SyntheticTable",
     "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.receipts.receipt:Receipt",
@@ -197,6 +198,7 @@ if TYPE_CHECKING:
     from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
     from tacit.synth.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
     from tacit.synth.workload import Workload as Workload
+    from tacit.synthetic_tables.synthetic_star import SyntheticStar as SyntheticStar
     from tacit.synthetic_tables.synthetic_table import SyntheticTable as SyntheticTable
 
 __all__ = [*_HOMES, "__version__"]

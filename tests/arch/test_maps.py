@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
+import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -71,3 +73,39 @@ def test_engines_are_named_in_the_registry_alone() -> None:
     rooms = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[1:2] not in {(k,) for k in kinds}]
     naming = {named(path) for path in rooms if module.search(path.read_text())}
     assert naming == {"engines/registry.py"}
+
+
+def test_the_curator_keeps_to_the_path_of_a_question() -> None:
+    """Other paid work has rooms of its own: ``paid_work``, ``synthetic_tables``."""
+    assert len(list((SOURCE / "curator").rglob("*.py"))) <= 20
+
+
+def test_an_ordinary_question_enters_no_module_of_special_forms(tmp_path: Path) -> None:
+    """Each module that looks at every question makes the walk longer for all; see docs/architecture.md."""
+    place = Path(__file__).parents[2] / "benchmarks" / "walks.py"
+    spec = importlib.util.spec_from_file_location("walks_of_the_benchmark", place)
+    assert spec is not None
+    assert spec.loader is not None
+    walks = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = walks
+    spec.loader.exec_module(walks)
+    with walks.example_curator(tmp_path) as warm:
+        warm.sql(walks.OTHER, epsilon="1")
+    with walks.example_curator(tmp_path) as curator:
+        curator.explain(walks.OTHER, epsilon="1")
+        walk = walks.measure(lambda: curator.sql(walks.QUESTION, epsilon="0.5"))
+    special = {
+        "curator/synthetic_questions.py",
+        "query/planning/auto_limits.py",
+        "query/planning/set_totals.py",
+        "query/postprocess/parts_in_turn.py",
+        "query/relational/narrowing.py",
+        "query/resolve/grouping_sets.py",
+        "query/resolve/kept_public_rows.py",
+        "query/resolve/public_order.py",
+        "query/resolve/subquery_values.py",
+        "query/resolve/windows.py",
+    }
+    assert all((SOURCE / file).exists() for file in special)
+    assert walk.files & special == set()
+    assert 60 < len(walk.files) <= 90

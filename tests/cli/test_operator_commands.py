@@ -369,6 +369,14 @@ def test_all_in_place(clinic: Path, run: Run, run_json: Json) -> None:
         assert words in shown.stdout
 
 
+def test_without_a_project_the_installation_is_looked_at(clinic: Path, run: Run) -> None:
+    (clinic / "tacit.toml").unlink()
+    shown = run("doctor", "--look")
+    assert shown.exit_code == 0
+    assert "there is no tacit.toml; tacit init makes one" in shown.stdout
+    assert run("doctor", "--project", "other.toml").exit_code == 1
+
+
 def test_the_owner_is_shown_what_is_left_out(clinic: Path, run: Run, run_json: Json) -> None:
     plain = run("doctor")
     assert "Not private" not in plain.stdout, "the output of a pipe may be kept"

@@ -11,7 +11,6 @@ import duckdb
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.engines.csv_format import CsvFormat
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.csv_lines import (
     LONGEST,
@@ -24,6 +23,7 @@ from tacit.engines.duckdb.csv_lines import (
 )
 from tacit.engines.duckdb.sources import open_views, report_csv
 from tacit.engines.protocol import MeasurementTask
+from tacit.engines.source_files import CsvFormat
 from tacit.query.catalog import ROW, Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, INTEGER, TEXT

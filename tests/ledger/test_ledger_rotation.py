@@ -25,11 +25,10 @@ from tacit.curator.opening import open_ledger
 from tacit.ledger import ConflictError, Ledger, Outcome, Succession, VerificationReport
 from tacit.ledger.signing_keys import SigningKeys, key_id, succession_text
 from tacit.receipts.key_rotation import rotate_key
-from tacit.receipts.keyring import keys_in_force
-from tacit.receipts.keys import Keys, make_keys, open_keys, waiting_place
+from tacit.receipts.keys import Keys, keys_in_force, make_keys, open_keys, waiting_place
 from tacit.receipts.receipt import Receipt, signed_text
 from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
-from tacit.wire.responses import KeySchema
+from tacit.wire.account_responses import KeySchema
 
 ALL = "SELECT COUNT(*) AS n FROM visits"
 
@@ -406,7 +405,7 @@ def test_a_key_that_waits_is_used_by_who_may_only_read(place: Path, monkeypatch:
     def forbidden(*_: Any) -> None:
         raise PermissionError(13, "not yours")
 
-    monkeypatch.setattr("tacit.receipts.keyring.put_in_place", forbidden)
+    monkeypatch.setattr("tacit.receipts.keys.put_in_place", forbidden)
     with Ledger.open(place, create=False) as ledger:
         assert keys_in_force(ledger, key_file(place)).public_key == done.public_key
     assert waiting.exists()

@@ -37,8 +37,9 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request as Question
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
+from tacit.wire.account_responses import KeySchema
 from tacit.wire.requests import request_text
-from tacit.wire.responses import AnswerTable, KeySchema
+from tacit.wire.responses import AnswerTable
 from tacit.wire.values import decimal_text
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))

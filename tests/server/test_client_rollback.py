@@ -19,7 +19,7 @@ from tacit.client.client_errors import RemoteError, TrustError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
-from tacit.wire.responses import KeySchema
+from tacit.wire.account_responses import KeySchema
 
 CATALOG = Catalog(
     (Table("visits", (Column("patient", INTEGER),), population="patients", unit="patient"),), (Population("patients"),)

@@ -1,9 +1,10 @@
-"""Workloads over HTTP and in the console: jobs of owners, one charge, answers that are free to read."""
+"""Workloads over HTTP and in the console: jobs, one charge, answers that are free to read."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import json
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -15,8 +16,9 @@ from support.remote_client import remote_of
 from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit import Workload
-from tacit.core.errors import InputError
-from tacit.server.api.request_body import workload_back
+from tacit.core.errors import FailedRunError, InputError
+from tacit.server.api.request_body import read_body, workload_back
+from tacit.wire.requests import WorkloadSchema
 
 SOURCE = "SELECT ward, patient % 2 = 0 AS even FROM visits"
 ASKED = {
@@ -66,10 +68,16 @@ def test_a_workload_is_answered_once_and_read_for_nothing(hospital: Served) -> N
     assert hospital.spent() - before == 2
 
 
-def test_it_is_for_owners_and_read_by_those_who_see_the_population(hospital: Served) -> None:
-    refused, _ = answered(hospital, "alice")
-    assert refused.status_code == 403
-    answered(hospital)
+def test_an_analyst_pays_with_the_own_share_and_those_who_see_the_population_read(hospital: Served) -> None:
+    asked = ASKED | {"epsilon": 0.25}
+    accepted, job = hospital.job("/v1/workload", asked, "alice")
+    assert accepted.status_code == 202
+    (mine, *_) = hospital.get("/v1/history", "alice").json()["entries"]
+    assert mine["position"] == job["workload"]["position"]
+    _, again = hospital.job("/v1/workload", asked, "olga")
+    assert again["workload"]["position"] == job["workload"]["position"]
+    refused, _ = answered(hospital, "dan")
+    assert refused.status_code in (403, 422)
     (told, *_) = hospital.get("/v1/workloads", "alice").json()["workloads"]
     assert hospital.get("/v1/workloads", "dan").json() == {"workloads": []}
     assert hospital.get(f"/v1/workloads/{told['position']}", "dan").status_code == 404
@@ -77,6 +85,45 @@ def test_it_is_for_owners_and_read_by_those_who_see_the_population(hospital: Ser
         assert hospital.get(f"/v1/workloads/{wrong}").status_code == 404
     for query in ("form=exe", "table=-1&form=csv", "table=99&form=csv"):
         assert hospital.get(f"/v1/workloads/{told['position']}?{query}").status_code == 400
+
+
+class Watched:
+    """A departure that writes down how it was used, and lets everything pass or nothing."""
+
+    seconds = None
+
+    def __init__(self, *, passes: bool = True) -> None:
+        self.seen: list[Any] = []
+        self._passes = passes
+
+    def check(self, plan: Any) -> None:
+        self.seen.append(("check", plan.final.population))
+
+    def begin(self, plan: Any) -> None:
+        self.seen.append(("begin", plan.unit_work))
+
+    def end(self, *, failed: bool) -> bool:
+        self.seen.append(("end", failed))
+        return self._passes
+
+
+def test_an_analyst_sees_the_outcome_at_its_departure_and_an_owner_at_once(hospital: Served) -> None:
+    def answer(name: str, departure: Watched, epsilon: str) -> Any:
+        said = read_body(WorkloadSchema, json.dumps(ASKED | {"epsilon": float(epsilon)}).encode())
+        return hospital.service.answer_workload(hospital.access(name), said, departure=departure)  # type: ignore[arg-type]
+
+    fresh, repeat, owners, late = Watched(), Watched(), Watched(), Watched(passes=False)
+    answer("alice", fresh, "0.125")
+    work = dict(fresh.seen)
+    assert (work["check"], work["end"]) == ("patients", False)
+    assert 0 < work["begin"] < 10_000
+    answer("alice", repeat, "0.125")
+    answer("olga", owners, "0.0625")
+    assert repeat.seen == owners.seen == []
+    # What was not ready is a failure for good, whatever the run has made.
+    for departure in (late, Watched()):
+        with pytest.raises(FailedRunError):
+            answer("alice", departure, "0.03125")
 
 
 def test_workloads_that_cannot_be_answered_are_refused_at_once(hospital: Served) -> None:
@@ -142,11 +189,11 @@ def test_the_console_quotes_answers_and_hands_out_a_workload() -> None:
         position = served.service.answer_workload(served.access("olga"), said, key="console").receipt.position
         analyst.sign_in("alice")
         assert f"/console/workloads/{position}" in analyst.get("/console/workloads").text
-        assert "Answer one" not in analyst.get("/console/workloads").text
+        assert "Answer one" in analyst.get("/console/workloads").text
         assert "even × ward" in analyst.get(f"/console/workloads/{position}").text
         assert analyst.get(f"/console/workloads/{position}/0/csv").text.startswith('"even","ward","count"')
         assert analyst.get(f"/console/workloads/{position}/0/exe").status_code == 404
-        assert analyst.post("/console/workloads", **asked, do="answer").status_code == 403
+        assert "root-mean-square error" in analyst.post("/console/workloads", **asked, do="quote").text
         assert served.spent() == Fraction(2)
     finally:
         for visitor in (owner, analyst):

@@ -232,6 +232,36 @@ ward = { type = "text" }
     assert owner.editing.content == before
 
 
+def test_a_foreign_key_rows_in_joins_and_limits_of_the_machine_have_forms(owner: Owner) -> None:
+    (owner.editing.folder / "patients.csv").write_text("patient_id,age\n" + "".join(f"{n},30\n" for n in range(40)))
+    owner.post("/", source="patients.csv")
+    owner.post("/table?table=patients", part="unit", unit="patient_id", population="people")
+    owner.post("/column?table=patients&column=patient_id", type="integer", unique="yes")
+    owner.post("/", source="visits.csv")
+    assert "Columns with each value once: patients.patient_id." in owner.get("/column?table=visits&column=patient_id")
+    page = owner.post("/column?table=visits&column=patient_id", type="integer", references="patients")
+    assert "must be &#39;table.column&#39;" in page
+    owner.post("/column?table=visits&column=patient_id", type="integer", references="patients.patient_id")
+    page = owner.post("/table?table=visits", part="unit", unit="", population="people")
+    assert "reached by a foreign key" in page
+    page = owner.post("/table?table=visits", part="limits", max_rows="3", max_groups="1", unit_rows="50")
+    assert 'name="unit_rows" value="50"' in page
+    page = owner.post("/limits", seconds="20.5", memory="2GB", threads="1", spill="")
+    assert 'name="memory" value="2GB"' in page
+    owner.post("/budget?population=people", epsilon="1", accounting="pure", relation="add_remove")
+    project = owner.editing.project()
+    (key,) = next(table for table in project.catalog.tables if table.name == "visits").foreign_keys
+    assert (key.column, key.table, key.references) == ("patient_id", "patients", "patient_id")
+    assert "unit" not in owner.editing.content["tables"]["visits"]
+    assert owner.editing.content["tables"]["visits"]["unit_rows"] == 50
+    assert (project.limits.seconds, project.limits.memory, project.limits.threads) == (20.5, "2GB", 1)
+    owner.post("/table?table=visits", part="limits", max_rows="3", max_groups="1", unit_rows="")
+    owner.post("/limits", seconds="", memory="", threads="", spill="")
+    assert "unit_rows" not in owner.editing.content["tables"]["visits"]
+    assert not owner.editing.content.get("limits")
+    assert "limits.seconds" in unescape(owner.post("/limits", seconds="soon", memory="", threads="", spill=""))
+
+
 def test_names_of_files_are_completed(owner: Owner) -> None:
     (owner.editing.folder / "more").mkdir()
     (owner.editing.folder / "more" / "x.parquet").touch()

@@ -133,7 +133,7 @@ def test_the_explanation_has_sets_and_an_error_for_each() -> None:
     assert said.sets.startswith("(site, ward), (site), ()")
     bounds = [Fraction(error.bound or 0) for error in said.errors]
     assert [error.label for error in said.errors] == [
-        "count_rows(*) by site, ward", "count_rows(*) by site", "count_rows(*) of all"
+        "n by site, ward", "n by site", "n of all"
     ]  # fmt: skip
     assert bounds[0] < bounds[1] < bounds[2] < 15 * bounds[0]
     assert "Sets        (site, ward)" in str(said)

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
-from tacit.wire.responses import AnswerBody, EntryTold, KeySchema, QuoteBody, ShareSchema, TableTold, seen_text
+from tacit.wire.account_responses import EntryTold, KeySchema, ShareSchema, TableTold, seen_text
+from tacit.wire.responses import AnswerBody, QuoteBody
 
 #: Gets a request, and says what to send; None to hang up.
 Behaviour = Callable[["Request"], "bytes | None"]

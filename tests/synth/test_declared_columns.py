@@ -17,7 +17,7 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
-from synth.small_tables import open_people
+from synth.small_tables import counts_of, open_people
 from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE
@@ -26,7 +26,8 @@ from tacit.paid_work.marginal_counts import PublicColumn
 from tacit.query.types import INTEGER
 from tacit.synth import table_synthesis
 from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
-from tacit.synth.table_synthesis import SynthesisPlan
+from tacit.synth.junction_tree import model_cells
+from tacit.synth.table_synthesis import SynthesisPlan, measure_table
 from tacit.synthetic_tables import table_synthesis_release
 from tacit.synthetic_tables.column_bins import EqualBins, QuantileBins
 from tacit.synthetic_tables.declared_rules import DeclaredRules
@@ -349,3 +350,32 @@ def test_rules_are_about_dates_and_decimals_as_values_or_as_texts() -> None:
     for wrong in ({"pay": "0.3"}, {"pay": "1e999999999"}, {"day": "2020-01-09"}, {"day": "soon"}, {"pay": object()}):
         with pytest.raises(InputError, match="impossible"):
             curator.synthesize("people", rho="9", method="independent", impossible=[wrong | {"sex": "f"}])
+
+
+def test_with_other_rules_it_is_another_table(curator: Curator) -> None:
+    """Choices and the model follow from rules, so that they belong to what is repeated and drawn again."""
+    asked: dict[str, Any] = {"rho": "100", "method": "independent", "rows": 400}
+    first = curator.synthesize("t", ["sex", "zip"], **asked, impossible=[{"sex": "f", "zip": 10}])
+    assert curator.synthesize("t", ["sex", "zip"], **asked, impossible=[{"sex": "f", "zip": 10}]).charge.repeated
+    for rules in ({"impossible": [{"sex": "m", "zip": 10}]}, {}):
+        other = curator.synthesize("t", ["sex", "zip"], **asked, **rules)
+        assert not other.charge.repeated
+    drawn = curator.synthetic(first.receipt.position, rows=400).to_arrow().to_pylist()
+    assert not any(row["sex"] == "f" and row["zip"] == 10 for row in drawn)
+    assert any(row["sex"] == "m" and row["zip"] == 10 for row in drawn)
+
+
+def test_rules_do_not_make_a_model_larger_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = dict.fromkeys("abcdef", 6)
+    tied = (*zip("abcde", "bcdef", strict=True), ("a", "f"))
+    monkeypatch.setattr(table_synthesis, "LARGEST_MODEL", 6**3 * 4)
+    cells = np.random.default_rng(2).integers(0, 9, (6,) * 6)
+    plan = SynthesisPlan("mst", sizes, Fraction(1), tied=tied)
+    found = measure_table(plan, counts_of(cells, "abcdef"))
+    cliques = [*tied, *(each.measurement.columns for each in found.measured)]
+    assert model_cells(sizes, cliques) <= 6**3 * 4
+    assert all(len(names) == 2 for names in cliques[len(tied) + 6 :])
+    for method, sets in (("marginals", (("a", "c", "e"), ("b", "d", "f"))), ("mst", ())):
+        small = {} if sets else {"tied": (*tied, ("a", "c", "e", "f"))}
+        with pytest.raises(InputError, match="in one model"):
+            SynthesisPlan(method, sizes, Fraction(1), sets=sets, **({"tied": tied} | small))  # type: ignore[arg-type]

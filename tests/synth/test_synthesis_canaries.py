@@ -22,7 +22,7 @@ def test_canaries_are_guessed_no_better_than_the_charge_allows(broken: bool, mon
     """Guesses are read off the published rows; with a sixteenth of the noise the charge is refuted."""
     monkeypatch.setattr(table_synthesis, "_LAST_STEPS", 100)
     if broken:
-        monkeypatch.setattr(count_measurement, "add_gaussian", _with_little_noise(count_measurement.add_gaussian))
+        monkeypatch.setattr(count_measurement, "add_noise", _with_little_noise(count_measurement.add_noise))
     coins = flip_inclusion_coins(CANARIES)
     codes = [f"c{number:03}" for number in range(CANARIES)]
     here = [code for code, coin in zip(codes, coins, strict=True) if coin]

@@ -23,7 +23,7 @@ def test_a_unit_moves_the_distances_within_their_sensitivity(
     monkeypatch: pytest.MonkeyPatch, rows: int, relation: Relation
 ) -> None:
     seen: list[np.ndarray] = []
-    monkeypatch.setattr(table_distance, "add_gaussian", lambda _, raw: seen.append(raw) or raw)
+    monkeypatch.setattr(table_distance, "add_noise", lambda _, raw: seen.append(raw) or raw)
     measured = DistanceMeasurement(SETS, Fraction(1), rows, relation)
     public = counts_of(np.random.default_rng(5).poisson(3.0, CELLS.shape) * 1.3, "abc")  # type: ignore[arg-type]
     expected = {names: public(names).astype(np.float64) for names in SETS}
@@ -38,7 +38,7 @@ def test_a_unit_moves_the_distances_within_their_sensitivity(
         worst = max(worst, float(((seen[-1] - seen[0]) ** 2).sum()) / measured.l2_squared)
     assert 0.2 < worst <= 1
     assert measured.mechanism.sigma2 == Fraction(measured.l2_squared, 2)
-    assert count_measurement.add_gaussian is not table_distance.add_gaussian
+    assert count_measurement.add_noise is not table_distance.add_noise
 
 
 def test_a_table_is_compared_with_the_data_under_its_own_charge() -> None:

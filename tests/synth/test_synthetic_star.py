@@ -164,8 +164,46 @@ def test_one_charge_pays_for_both_and_asking_them_is_free(
     assert star["visits_synthetic"].marginal(["ward"]).num_rows == 3
     with pytest.raises(InputError, match="one of two"):
         curator.synthetic("visits_synthetic")
-    with pytest.raises(InputError, match="two tables"):
-        curator.check_synthetic("visits_synthetic", rho="1")
+    with pytest.raises(InputError, match="name of one"):
+        curator.check_synthetic(star.receipt.position, rho="1")
+
+
+def test_each_of_two_tables_is_compared_with_the_data(published: tuple[Curator, SyntheticStar]) -> None:
+    curator, _ = published
+    persons = curator.check_synthetic("patients_synthetic", rho="10")
+    assert {frozenset(names) for names in persons.sets} == {
+        frozenset(pair) for pair in itertools.combinations(("sex", "age", "number_of_visits"), 2)
+    }
+    visits = curator.check_synthetic("visits_synthetic", [["ward", "patients_sex"], ["ward"]], rho="10")
+    assert visits.name == "visits_synthetic"
+    assert max(*persons.distances, *visits.distances) < 0.2
+    # Rows of a person count up to three times, so that noise is three times as wide.
+    lone = curator.check_synthetic("patients_synthetic", [["sex", "age"], ["age"]], rho="10")
+    rows = curator.synthetic_tables()
+    assert lone.wide < visits.wide
+    assert all(curator.check_receipt(each.receipt).ok for each in (persons, visits))
+    assert {each.name for each in rows} == {"patients_synthetic", "visits_synthetic"}
+
+
+def test_two_tables_are_kept_in_one_file(published: tuple[Curator, SyntheticStar], tmp_path: Path) -> None:
+    _, star = published
+    star.save_model(tmp_path / "star")
+    back = SyntheticStar.load_model(tmp_path / "star")
+    assert back.names == star.names
+    made = back.sample(400)
+    assert {name: table.schema for name, table in made.items()} == {
+        name: table.schema for name, table in star.to_arrow().items()
+    }
+    patients = {row["id"]: row["sex"] for row in made["patients_synthetic"].to_pylist()}
+    wards = [patients[row["patient"]] for row in made["visits_synthetic"].to_pylist() if row["ward"] == "a"]
+    assert wards.count("f") > 4 * wards.count("m")
+    assert back.to_arrow()["patients_synthetic"].num_rows == star.rows
+    assert back["visits_synthetic"].marginal(["ward"]).equals(star["visits_synthetic"].marginal(["ward"]))
+    star.persons.save_model(tmp_path / "one")
+    for wrong in ("one", "nothing"):
+        (tmp_path / "nothing").write_bytes(b"PK\x05\x06" + bytes(18))
+        with pytest.raises(InputError, match="not a model"):
+            SyntheticStar.load_model(tmp_path / wrong)
 
 
 def test_rules_hold_in_the_table_that_has_their_columns(published: tuple[Curator, SyntheticStar]) -> None:
@@ -306,7 +344,7 @@ class Replay:
         self.inputs: list[list[tuple[Any, np.ndarray]]] = []
         self.outputs: list[Any] = []
         self.place = 0
-        monkeypatch.setattr(count_measurement, "add_gaussian", self._through(count_measurement.add_gaussian))
+        monkeypatch.setattr(count_measurement, "add_noise", self._through(count_measurement.add_noise))
         monkeypatch.setattr(table_synthesis, "choose", self._through(table_synthesis.choose))
         monkeypatch.setattr(graphical_model, "uniform", lambda count: self.bits.random(count))
 

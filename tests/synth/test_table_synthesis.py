@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import io
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +27,10 @@ from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.synth import count_measurement, graphical_model, table_synthesis
+from tacit.synth.count_noise import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
 from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
@@ -44,8 +50,13 @@ PLANS = {
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
     # Noise hides some values, which are counted together.
     "rare": SynthesisPlan("mst", SIZES, Fraction(1, 1000)),
+    "gdp": SynthesisPlan("aim", SIZES, Fraction(2), noise=ROUNDED_GAUSSIAN),
+    "pure": SynthesisPlan("aim", SIZES, Fraction(2), noise=DISCRETE_LAPLACE),
+    "pure mst": SynthesisPlan("mst", SIZES, Fraction(2), noise=DISCRETE_LAPLACE),
+    # So few rows for the price that all of it is spent on columns by themselves.
+    "hidden": SynthesisPlan("aim", SIZES, Fraction(1, 10**6)),
 }
-METHODS = ["independent", "marginals", "mst", "aim", "rare"]
+METHODS = list(PLANS)
 
 
 @pytest.fixture
@@ -64,8 +75,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
     plan = PLANS[method]
     transcript = measure_table(plan, counts_of(CELLS, NAMES))
-    cost = ZERO_CONCENTRATED.cost(transcript.event(ADD_REMOVE), ADD_REMOVE)["rho"]
-    assert Fraction(99, 100) * plan.rho < cost <= plan.rho
+    (cost, *_) = plan.noise.currency.cost(transcript.event(ADD_REMOVE), ADD_REMOVE).values()
+    assert Fraction(99, 100) * plan.price < cost <= plan.price
+    assert (max(len(each.measurement.columns) for each in transcript.measured) == 1) == (
+        method in ("independent", "hidden")
+    )
     assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
     assert any(each.pools for each in transcript.measured) == (method == "rare")
     back = transcript_from_text(transcript_to_text(transcript), plan)
@@ -83,8 +97,8 @@ class Replay:
         self.inputs: list[list[tuple[Any, np.ndarray]]] = []
         self.outputs: list[Any] = []
         self.place = 0
-        gaussian, choose = count_measurement.add_gaussian, table_synthesis.choose
-        monkeypatch.setattr(count_measurement, "add_gaussian", self._through(gaussian))
+        gaussian, choose = count_measurement.add_noise, table_synthesis.choose
+        monkeypatch.setattr(count_measurement, "add_noise", self._through(gaussian))
         monkeypatch.setattr(table_synthesis, "choose", self._through(choose))
         # Samples of a model are drawn from bits that have nothing to do with the data; here the same for all.
         monkeypatch.setattr(graphical_model, "uniform", lambda count: self.bits.random(count))
@@ -113,7 +127,7 @@ def test_neighbours_move_every_release_within_its_sensitivity(
     monkeypatch: pytest.MonkeyPatch, method: str, rows: int, relation: Relation
 ) -> None:
     stated = PLANS[method]
-    plan = SynthesisPlan(stated.method, SIZES, stated.rho, rows, relation, stated.sets)
+    plan = replace(stated, rows=rows, relation=relation)
     replay = Replay(monkeypatch)
     replay.run(plan, CELLS)
     worst = []
@@ -132,6 +146,12 @@ def test_neighbours_move_every_release_within_its_sensitivity(
             if hasattr(mechanism, "l2_squared"):
                 assert mechanism.sigma2 == same.sigma2
                 worst.append(sum(x * x for x in moved) / mechanism.l2_squared)
+            elif isinstance(mechanism, RoundedGaussian):
+                assert mechanism.sigma2 == same.sigma2
+                worst.append(sum(x * x for x in moved) / mechanism.l2_sensitivity**2)
+            elif isinstance(mechanism, Laplace):
+                assert mechanism.scale == same.scale
+                worst.append(sum(map(abs, moved)) / mechanism.l1_sensitivity)
             else:
                 assert (mechanism.epsilon, mechanism.sensitivity) == (same.epsilon, same.sensitivity)
                 worst.append(max(map(abs, moved)) / mechanism.sensitivity)
@@ -158,7 +178,7 @@ def test_a_spanning_tree_has_the_pairs_that_depend_on_one_another() -> None:
 )
 def test_what_cannot_be_planned_is_refused(stated: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        SynthesisPlan(**({"method": "mst", "sizes": SIZES, "rho": Fraction(1)} | stated))
+        SynthesisPlan(**({"method": "mst", "sizes": SIZES, "price": Fraction(1)} | stated))
 
 
 def test_a_run_cannot_exceed_its_budget() -> None:
@@ -394,8 +414,8 @@ def test_declared_impossible_combinations_are_in_no_row() -> None:
         assert not (row["sex"] == "f" and row["ward"] in ("a", "b"))
         assert not (row["smoker"] and row["ward"] == "c")
     assert curator.synthetic("people_synthetic", rows=9).model.fixed.keys() == table.model.fixed.keys()
-    # They change no measurement: the same table without them is a repeat.
-    assert curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst").charge.repeated
+    # Without them it is another table, though the same counts would be measured.
+    assert not curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst").charge.repeated
     for wrong in ([{"sex": "x"}], [{"z": 1}], [{}], [{"sex": ["f", "m"]}]):
         with pytest.raises(InputError, match="impossible"):
             curator.synthesize("people", ["sex", "ward"], rho="1", impossible=wrong)
@@ -409,7 +429,7 @@ def test_the_order_of_rows_and_columns_changes_nothing_that_is_charged() -> None
         stages = SynthesisStages(open_people(table).context, request)
         ready = stages.stage(0, [])
         counted = ready.counts.count(open_people(table).context, [("sex", "ward")])["sex", "ward"]
-        texts.append((stages.guarantee, ready.plan.rho, sorted(map(sorted, ready.plan.candidates)), counted.tolist()))
+        texts.append((stages.guarantee, ready.plan.price, sorted(map(sorted, ready.plan.candidates)), counted.tolist()))
     assert texts[0] == texts[1]
 
 
@@ -498,7 +518,7 @@ def test_a_run_that_died_goes_on_after_the_last_part_that_it_kept() -> None:
     assert whole.measured[: len(before)] == before
     assert len(whole.measured) > len(before)
     cost = ZERO_CONCENTRATED.cost(whole.event(ADD_REMOVE), ADD_REMOVE)["rho"]
-    assert Fraction(99, 100) * plan.rho < cost <= plan.rho
+    assert Fraction(99, 100) * plan.price < cost <= plan.price
     # A run that had kept everything releases nothing more.
     nothing = measure_table(plan, lambda _: pytest.fail("data was read"), known=[whole])
     assert nothing.measured == whole.measured
@@ -613,3 +633,90 @@ def test_choices_that_are_not_kept_are_told_to_no_person() -> None:
         assert pairs
         assert any(f"measured {pair}:" in line for line in said for pair in pairs) is kept
         assert len(said) == len(made.measured)
+
+
+def _rewritten(content: bytes, change: Callable[[dict[str, Any], list[np.ndarray]], None]) -> bytes:
+    with np.load(io.BytesIO(content)) as found:
+        text, *arrays = (found[f"arr_{at}"] for at in range(len(found.files)))
+    head = json.loads(text.tobytes())
+    change(head, arrays)
+    sent = io.BytesIO()
+    np.savez_compressed(sent, np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), *arrays)
+    return sent.getvalue()
+
+
+def test_a_file_of_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
+    made = open_people().synthesize("people", rho="5", method="mst", rows=20)
+    content = made.model_bytes()
+    assert SyntheticTable.from_model_bytes(_rewritten(content, lambda *_: None)).rows == 20
+
+    def nan(_: Any, arrays: list[np.ndarray]) -> None:
+        arrays[0] = arrays[0] * np.nan
+
+    changes: list[Callable[[dict[str, Any], list[np.ndarray]], Any]] = [
+        lambda head, _: head.update(rows=10**12),
+        lambda head, _: head.update(rows="many"),
+        lambda head, _: head.update(total=float("nan")),
+        lambda head, _: head.update(total=-1),
+        lambda head, _: head.update(version=2),
+        lambda head, _: head["columns"].pop("sex"),
+        lambda head, _: head["columns"].update(sex=["f"]),
+        lambda head, _: head["measured"][0].update(stddev=float("inf")),
+        lambda head, _: head["measured"][0].update(noise="none"),
+        lambda head, _: head["measured"][0].update(columns=["unknown"]),
+        lambda head, _: head["potentials"].append(["sex"]),
+        lambda head, _: head["bins"].update(unknown={}),
+        lambda _, arrays: arrays.pop(),
+        lambda _, arrays: arrays.append(np.zeros(2)),
+        lambda _, arrays: arrays.__setitem__(-1, np.zeros((7, 7, 7))),
+        nan,
+    ]
+    for wrong in (
+        *(_rewritten(content, change) for change in changes),
+        b"",
+        content[:-40],
+        content[:100],
+        b"PK" + bytes(50),
+    ):
+        (tmp_path / "model").write_bytes(wrong)
+        with pytest.raises(InputError, match="not a model"):
+            SyntheticTable.load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("terms", "price"),
+    [
+        ({"accounting": None, "rho": None, "delta": None, "epsilon": "3"}, {"epsilon": "1e-11"}),
+        ({"accounting": "gdp", "rho": None, "delta": None, "mu": "3"}, {"mu": "1e-12"}),
+    ],
+)
+def test_a_price_that_buys_nothing_is_refused_before_it_is_charged(
+    terms: dict[str, Any], price: dict[str, str]
+) -> None:
+    curator = open_people(**terms)
+    for method in ("aim", "mst", "independent"):
+        with pytest.raises(InputError, match="too small"):
+            curator.synthesize("people", method=method, **price)  # type: ignore[arg-type, misc]
+    assert curator.history() == ()
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("terms", "price", "noise"),
+    [
+        ({"accounting": None, "rho": None, "delta": None, "epsilon": "30"}, {"epsilon": "10"}, "Laplace"),
+        ({"accounting": "gdp", "rho": None, "epsilon": "30"}, {"epsilon": "10", "delta": "1e-6"}, "RoundedGaussian"),
+    ],
+)
+def test_tables_of_other_accounts_have_receipts_that_hold(
+    terms: dict[str, Any], price: dict[str, str], noise: str
+) -> None:
+    curator = open_people(**terms)
+    table = curator.synthesize("people", method="aim", rows=50, **price)  # type: ignore[arg-type]
+    assert curator.check_receipt(table.receipt).ok
+    assert {line["mechanism"] for line in table.receipt["answers"][0]["mechanisms"]} == {noise, "ChosenMarginal"}
+    check = curator.check_synthetic("people_synthetic", **price)  # type: ignore[arg-type]
+    assert curator.check_receipt(check.receipt).ok
+    counts = table.marginal(["sex"])
+    true = [people()["sex"].to_pylist().count(sex) for sex in "fm"]
+    assert all(abs(a - b) < 60 for a, b in zip(counts["measured"].to_pylist(), true, strict=True))

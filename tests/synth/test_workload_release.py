@@ -15,11 +15,15 @@ from tacit import Workload
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
 from tacit.paid_work.marginal_counts import countable_rows
-from tacit.receipts.keyring import Keyring
+from tacit.receipts.keys import Keyring
 from tacit.synth import count_measurement
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 
 PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
+
+PURE = {"accounting": None, "rho": None, "delta": None, "epsilon": "3"}
+APPROX = {"accounting": "approx", "rho": None, "epsilon": "5", "delta": "1e-3"}
+GDP = {"accounting": "gdp", "rho": None, "epsilon": "5", "delta": "1e-3"}
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +41,7 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, np.ndarray]]:
         seen.append((mechanism, raw.copy()))
         return raw
 
-    monkeypatch.setattr(count_measurement, "add_gaussian", unchanged)
+    monkeypatch.setattr(count_measurement, "add_noise", unchanged)
     return seen
 
 
@@ -86,37 +90,53 @@ def test_one_charge_pays_and_a_repeat_is_free() -> None:
 
 
 @pytest.mark.parametrize(
-    "terms", [{}, {"accounting": "approx", "rho": None, "epsilon": "5", "delta": "1e-3"}], ids=["zcdp", "approx"]
+    ("terms", "price", "noise"),
+    [
+        ({}, {"epsilon": "1", "delta": "1e-6"}, "Gaussian"),
+        (APPROX, {"epsilon": "1", "delta": "1e-6"}, "Gaussian"),
+        (GDP, {"epsilon": "1", "delta": "1e-6"}, "RoundedGaussian"),
+        (GDP, {"mu": "0.5"}, "RoundedGaussian"),
+        (PURE, {"epsilon": "1"}, "Laplace"),
+    ],
 )
-def test_the_receipt_lists_every_measurement_and_holds(terms: dict[str, Any]) -> None:
+def test_the_receipt_lists_every_measurement_and_holds(
+    terms: dict[str, Any], price: dict[str, Any], noise: str
+) -> None:
     curator = open_people(**terms)
-    answer = curator.answer_workload("people", PAIRS, epsilon="1", delta="1e-6")
+    answer = curator.answer_workload("people", PAIRS, **price)
     report = curator.check_receipt(answer.receipt)
     assert report.ok, str(report)
     lines = answer.receipt["answers"][0]["mechanisms"]
-    assert len(lines) == len(answer.plan.measurements) == 1 + 4 + 6
-    assert {line["mechanism"] for line in lines} == {"Gaussian"}
+    assert len(lines) == len(answer.plan.measurements)
+    assert noise == "Laplace" or len(lines) == 1 + 4 + 6
+    assert {line["mechanism"] for line in lines} == {noise}
+    assert curator.workload(curator.workloads()[0].position).count(sex="f") == answer.count(sex="f")
     assert curator.ledger.verify().ok
 
 
-@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize(("rows", "terms"), [(1, {}), (2, {}), (2, PURE), (2, GDP)])
 @pytest.mark.parametrize("person", [0, 17])
 def test_neighbours_move_every_measurement_within_its_sensitivity(
-    exact: list[tuple[Any, np.ndarray]], rows: int, person: int
+    exact: list[tuple[Any, np.ndarray]], rows: int, terms: dict[str, Any], person: int
 ) -> None:
     """Record and replay: a person with many rows comes or goes; no vector moves further than it is priced for."""
     table = people(60)
     many = pa.concat_tables([table, *[people(60, seed).slice(0, 20) for seed in range(4)]])
     work = PAIRS + Workload.ranges("age") * Workload.each("sex")
     without = many.filter(pc.not_equal(many["person"], person))
+    price = {"epsilon": "1"} if terms else {"rho": "1"}
     for data in (many, without):
-        open_people(data).answer_workload("people", work, rho="1", max_rows=rows)
+        open_people(data, **terms).answer_workload("people", work, **price, max_rows=rows)
     half = len(exact) // 2
     moved = []
     for (mechanism, left), (other, right) in zip(exact[:half], exact[half:], strict=True):
-        assert mechanism.sigma2 == other.sigma2
+        assert mechanism.variance == other.variance
         step = [int(x) for x in left - right]
-        moved.append(sum(x * x for x in step) / mechanism.l2_squared)
+        if terms == PURE:
+            moved.append(sum(map(abs, step)) / mechanism.l1_sensitivity)
+        else:
+            reach = mechanism.l2_sensitivity**2 if terms else mechanism.l2_squared
+            moved.append(sum(x * x for x in step) / reach)
     assert 0 < max(moved) <= 1
 
 
@@ -169,7 +189,8 @@ def test_what_cannot_be_answered_is_refused_before_it_is_charged() -> None:
     assert "name of a table" in refused(curator, source=7)
     assert "no table" in refused(curator, source="nowhere").lower()
     assert "one of epsilon" in refused(curator, epsilon=None)
-    assert "pure account" in refused(open_people(accounting=None, rho=None, delta=None, epsilon="3"), epsilon="1")
+    assert "too small" in refused(open_people(**PURE), epsilon="1e-12", workload=Workload.prefixes("age"))
+    assert "delta" in refused(open_people(accounting="gdp", rho=None, delta=None, mu="3"), epsilon="1")
     wide = "SELECT age * 7 + 3 AS a, age AS b, age + 1 AS c, age + 2 AS d, age + 3 AS e, sex AS f FROM people"
     assert "noisy numbers" in refused(curator, wide, Workload.marginals([list("abcdef")]) + Workload.each("a"))
     factors = Workload.each("a") * Workload.each("b") * Workload.each("c") * Workload.each("d") * Workload.each("e")

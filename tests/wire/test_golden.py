@@ -20,16 +20,8 @@ from tacit.client.server_identity import identity_of
 from tacit.core.errors import InputError
 from tacit.server.api.openapi import description
 from tacit.server.api.routes import ROUTES
-from tacit.wire.responses import (
-    AnswerBody,
-    Budgets,
-    History,
-    QuoteBody,
-    ShareSchema,
-    TablesSchema,
-    TableTold,
-    answer_json,
-)
+from tacit.wire.account_responses import Budgets, History, ShareSchema, TablesSchema, TableTold
+from tacit.wire.responses import AnswerBody, QuoteBody, answer_json
 
 RECORD = bool(os.environ.get("TACIT_RECORD"))
 BUDGETS: dict[str, dict[str, Any]] = {

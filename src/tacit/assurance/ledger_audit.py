@@ -22,7 +22,7 @@ from tacit.core.errors import TacitError
 from tacit.core.guarantees import PureDP
 from tacit.ledger import ConflictError, Ledger, Order, Reservation
 from tacit.ledger.memory import MEMORY
-from tacit.wire.responses import seen_text
+from tacit.wire.account_responses import seen_text
 
 __all__ = ["ledger_checks"]
 
@@ -50,10 +50,9 @@ def _judged(work: _Work) -> Verdict:
     return Verdict(bool(problem), problem or "nothing more was admitted, and every override is shown", None)
 
 
-def _open(folder: Path, *, account: bool = True) -> Ledger:
+def _open(folder: Path) -> Ledger:
     ledger = Ledger.open(folder / "book" / "ledger", anchor=folder / "anchor")
-    if account:
-        ledger.ensure_account("people", PureFilter(epsilon=1))
+    ledger.ensure_account("people", PureFilter(epsilon=1))
     return ledger
 
 

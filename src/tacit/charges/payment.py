@@ -1,4 +1,4 @@
-"""Payment: the one life of a charge, reserve → run → sign → commit.
+"""Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work.
 
 Every kind of paid work (a question, a mechanism, a fit, a planned release and its parts) is an order, a run under the
 reservation, and a statement for the receipt. :func:`pay` does the rest:
@@ -15,26 +15,109 @@ Nothing is refunded once data was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
-from tacit.charges.context import CuratorContext
 from tacit.charges.failures import failed_run, log_failed_run
-from tacit.ledger import FAILED, Order, Outcome, Reservation, run_again
+from tacit.engines.protocol import Engine
+from tacit.ledger import FAILED, Ledger, Order, Outcome, Reservation, run_again
 from tacit.ledger.history import charge_at
 from tacit.ledger.records import Record
-from tacit.receipts.keyring import commit_signed
+from tacit.project.public_sizes import PublicSizes
+from tacit.query.catalog import Catalog
+from tacit.query.request import Account
+from tacit.receipts.keys import Keyring, commit_signed
 from tacit.receipts.receipt import Receipt, ReceiptStatement, issue
 from tacit.receipts.release_format import digest_of
 
 if TYPE_CHECKING:
-    from tacit.query.planning.plan import Plan
+    from tacit.query.question import FinalAggregation
 
-__all__ = ["Departure", "Paid", "paid_before", "pay"]
+__all__ = ["Caller", "CuratorContext", "Departure", "KeyLocks", "Paid", "TimedWork", "paid_before", "pay"]
 
 Made = TypeVar("Made")
 _FAILED: Final = FAILED.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Analyst who asks, the key under which a request may be sent again and the conversation (empty for none)."""
+
+    analyst: str
+    idempotency_key: str = ""
+    conversation: str = ""
+
+
+class KeyLocks:
+    """Locks by key, each kept only while a thread holds it or waits for it.
+
+    Equal questions wait for one another within one process. Two processes may compute an equal question twice; the
+    ledger then keeps the first result.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+
+    @contextmanager
+    def take(self, key: str) -> Iterator[None]:
+        """Hold the lock for ``key``; an empty key needs none."""
+        with self._lock:
+            mine = self._held.setdefault(key, threading.Lock()) if key else threading.Lock()
+        with mine:
+            yield
+
+
+@dataclass(frozen=True)
+class CuratorContext:
+    """Everything that paid work needs: public metadata, the data, the ledger that authorises, the keys that sign.
+
+    Args:
+        project: its name.
+        catalog: public metadata.
+        engine: the only part that reads data.
+        ledger: the only part that authorises.
+        keys: sign receipts, and decide which groups of a unit are kept.
+        accounts: for each population the kind of its account.
+        version: names the state of the tables given; repeats are free within one.
+        locks: equal questions wait for one another.
+        closing: set when engine and ledger are about to be closed; a run that is interrupted then has not failed.
+    """
+
+    project: str
+    catalog: Catalog
+    engine: Engine
+    ledger: Ledger
+    keys: Keyring
+    accounts: Mapping[str, Account]
+    version: Callable[[Iterable[str]], str]
+    locks: KeyLocks = field(default_factory=KeyLocks)
+    closing: threading.Event = field(default_factory=threading.Event, compare=False)
+    sizes: PublicSizes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", PublicSizes(self.catalog, self.engine, self.version))
+
+    @property
+    def measured_catalog(self) -> Catalog:
+        """Public metadata, with the sizes that public tables have now."""
+        return self.sizes.now()[1]
+
+
+class TimedWork(Protocol):
+    """Work on data of which it is public how much one unit can cause; a plan of a question is some."""
+
+    @property
+    def final(self) -> FinalAggregation:
+        """An aggregation of it, with its population."""
+
+    @property
+    def unit_work(self) -> int:
+        """Bound on the row operations of one unit in all of it."""
 
 
 class Departure(Protocol):
@@ -44,8 +127,11 @@ class Departure(Protocol):
     def seconds(self) -> float | None:
         """After which the run is of no use and is interrupted; None for the engine's own limit."""
 
-    def begin(self, plan: Plan) -> None:
-        """Data is about to be read for this plan."""
+    def check(self, plan: TimedWork) -> None:
+        """Refuse fresh work where too much of it was late."""
+
+    def begin(self, plan: TimedWork) -> None:
+        """Data is about to be read for this work."""
 
     def end(self, *, failed: bool) -> bool:
         """The run has ended. Wait until its outcome may become known; False where it has to be a failure."""
@@ -81,7 +167,7 @@ def pay(
     statement: Callable[[Made | None, str], ReceiptStatement] | None,
     *,
     departure: Departure | None = None,
-    plan: Plan | None = None,
+    plan: TimedWork | None = None,
     keep_failure: bool = True,
 ) -> Paid[Made]:
     """Charge for work, do it once, and keep its outcome with a receipt.
@@ -94,7 +180,7 @@ def pay(
         statement: content of the receipt, given what was made (None for a failure) and the digest of the bytes; None
             for work that another charge has paid for and another receipt is about.
         departure: decides when the outcome may become known, from ``plan``; None for at once.
-        plan: of a question.
+        plan: of a question, or other work on data.
         keep_failure: whether a failed run is the outcome of its charge. Otherwise the failure is raised, and the next
             equal order runs under the same charge.
 

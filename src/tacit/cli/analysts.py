@@ -223,7 +223,7 @@ def _known(ledger: Ledger, name: str) -> str:
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
     """Describe a person: share of each budget, role and populations (the last two only where unusual, or ``whole``)."""
     from tacit.server.identity.ledger_people import person_of
-    from tacit.wire.responses import LineSchema
+    from tacit.wire.account_responses import LineSchema
 
     analyst = next(one for one in curator.ledger.analysts() if one.name == name)
     person = person_of(analyst)

@@ -58,7 +58,7 @@ def budget(
             shown = {"", *(account.population for account in accounts)}
             decided = [each for each in curator.ledger.overrides() if each.population in shown]
     if as_json:
-        from tacit.wire.responses import ShareSchema
+        from tacit.wire.account_responses import ShareSchema
 
         told = [ShareSchema.of(account).plain() for account in accounts]
         print_json({"budgets": told, "overrides": [asdict(each) for each in decided]})

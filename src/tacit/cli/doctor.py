@@ -71,7 +71,7 @@ def doctor(
         print_json({"ok": ok, "checks": shown})
     else:
         _show(findings, ok)
-        opened = any(finding.name == "project" and finding.ok for finding in findings)
+        opened = project.exists() and any(finding.name == "project" and finding.ok for finding in findings)
         if opened and (console().is_terminal if look is None else look):
             _show_kept(project)
     if not ok:
@@ -82,6 +82,10 @@ def examine(project: Path) -> Iterator[DoctorFinding]:
     """All findings, in order; one that everything after it needs ends them."""
     yield _versions()
     yield _looked("noise", _entropy, "the operating system must provide entropy")
+    if not project.exists():
+        # A look at the installation alone is no complaint, unless a project was named.
+        yield DoctorFinding("project", project == DEFAULT_PROJECT, f"there is no {project}; tacit init makes one")
+        return
     loaded = None
     try:
         read_project(project)

@@ -11,6 +11,7 @@ import typer
 
 from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
+from tacit.core.extras import MissingError
 
 __all__ = ["EXIT_CODES", "exit_code", "failure", "reported", "unexpected"]
 
@@ -82,7 +83,9 @@ def unexpected(problem: Exception) -> int:
 
 
 def _text(error: TacitError, arguments: tuple[str, ...]) -> str:
-    # A dot tells a place in a project file from an option.
-    if not isinstance(error, InputError) or error.parameter in arguments or "." in error.parameter:
+    # A package is no option, and a dot tells a place in a project file from one.
+    if not isinstance(error, InputError) or isinstance(error, MissingError):
+        return str(error)
+    if error.parameter in arguments or "." in error.parameter:
         return str(error)
     return f"--{error.parameter.replace('_', '-')}: {error.problem}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from tacit.core.errors import InputError
-from tacit.core.extras import install_command
+from tacit.core.extras import MissingError, install_command
 
 __all__ = ["edit_in_browser"]
 
@@ -31,7 +31,9 @@ def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> 
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] == "tacit":
             raise
-        raise InputError("edit", f"needs {problem.name}: {install_command('server')}") from None
+        raise MissingError(
+            problem.name or "server", f"is not installed; --edit needs it: {install_command('server')}"
+        ) from None
     project, files = _chosen(sources, output)
     editing = EditedProject(project)
     known = {said.get("source") for said in editing.content.get("tables", {}).values() if isinstance(said, dict)}

@@ -96,7 +96,7 @@ def explain(
             quote = curator.explain(text, **price.options)
             budget = None if quote.is_public else curator.budget(quote)
     if as_json:
-        from tacit.wire.responses import ShareSchema
+        from tacit.wire.account_responses import ShareSchema
 
         content = json.loads(quote.to_json())
         print_json(

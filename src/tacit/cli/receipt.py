@@ -166,7 +166,7 @@ def _stored(number: int, project: Path) -> Receipt:
 
 def _key_here(text: bytes, ledger: Any) -> str:
     """The key that was in force when the receipt was made; of what is no receipt, the one that is now."""
-    from tacit.receipts.keyring import key_of
+    from tacit.receipts.keys import key_of
     from tacit.receipts.receipt import Receipt
 
     try:

@@ -101,7 +101,8 @@ def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
 
 
 def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
-    from tacit.wire.responses import ShareSchema, charge_json
+    from tacit.wire.account_responses import ShareSchema
+    from tacit.wire.responses import charge_json
 
     population = done.charge.population
     return {

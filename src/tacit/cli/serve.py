@@ -17,7 +17,7 @@ from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
-from tacit.core.extras import install_command
+from tacit.core.extras import MissingError, install_command
 from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ _DEMO_OWNER = "olga"
 _DEMO_SHARE = "1"
 #: So that trends by month, and other groups that no list names, can be asked for.
 _DEMO_DELTA = "1e-6"
+
+#: A model that the demo's owner may have fitted.
+_DEMO_MODEL = 'tacit.learn.LinearRegression(epsilon="0.5", delta="1e-7"), "SELECT nights, cost FROM visits"'
 
 
 def serve(
@@ -129,7 +132,9 @@ def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any,
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] == "tacit":
             raise
-        raise InputError("serve", f"needs {problem.name}: {install_command('server')}") from None
+        raise MissingError(
+            problem.name or "server", f"is not installed; servers need it: {install_command('server')}"
+        ) from None
     # Whether a limit is a whole number, and above 0, is said where it is set.
     known = [each.name for each in fields(Settings) if each.name not in words]
     unknown = next((name for name in limits if name not in known), None)
@@ -153,7 +158,7 @@ def _set_up(service: CuratorService) -> dict[str, Any]:
 
 
 def _demo_people(service: CuratorService) -> dict[str, Any]:
-    """An owner and an analyst of the demo: a link for each, and a token to ask with from Python."""
+    """An owner and an analyst of the demo: a link and a token for each."""
     from tacit.server.identity import Role
 
     people = service.people
@@ -161,11 +166,13 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
     people.add(_DEMO_ANALYST, Role.ANALYST, operator="demo")
     service.curator.ledger.set_quota("patients", {"epsilon": "2"}, analyst=_DEMO_ANALYST, operator="demo")
     token = people.issue(_DEMO_ANALYST, label="demo", expires=None, operator="demo")
+    owned = people.issue(_DEMO_OWNER, label="models", expires=None, operator="demo")
     assistant = people.issue(_DEMO_ANALYST, label="assistant", expires=None, operator="demo", share=_DEMO_SHARE)
     return {
         "owner": people.invite(_DEMO_OWNER, operator="demo"),
         "analyst": people.invite(_DEMO_ANALYST, operator="demo"),
         "token": token.text,
+        "owner_token": owned.text,
         "assistant": assistant.text,
     }
 
@@ -230,6 +237,12 @@ def _tell_demo(started: Started) -> None:
         options = "?options=-ctacit.epsilon%3D0.1"
         _say(screen, f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}")
         _say(screen, "")
+    learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"
+    _say(screen, f"The owner's token also fits models{learns}, which everyone then uses for nothing:")
+    _say(screen, "")
+    _say(screen, f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
+    _say(screen, f"  fitted = owner.fit({_DEMO_MODEL})")
+    _say(screen, "")
     if find_spec("mcp") is not None:
         _say(screen, f"An AI assistant takes this, with a token that can spend epsilon {_DEMO_SHARE} in all:")
         _say(screen, "")

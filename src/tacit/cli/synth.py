@@ -36,6 +36,7 @@ def synth(
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Price in epsilon.")] = None,
     delta: Annotated[str | None, typer.Option("--delta", help="Delta at which the epsilon is meant.")] = None,
     rho: Annotated[str | None, typer.Option("--rho", help="Price in rho instead, for zcdp accounts.")] = None,
+    mu: Annotated[str | None, typer.Option("--mu", help="Price in mu instead, for gdp accounts.")] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="A column to synthesise; by default all declared ones.")
     ] = None,
@@ -91,6 +92,7 @@ def synth(
             epsilon=epsilon,
             delta=delta,
             rho=rho,
+            mu=mu,
             max_rows=max_rows,
             quantiles=quantiles or (),
             nulls=nulls or (),

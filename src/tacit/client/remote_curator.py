@@ -42,6 +42,7 @@ from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_to_plain
 from tacit.synthetic_tables.synthesis_request import SynthesisOptions
 from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease
+from tacit.wire.account_responses import Budgets, History, TablesSchema
 from tacit.wire.job_responses import (
     JobBody,
     JobPut,
@@ -53,14 +54,7 @@ from tacit.wire.job_responses import (
     WorkloadsBody,
 )
 from tacit.wire.requests import SynthesisSchema, WorkloadSchema, request_text, synthesis_text
-from tacit.wire.responses import (
-    AnswerBody,
-    Budgets,
-    History,
-    QuoteBody,
-    ReceiptBody,
-    TablesSchema,
-)
+from tacit.wire.responses import AnswerBody, QuoteBody, ReceiptBody
 from tacit.wire.values import read_amounts
 
 __all__ = ["RemoteCurator", "connect"]
@@ -296,7 +290,7 @@ class RemoteCurator(Closing):
             progress: told the state of the job while it is waited for.
         """
         named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
-        prices = ("epsilon", "delta", "rho", "max_rows")
+        prices = ("epsilon", "delta", "rho", "mu", "max_rows")
         shapes = {name: value for name, value in options.items() if name in SynthesisSchema.model_fields}
         words = {name: value for name, value in shapes.items() if name not in prices}
         body = synthesis_text(
@@ -314,12 +308,12 @@ class RemoteCurator(Closing):
         progress: Callable[[str], None] | None = None,
         **options: Unpack[QuestionOptions],
     ) -> RemoteWorkload:
-        """Answers to many counting queries at once, as a job; for owners. See :meth:`tacit.Curator.answer_workload`.
+        """Answers to many counting queries at once, as a job. See :meth:`tacit.Curator.answer_workload`.
 
         Args:
             source: the name of a table, or a SELECT of rows.
             workload: the queries.
-            options: see below; ``epsilon``, ``delta``, ``rho``, ``confidence`` and ``max_rows`` mean something here.
+            options: see below; the price, ``confidence`` and ``max_rows`` mean something here.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """

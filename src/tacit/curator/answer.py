@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Departure, pay
-from tacit.curator.planner import PricedPlan, read_back
+from tacit.charges.payment import Caller, Departure, pay
+from tacit.curator.planner import FreeQuestion, PricedPlan, read_back
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
 from tacit.curator.reuse import FreeRelease
@@ -20,7 +19,6 @@ from tacit.ledger import Order, Outcome
 from tacit.ledger.history import outcome_of
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
-from tacit.query.planning.coarser import is_summable
 from tacit.query.planning.explain import explain_public, outline
 from tacit.query.planning.left_out import loss_question
 from tacit.query.planning.plan import Plan, with_found
@@ -32,6 +30,7 @@ from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import OPTIONS, Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums
 from tacit.receipts.release_format import canonical, digest_of, released_to_text
+from tacit.synthetic_tables.table_synthesis_release import SUFFIX
 
 __all__ = [
     "answer",
@@ -130,7 +129,7 @@ def charged_answer(
 def quote_public(context: QuestionContext, sql: str, request: Request) -> Quote | None:
     """The quote of a question about public tables alone, which costs nothing; None for any other."""
     with hide_internal_errors():
-        free = free_question(context, sql, request)
+        free = _free_question(context, sql, request)
         if free is None:
             return None
         said = explain_public(free.question, OPTIONS["confidence"].exact(request.confidence))
@@ -151,7 +150,7 @@ def public_answer(context: QuestionContext, sql: str, request: Request, caller: 
         EngineError: with an id and no other word.
     """
     with hide_internal_errors():
-        free = free_question(context, sql, request)
+        free = _free_question(context, sql, request)
         if free is None:
             return None
         question = free.question
@@ -167,6 +166,11 @@ def public_answer(context: QuestionContext, sql: str, request: Request, caller: 
         return Answer(Finished(question.columns, rows, (), confidence), None, entry, None)
 
 
+def _free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
+    is_synthetic = SUFFIX in str(sql).lower()
+    return free_question(context, sql, request) if is_synthetic else context.plans.public(sql, request)
+
+
 def free_release(context: QuestionContext, plan: Plan) -> FreeRelease | None:
     """The release whose cells add up to the answer of a question, and err no more than its price would buy.
 
@@ -174,7 +178,7 @@ def free_release(context: QuestionContext, plan: Plan) -> FreeRelease | None:
     and the ledger alone.
     """
     if (
-        not is_summable(plan)
+        not plan.is_summable
         or outcome_of(context.ledger, plan.final.population, release_key(context, plan)) is not None
     ):
         return None

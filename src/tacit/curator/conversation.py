@@ -11,8 +11,8 @@ from typing import Final
 
 from tacit.accounting.prices import Charge
 from tacit.charges.accounts import Budget, share_caps
-from tacit.charges.context import CuratorContext
 from tacit.charges.failures import hide_internal_errors
+from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
 

@@ -8,9 +8,9 @@ from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.charges.accounts import Budget, Entry, entry_of
-from tacit.charges.context import Caller
 from tacit.charges.failures import hide_internal_errors
 from tacit.charges.notebook_tables import ChargeList, curator_html, table_html
+from tacit.charges.payment import Caller
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
@@ -35,7 +35,7 @@ from tacit.paid_work.workload_release import (
 from tacit.query.catalog import Table
 from tacit.query.frames.frame import Frame, table_frame
 from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.receipts.keyring import key_of
+from tacit.receipts.keys import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
@@ -369,7 +369,7 @@ class Curator(Closing):
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
             progress: told in words what was measured, for the owner's terminal; it speaks of what is released alone.
-            options: the price (``epsilon``, ``delta``, ``rho``, ``max_rows``), and :class:`.SynthesisOptions`.
+            options: the price (``epsilon``, ``delta``, ``rho``, ``mu``, ``max_rows``), and :class:`.SynthesisOptions`.
 
         Raises:
             Refusal, InputError: a column has no public list of values, or an argument is wrong; nothing is charged.
@@ -457,9 +457,10 @@ class Curator(Closing):
         The noise on each distance is of some rows, whatever the size of the marginal.
 
         Args:
-            table: its name, for the newest of that name, or the position of its charge.
+            table: its name, for the newest of that name, or the position of its charge. Of two tables that were made
+                together the name of one; beside rows of the second a column of persons is called ``patients_sex``.
             marginals: sets of columns to compare; by default all pairs.
-            options: see below; ``epsilon``, ``delta``, ``rho`` and ``confidence`` mean something here.
+            options: see below; ``epsilon``, ``delta``, ``rho``, ``mu`` and ``confidence`` mean something here.
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
 
@@ -468,7 +469,8 @@ class Curator(Closing):
             BudgetError: the account does not allow the charge.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return check_against_data(self._context, self._synthetic_position(table), marginals, options, caller)
+        position = self._synthetic_position(table)
+        return check_against_data(self._context, position, str(table), marginals, options, caller)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.

@@ -28,8 +28,7 @@ from tacit.project.source import Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.query.contribution import ContributionNumber
-from tacit.receipts.keyring import Keyring, keys_in_force, mismatch
-from tacit.receipts.keys import Keys, has_waiting, make_keys, missing_keys, open_keys
+from tacit.receipts.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
 
 __all__ = [
     "OWNER",

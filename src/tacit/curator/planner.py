@@ -36,7 +36,7 @@ from tacit.query.resolve import resolve, resolve_any
 from tacit.receipts.receipt import mechanisms_of, quoted
 from tacit.receipts.release_format import released_from_text
 
-__all__ = ["Planner", "PricedPlan", "ReadAnswer", "WeightedLRUCache", "read_back"]
+__all__ = ["FreeQuestion", "Planner", "PricedPlan", "ReadAnswer", "WeightedLRUCache", "read_back"]
 
 #: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
 _MOST: Final = 300_000
@@ -89,6 +89,21 @@ class ReadAnswer:
     plan: Plan
 
 
+@dataclass(frozen=True)
+class FreeQuestion:
+    """A question that reads no protected table, and the engine that answers it.
+
+    Args:
+        question: what is read.
+        engine: that reads it.
+        note: about the values, where they are not those of the world; empty for public tables.
+    """
+
+    question: PublicQuestion
+    engine: Engine
+    note: str = ""
+
+
 class Planner:
     """Plans questions about one catalogue, and keeps what was planned last; safe to use from several threads.
 
@@ -129,7 +144,7 @@ class Planner:
         self._engine.check_all(plan.measured)
         return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
 
-    def public(self, sql: str, request: Request) -> PublicQuestion | None:
+    def public(self, sql: str, request: Request) -> FreeQuestion | None:
         """The question, if it reads public tables alone.
 
         Raises:
@@ -141,7 +156,7 @@ class Planner:
         if not isinstance(found, PublicQuestion):
             return None
         self._engine.check_rows(found.relation)
-        return found
+        return FreeQuestion(found, self._engine)
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:
         """The rows of an answer, from the bytes that the ledger holds."""

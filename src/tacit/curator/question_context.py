@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tacit.charges.context import CuratorContext
+from tacit.charges.payment import CuratorContext
 from tacit.curator.planner import Planner
 from tacit.curator.reuse import ReleasedPlans
 

@@ -10,43 +10,26 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from tacit.core.closing import Closing
-from tacit.curator.planner import Planner
+from tacit.curator.planner import FreeQuestion, Planner
 from tacit.curator.question_context import QuestionContext
-from tacit.engines.protocol import Engine
 from tacit.engines.registry import open_engine
 from tacit.project.project_file import ProjectModel, build, validate
 from tacit.project.public_sizes import PublicSizes
 from tacit.project.source import Source
-from tacit.query.question import PublicQuestion
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.synthetic_tables.synthetic_table import BANNER
-from tacit.synthetic_tables.table_synthesis_release import SUFFIX, drawn_again, published_tables
+from tacit.synthetic_tables.table_synthesis_release import drawn_again, published_tables
 
-__all__ = ["FreeQuestion", "free_question"]
+__all__ = ["free_question"]
 
 #: Sets of synthetic tables whose rows are kept in memory.
 _MOST: Final = 4
 _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*")
-
-
-@dataclass(frozen=True)
-class FreeQuestion:
-    """A question that reads no protected table, and the engine that answers it.
-
-    Args:
-        question: what is read.
-        engine: that reads it.
-        note: about the values, where they are not those of the world; empty for public tables.
-    """
-
-    question: PublicQuestion
-    engine: Engine
-    note: str = ""
 
 
 def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
@@ -65,15 +48,12 @@ def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQ
                 raise
             _check_alone(sql, named)
         else:
-            return None if question is None else FreeQuestion(question, reader.engine, BANNER)
-    found = context.plans.public(sql, request)
-    return None if found is None else FreeQuestion(found, context.engine)
+            return None if question is None else replace(question, note=BANNER)
+    return context.plans.public(sql, request)
 
 
 def _named(context: QuestionContext, sql: str) -> dict[str, int]:
     """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
-    if SUFFIX not in str(sql).lower():
-        return {}
     words = set(_WORD.findall(sql.lower()))
     own = {table.name.lower() for table in context.catalog.tables}
     found = {each.name.lower(): each.position for each in published_tables(context)}

@@ -6,7 +6,6 @@ operator's log.
 
 Modules:
 * :mod:`.arrow_frames` — Frames in memory as Arrow tables, sound in every value, for every engine that takes them
-* :mod:`.csv_format` — Form in which a CSV source is written: delimiter, encoding, decimal mark, dates
 * :mod:`.duckdb` — DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in
   memory
 * :mod:`.environment` — Expansion of ``${NAME}`` in addresses from the environment
@@ -14,7 +13,7 @@ Modules:
 * :mod:`.protocol` — Engine protocol: exact integer measurements of owned relations, rows of public ones
 * :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``,
   ``sc://…``
-* :mod:`.source_files` — Files of a source and their version
+* :mod:`.source_files` — Files of a source: which they are, their version, and the form in which CSV is written
 * :mod:`.spark` — Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python
 * :mod:`.sql` — Shared by all databases that speak SQL: the planner's algebra and the bounding of units as SQL text
 * :mod:`.stored_units` — Check that the stored types of identifying columns give one canonical unit

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
-from tacit.engines.csv_format import CsvFormat
+from tacit.engines.source_files import CsvFormat
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,8 +16,8 @@ from tacit.engines.protocol import DoctorCheck, Engine, Limits, SourceLike
 if TYPE_CHECKING:
     import duckdb
 
-    from tacit.engines.csv_format import CsvFormat
     from tacit.engines.duckdb.csv_lines import CsvReport
+    from tacit.engines.source_files import CsvFormat
     from tacit.query.catalog import Catalog, Table
     from tacit.query.types import SqlType
 

@@ -21,8 +21,9 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 except ModuleNotFoundError as missing:  # pragma: no cover - the extra is installed wherever the tests run
     raise ModuleNotFoundError(
-        f"tacit.learn needs scikit-learn; install it with: {install_command('learn')}", name=missing.name
-    ) from missing
+        f"tacit.learn needs scikit-learn: {install_command('learn')}; for networks {install_command('torch')}",
+        name=missing.name,
+    ) from None
 
 __all__ = [
     "BaseEstimator",

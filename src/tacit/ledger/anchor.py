@@ -17,23 +17,29 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from tacit.ledger.disk import Disk
-from tacit.ledger.protocol import GENESIS, HEADS_BEFORE, Head, RecentHeads, StorageError
+from tacit.ledger.protocol import (
+    GENESIS,
+    HEADS_BEFORE,
+    Head,
+    Holds,
+    OtherHistoryError,
+    RecentHeads,
+    StorageError,
+    onwards,
+)
 
 __all__ = [
     "Anchor",
     "AnchorFile",
     "AnchorFolder",
     "AnchorMark",
-    "Holds",
     "OtherHistoryError",
     "find_anchor",
-    "onwards",
     "state_folder",
 ]
 
@@ -41,13 +47,6 @@ __all__ = [
 _SLOT: Final = 512
 #: By the number of words in a line. The first form had no recent heads.
 _MAGIC: Final = {5: "tacit-anchor-1", 6: "tacit-anchor-2"}
-
-#: Whether an entry is in the ledger; asked where the recent heads are too short to tell.
-Holds = Callable[[Head], bool]
-
-
-class OtherHistoryError(StorageError):
-    """The remembered entry is not in the ledger; in words that follow the ledger's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +95,6 @@ class Anchor(Protocol):
             OtherHistoryError: what is remembered is not in the ledger.
             StorageError: the anchor cannot be read or written.
         """
-
-
-def onwards(known: RecentHeads, own: Head, newest: RecentHeads, holds: Holds) -> RecentHeads:
-    """The next mark of an anchor that remembers ``known``: one whose history holds ``own`` and ``known``.
-
-    The entry ``own`` is in the ledger; so every entry there that is not older has it in its history.
-    """
-    if known.head.seq < newest.head.seq:
-        if (newest.has(known.head) or holds(known.head)) and (newest.has(own) or holds(newest.head)):
-            return newest
-    elif known.has(own) or holds(known.head):
-        return known
-    raise OtherHistoryError(
-        f"is not the only copy, or was put back: its anchor remembers entry {known.head.seq} "
-        f"({known.head.hash[:16]}…), which is not in it"
-    )
 
 
 class AnchorFile:

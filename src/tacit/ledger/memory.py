@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tacit.ledger.anchor import AnchorMark, Holds, onwards
+from tacit.ledger.anchor import AnchorMark
 from tacit.ledger.protocol import (
     GENESIS,
     HEADS_BEFORE,
@@ -21,6 +21,7 @@ from tacit.ledger.protocol import (
     BalanceKey,
     BalanceState,
     Head,
+    Holds,
     InsufficientBudget,
     Name,
     Reader,
@@ -29,6 +30,7 @@ from tacit.ledger.protocol import (
     StorageError,
     Stored,
     link,
+    onwards,
 )
 
 __all__ = ["MEMORY", "MemoryAnchor", "MemoryStore", "rehearsed_on"]

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from types import MappingProxyType
@@ -49,8 +49,10 @@ __all__ = [
     "BalanceState",
     "Cap",
     "Head",
+    "Holds",
     "InsufficientBudget",
     "Name",
+    "OtherHistoryError",
     "Reader",
     "RecentHeads",
     "Step",
@@ -63,6 +65,7 @@ __all__ = [
     "grains_down",
     "grains_up",
     "link",
+    "onwards",
     "to_grain",
 ]
 
@@ -135,6 +138,30 @@ class RecentHeads(NamedTuple):
         if back == 0 or other.seq == 0:
             return back >= 0 and (other.seq == 0 or self.head.hash == other.hash)
         return 0 < back <= len(self.before) and self.before[back - 1] == other.hash[:_SHORT]
+
+
+class OtherHistoryError(StorageError):
+    """The remembered entry is not in the ledger; in words that follow the ledger's name."""
+
+
+#: Whether an entry is in the ledger; asked where the recent heads are too short to tell.
+Holds = Callable[[Head], bool]
+
+
+def onwards(known: RecentHeads, own: Head, newest: RecentHeads, holds: Holds) -> RecentHeads:
+    """The next mark of an anchor that remembers ``known``: one whose history holds ``own`` and ``known``.
+
+    The entry ``own`` is in the ledger; so every entry there that is not older has it in its history.
+    """
+    if known.head.seq < newest.head.seq:
+        if (newest.has(known.head) or holds(known.head)) and (newest.has(own) or holds(newest.head)):
+            return newest
+    elif known.has(own) or holds(known.head):
+        return known
+    raise OtherHistoryError(
+        f"is not the only copy, or was put back: its anchor remembers entry {known.head.seq} "
+        f"({known.head.hash[:16]}…), which is not in it"
+    )
 
 
 class Name(NamedTuple):

@@ -106,9 +106,9 @@ class SupportProtocol(FrequencyProtocol):
         """Those of the coins of the k-ary and unary protocols."""
         return {"truth": in_words(self.truth), "noise": in_words(self.noise)}
 
-    @abstractmethod
     def support(self, counts: Counts) -> Counts:
-        """Number of reports that support each category."""
+        """Number of reports that support each category: the counts themselves, where reports name categories."""
+        return counts
 
     def variance(self, frequency: Number = 0) -> float:
         """(f·p(1-p) + (1-f)·q(1-q))/(p-q)², for a true share f."""
@@ -179,10 +179,6 @@ class KaryResponse(IntegerProtocol, SupportProtocol):
         other = draws.below(self.k - 1)
         return other + (other >= place)
 
-    def support(self, counts: Counts) -> Counts:
-        """A report supports the category that it names."""
-        return counts
-
     @property
     def report_bits(self) -> int:
         """The place of a category."""
@@ -243,10 +239,6 @@ class UnaryEncoding(SupportProtocol):
     def accumulate(self, counts: Counts, rows: Rows) -> None:
         """Count the ones of each category."""
         counts += column_sums(bits_of(rows, self.k))
-
-    def support(self, counts: Counts) -> Counts:
-        """A report supports the categories whose bits are set."""
-        return counts
 
     def parameters(self) -> dict[str, Any]:
         """Categories and form."""
@@ -318,10 +310,6 @@ class SubsetSelection(SupportProtocol):
         if (np.bitwise_count(rows).sum(axis=1, dtype=np.int64) != self.chosen).any():
             raise InputError("reports", f"hold a set that has not {self.chosen} categories")
         counts += column_sums(bits)
-
-    def support(self, counts: Counts) -> Counts:
-        """A report supports the categories in its set."""
-        return counts
 
     def parameters(self) -> dict[str, Any]:
         """Categories and the size of a set."""

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.charges.context import CuratorContext
+from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError, InternalError
 from tacit.core.names import is_name
 from tacit.engines.protocol import MeasurementTask
@@ -25,7 +25,7 @@ from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_KEYS
 from tacit.query.planning.contribution_limits import ContributionLimit
 from tacit.query.planning.measures import AggregateKind, MeasureKind, count_measure
-from tacit.query.planning.work import Sizes, first_rows
+from tacit.query.planning.work import Sizes, first_rows, unit_work
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, reference, relation_text
@@ -36,7 +36,7 @@ from tacit.query.resolve import resolve_rows
 from tacit.query.resolve.aggregation import EnumerationBudget, check_key, public_values
 from tacit.query.types import INTEGER, SqlType, Value
 
-__all__ = ["MarginalCounts", "PublicColumn", "countable_rows"]
+__all__ = ["CountingWork", "MarginalCounts", "PublicColumn", "countable_rows"]
 
 #: Cells that one statement may count; several small marginals are read off one larger count.
 _MOST_CELLS: Final = 250_000
@@ -57,6 +57,14 @@ class PublicColumn:
     slot: int
     type: SqlType
     values: tuple[Value | None, ...]
+
+
+@dataclass(frozen=True)
+class CountingWork:
+    """Counts as work on data, from the first statement and what one unit can cause in all of them."""
+
+    final: FinalAggregation
+    unit_work: int
 
 
 @dataclass(frozen=True)
@@ -132,19 +140,29 @@ class MarginalCounts:
                 )
             context.engine.check(self.final(names))
 
+    def work(self, sets: Iterable[tuple[str, ...]]) -> CountingWork:
+        """The counts of some sets of columns as work, of which it is public how much one unit can cause."""
+        finals = [self.final(names) for names in self._statements(sets)]
+        return CountingWork(finals[0], sum(map(unit_work, finals)))
+
     def count(
-        self, context: CuratorContext, sets: Iterable[tuple[str, ...]]
+        self, context: CuratorContext, sets: Iterable[tuple[str, ...]], *, seconds: float | None = None
     ) -> dict[tuple[str, ...], NDArray[np.int64]]:
         """Exact counts of each set of columns, one axis for each column in the order of the set.
 
         How many statements run, and which, follows from public sizes alone.
+
+        Args:
+            context: engine and keys.
+            sets: of columns.
+            seconds: after which a statement is interrupted; None for the engine's own limit.
         """
         wanted = list(dict.fromkeys(sets))
         secret = context.keys.group_secret(self.population)
         found: dict[tuple[str, ...], NDArray[np.int64]] = {}
         for names in self._statements(wanted):
             final = self.final(names)
-            measured = context.engine.measure(MeasurementTask(final, secret))
+            measured = context.engine.measure(MeasurementTask(final, secret, timeout=seconds))
             raw = np.asarray(measured.raw[0])
             if raw.dtype.kind not in "iu" or raw.size != final.group_count:
                 raise InternalError("the engine returned something else than a count for each combination")

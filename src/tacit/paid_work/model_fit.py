@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_named
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller, CuratorContext
 from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.charges.notebook_tables import entry_html
-from tacit.charges.payment import paid_before, pay
+from tacit.charges.payment import Caller, CuratorContext, paid_before, pay
 from tacit.core.errors import EngineError, InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
@@ -48,7 +47,7 @@ _WIDEST: Final = 256
 _BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and the row"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fitted:
     """A model that was fitted, what it cost, and its receipt.
 
@@ -73,6 +72,10 @@ class Fitted:
     def save(self, path: str | Path) -> None:
         """Write the model to a file of JSON, which :func:`tacit.learn.load_model` reads."""
         Path(path).write_text(self.text, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        learned = f"{self.target} from {', '.join(self.features)}" if self.target else ", ".join(self.features)
+        return f"<{type(self).__name__} {type(self.model).__name__}: {learned}; {self.charge.text}>"
 
     def _repr_html_(self) -> str:
         return entry_html(f"{type(self.model).__name__}, fitted privately", self.charge)

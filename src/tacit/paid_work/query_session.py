@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.charges.accounts import Entry
-from tacit.charges.context import Caller, CuratorContext
 from tacit.charges.failures import hide_internal_errors
+from tacit.charges.payment import Caller, CuratorContext
 from tacit.core.errors import InputError
 from tacit.core.events import PureEvent
 from tacit.core.numbers import Number, check_count, exact_positive

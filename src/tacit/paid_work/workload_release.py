@@ -10,37 +10,37 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller, CuratorContext
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import paid_before, pay
+from tacit.charges.payment import Caller, CuratorContext, Departure, paid_before, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
-from tacit.core.guarantees import ZCDP, ApproxDP
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import Relation
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.ledger.history import charge_at
+from tacit.ledger.history import charge_at, outcome_of
 from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.pricing import check_charge, largest_rho_of
+from tacit.query.planning.pricing import check_charge, largest_mu_of, largest_rho_of
 from tacit.query.request import Request, Terms, settle
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.count_measurement import CountMeasurement
+from tacit.synth.count_noise import DISCRETE_GAUSSIAN, DISCRETE_LAPLACE, ROUNDED_GAUSSIAN, CountNoise
 from tacit.synth.workload import Factor, ProductPart, Workload
 from tacit.synth.workload_answer import WorkloadEstimates
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 from tacit.synth.workload_plan import WorkloadPlan, plan_workload
 
 __all__ = [
-    "WorkloadAnswer", "WorkloadQuote", "WorkloadRelease", "about_measurements", "answer_workload", "concentrated_price",
-    "published_workloads", "quote_workload", "read_workload", "stated_options",
+    "CountPrice", "WorkloadAnswer", "WorkloadQuote", "WorkloadRelease", "about_measurements", "answer_workload",
+    "count_price", "published_workloads", "quote_workload", "read_workload", "stated_options",
 ]  # fmt: skip
 
 _FORMAT: Final = "tacit-workload"
@@ -48,7 +48,7 @@ _LABEL: Final = "workload of "
 #: Entries of matrices that the ledger keeps with a workload; with larger ones it is not listed and read again by place.
 _MOST_TOLD: Final = 100_000
 #: Options of a question that mean something for a workload.
-_HEEDED: Final = ("epsilon", "delta", "rho", "confidence", "max_rows")
+_HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence", "max_rows")
 
 
 class WorkloadAnswer(WorkloadEstimates):
@@ -94,12 +94,12 @@ class WorkloadQuote:
         return self.plan.largest_error * self.plan.factor(self.confidence)
 
     def __str__(self) -> str:
-        numbers = sum(m.outputs for m in self.plan.measurements)
+        numbers, vectors = sum(m.outputs for m in self.plan.measurements), len(self.plan.measurements)
         sure = f"{float(self.confidence):g}"
         lines = [
             f"{self.plan.count:,} queries: {self.plan.workload}",
             f"counted: {self.bounding}",
-            f"released: {len(self.plan.measurements):,} vectors with Gaussian noise, {numbers:,} integers in all",
+            f"released: {vectors:,} vectors with {self.plan.noise.words}, {numbers:,} integers in all",
             f"root-mean-square error: {self.root_mean_square_error:.4g}",
             f"every answer within ± {self.largest_error:.4g} with probability {sure}, each by itself",
             f"charge: {self.charge}",
@@ -139,9 +139,24 @@ def quote_workload(
 
 
 def answer_workload(
-    context: CuratorContext, source: str, workload: Workload, options: Mapping[str, Any], caller: Caller
+    context: CuratorContext,
+    source: str,
+    workload: Workload,
+    options: Mapping[str, Any],
+    caller: Caller,
+    *,
+    departure: Departure | None = None,
 ) -> WorkloadAnswer:
-    """Answer a workload; see :meth:`tacit.curator.curator.Curator.answer_workload`."""
+    """Answer a workload; see :meth:`tacit.curator.curator.Curator.answer_workload`.
+
+    Args:
+        context: ledger, engine and metadata.
+        source: a table, or a SELECT of rows.
+        workload: the queries.
+        options: the price.
+        caller: who asks.
+        departure: decides when the outcome may become known, for callers who must not see how long it took.
+    """
     with hide_internal_errors():
         priced = _price(context, source, workload, options)
         counts, plan = priced.counts, priced.plan
@@ -169,7 +184,7 @@ def answer_workload(
         )  # fmt: skip
 
         def run(_: Reservation) -> list[NDArray[np.int64]]:
-            raw = counts.count(context, priced.sets)
+            raw = counts.count(context, priced.sets, seconds=None if departure is None else departure.seconds)
             return [measurement.release(raw.__getitem__) for measurement in plan.measurements]
 
         def statement(_: Any, digest: str) -> ReceiptStatement:
@@ -179,7 +194,10 @@ def answer_workload(
                 [about | {"released": digest}], unit, kind, priced.guarantee, context.catalog.digest
             )
 
-        paid = pay(context, order, run, noisy_to_text, statement)
+        work = counts.work(priced.sets)
+        if departure is not None and outcome_of(context.ledger, counts.population, order.repeat_key) is None:
+            departure.check(work)
+        paid = pay(context, order, run, noisy_to_text, statement, departure=departure, plan=work)
         check_succeeded(paid.outcome)
         charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
         return _answer(priced, paid.outcome, charge)
@@ -271,29 +289,40 @@ def _reason(measured: CountMeasurement) -> str:
     )
 
 
-def concentrated_price(terms: Terms, relation: Relation) -> tuple[Fraction, AccountGuarantee]:
-    """The ρ that terms buy in an account that Gaussian noise can be charged to, and the charge.
+class CountPrice(NamedTuple):
+    """A price of work on counts: how much of which noise, and the charge."""
+
+    amount: Fraction
+    noise: CountNoise
+    guarantee: AccountGuarantee
+
+
+def count_price(terms: Terms, relation: Relation) -> CountPrice:
+    """The noise on counts that terms buy in their account, and the charge.
+
+    A pure account buys Laplace noise, a GDP account rounded normal noise, others discrete Gaussian noise.
 
     Raises:
-        InputError: the account has no price for Gaussian noise, or no delta at which an epsilon is meant.
+        InputError: an epsilon needs a delta and has none, or buys nothing.
     """
-    if terms.account not in ("zcdp", "approx"):
-        raise InputError(
-            "account",
-            f"a {terms.account} account has no price for Gaussian noise, which this work needs; use accounting = "
-            "'zcdp' or 'approx', with a delta",
-        )
+    if terms.account == "pure":
+        return CountPrice(terms.amount, DISCRETE_LAPLACE, PureDP(terms.amount, relation=relation))
     if terms.currency == "rho":
-        return terms.amount, ZCDP(terms.amount, relation=relation)
-    delta = terms.alone if terms.account == "zcdp" else terms.delta
+        return CountPrice(terms.amount, DISCRETE_GAUSSIAN, ZCDP(terms.amount, relation=relation))
+    if terms.currency == "mu":
+        return CountPrice(terms.amount**2, ROUNDED_GAUSSIAN, GDP(terms.amount, relation=relation))
+    delta = terms.delta if terms.account == "approx" else terms.alone
     if not delta:
         raise InputError("delta", "must be stated: an epsilon buys Gaussian noise at a delta alone, such as 1e-6")
+    if terms.account == "gdp":
+        mu = largest_mu_of(terms.amount, delta)
+        return CountPrice(mu**2, ROUNDED_GAUSSIAN, GDP(mu, relation=relation))
     rho = largest_rho_of(terms.amount, delta)
     if rho <= 0:
         raise InputError("epsilon", "is too small to buy anything at this delta")
     if terms.account == "zcdp":
-        return rho, ZCDP(rho, relation=relation)
-    return rho, ApproxDP(terms.amount, delta, relation=relation)
+        return CountPrice(rho, DISCRETE_GAUSSIAN, ZCDP(rho, relation=relation))
+    return CountPrice(rho, DISCRETE_GAUSSIAN, ApproxDP(terms.amount, delta, relation=relation))
 
 
 def settled(
@@ -321,8 +350,8 @@ def _price(context: CuratorContext, source: str, workload: Workload, options: Ma
     counts = countable_rows(context, source, lower.columns, max_rows=request.stated_rows)
     relation = context.catalog.population(counts.population).relation
     terms = settled(context, counts.population, options)
-    rho, guarantee = concentrated_price(terms, relation)
-    plan = plan_workload(lower, counts.sizes, rho=rho, rows=counts.rows, relation=relation)
+    amount, noise, guarantee = count_price(terms, relation)
+    plan = plan_workload(lower, counts.sizes, price=amount, rows=counts.rows, relation=relation, noise=noise)
     counts.check(context, [m.columns for m in plan.measurements])
     check_charge(ComposedEvent(tuple(m.event for m in plan.measurements), relation=relation), guarantee)
     return _Priced(counts, plan, guarantee, relation, terms, workload.text)

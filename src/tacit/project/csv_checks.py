@@ -13,7 +13,7 @@ from tacit.core.errors import InputError
 from tacit.engines.protocol import DoctorCheck
 
 if TYPE_CHECKING:
-    from tacit.engines.csv_format import CsvFormat
+    from tacit.engines.source_files import CsvFormat
     from tacit.project.project_file import Project
     from tacit.project.project_template import DraftColumn
 

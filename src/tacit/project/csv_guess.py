@@ -17,7 +17,7 @@ from typing import Final
 
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
-from tacit.engines.csv_format import UTF_8, CsvFormat, date_pattern, delimiter_by_name
+from tacit.engines.source_files import UTF_8, CsvFormat, date_pattern, delimiter_by_name
 from tacit.project.schema_inference import SAMPLE_ROWS
 
 __all__ = [

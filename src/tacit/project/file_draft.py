@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.engines.csv_format import CsvFormat
+from tacit.engines.source_files import CsvFormat
 from tacit.project.csv_draft import draft_csv
 from tacit.project.project_template import DraftColumn, DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit

@@ -23,8 +23,8 @@ from tacit.core.errors import InputError
 from tacit.core.names import is_column_name, is_name
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
-from tacit.engines.csv_format import CsvFormat
 from tacit.engines.registry import engine_kind, stored_types
+from tacit.engines.source_files import CsvFormat
 from tacit.ledger.memory import MEMORY
 from tacit.project.declared_values import as_declared
 from tacit.project.source import Source, column_types
@@ -35,6 +35,7 @@ from tacit.query.types import SqlType, Value, parse_type
 __all__ = [
     "ColumnModel",
     "ContributionField",
+    "LimitsModel",
     "PopulationModel",
     "Project",
     "ProjectModel",
@@ -96,7 +97,7 @@ class TableModel(_Strict):
     anew. Files say by themselves when they change.
 
     ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark`` and ``date_format`` say how a CSV source is
-    written; see :class:`tacit.engines.csv_format.CsvFormat`.
+    written; see :class:`tacit.engines.source_files.CsvFormat`.
 
     ``max_groups`` and ``max_rows`` hold for questions that state no number: each is one, or ``"auto"``, which has it
     found privately within the price of a question, as where nothing is stated. ``max_groups_limit`` and

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow
-from tacit.engines.csv_format import CsvFormat
 from tacit.engines.registry import frame_types, is_spark_frame, source_kind
-from tacit.engines.source_files import is_pattern, list_files
+from tacit.engines.source_files import CsvFormat, is_pattern, list_files
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
 
 if TYPE_CHECKING:

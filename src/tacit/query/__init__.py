@@ -9,12 +9,15 @@ Modules:
 * :mod:`.canonical_unit` — Canonical unit of a population: one type in every table
 * :mod:`.catalog` — Catalog: public metadata about tables, units and columns
 * :mod:`.contribution` — Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO
+* :mod:`.exact_aggregates` — Exact aggregates: types and ranges inside the rows of one unit, and values over released
+  cells
 * :mod:`.frames` — Frames: questions written as method calls, in the manner of Polars and Ibis, which become SQL text
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
 * :mod:`.planning` — Planning: releases, noise, price and expected error of a question
 * :mod:`.postprocess` — Post-processing of released numbers: estimates, intervals and steps above the aggregation
 * :mod:`.question` — Question: the final aggregation and the steps on its released cells
+* :mod:`.rank_family` — Released quantiles and most common values: measurements, expected errors and estimates
 * :mod:`.refusal` — Refusal of a query, with code and words
 * :mod:`.relational` — Relational algebra with ownership of rows
 * :mod:`.release` — Release: exact integers become noisy ones

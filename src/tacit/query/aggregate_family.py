@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
-from tacit.query.planning.measures import Measure
+from tacit.query.planning.auto_bounds import provisional
+from tacit.query.planning.measures import Measure, grid_step
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.cells import Cell
@@ -23,7 +24,7 @@ from tacit.query.types import Value
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
-    from tacit.query.postprocess.totals import CellNumbers
+    from tacit.query.postprocess.released_parts import CellNumbers
 
 __all__ = [
     "AggregateCall",
@@ -37,6 +38,8 @@ __all__ = [
     "no_bounds",
     "noisy_numbers",
     "noisy_steps",
+    "value_bounds",
+    "value_grid",
 ]
 
 Bounds = tuple[Fraction, Fraction]
@@ -210,3 +213,18 @@ def names_of(argument: Expression) -> str:
     unbounded = [part.name for part in references(argument) if not part.range.is_bounded]
     named = unbounded or [part.name for part in references(argument)]
     return ", ".join(dict.fromkeys(named)) or "the expression"
+
+
+def value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
+    """Bounds of the values: stated, declared, or provisional ones while AUTO looks for them."""
+    if asked.auto:
+        return provisional(argument)
+    bounds = asked.per_row or asked.per_group or argument.range.ends
+    if bounds is None:
+        raise no_bounds(asked, argument)
+    return bounds
+
+
+def value_grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
+    """Step of the values."""
+    return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)

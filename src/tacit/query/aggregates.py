@@ -56,15 +56,11 @@ centre:
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from tacit.core.errors import InternalError
 from tacit.core.numbers import sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
 from tacit.mechanisms.residual_basis import rounded_table
@@ -80,43 +76,52 @@ from tacit.query.aggregate_family import (
     no_bounds,
     noisy_numbers,
     noisy_steps,
+    value_bounds,
+    value_grid,
 )
 from tacit.query.association_family import Correlations, Covariances
+from tacit.query.exact_aggregates import (
+    Fold,
+    UnitResult,
+    between_the_values,
+    greatest,
+    least,
+    mean_of,
+    number_of_rows,
+    number_of_values,
+    one_of_the_values,
+    quantile_of,
+    squared_width,
+    sum_of,
+    total,
+    true_or_false,
+    width,
+)
 from tacit.query.planning.auto_bounds import provisional
 from tacit.query.planning.measures import (
     Measure,
     MeasureKind,
-    categories_measure,
     count_measure,
-    grid_step,
-    leaves_measure,
     sum_measure,
 )
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.quantile_tree import NoisyTree, rank_error
-from tacit.query.planning.rank_choice import error_of_choice
 from tacit.query.postprocess.cells import Cell, value_at
 from tacit.query.postprocess.counts_and_sums import Direct
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, QuotientMean, Spread
-from tacit.query.postprocess.mode import Common, CommonEvent
-from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.postprocess.spread_test import laws_known
-from tacit.query.postprocess.totals import CellNumbers
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, TotalOf
+from tacit.query.rank_family import MostCommon, Quantiles
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, Reference
-from tacit.query.relational.functions.signatures import fits_decimal
 from tacit.query.shape_family import Shapes
 from tacit.query.types import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
-    UNKNOWN,
     Domain,
     Kind,
     Range,
-    SqlType,
     ordinal,
     truth,
     with_null_key,
@@ -124,6 +129,7 @@ from tacit.query.types import (
 
 if TYPE_CHECKING:
     from tacit.query.planning.pricing import Priced
+    from tacit.query.postprocess.released_parts import CellNumbers
 
 __all__ = [
     "AGGREGATES",
@@ -173,78 +179,6 @@ def unit_call(asked: AggregateCall, rows: int | None) -> tuple[UnitCall, Domain]
     if domain.nullable and asked.argument is not None and asked.argument.domain.null_is_key:
         domain = with_null_key(domain)
     return UnitCall(asked.function, asked.argument, asked.where, asked.parameter, kind), domain
-
-
-UnitResult = Callable[[Any, int | None], tuple[SqlType, Range]]
-
-
-def _number_of_rows(argument: Expression | None, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    return INTEGER, Range(_ZERO, None if rows is None else Fraction(rows))
-
-
-def _number_of_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
-    known = [
-        number for number in (rows, None if argument.values is None else len(argument.values)) if number is not None
-    ]
-    return INTEGER, Range(_ZERO, Fraction(min(known)) if known else None)
-
-
-def _total(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
-    kind, total = argument.type, argument.range * Range(Fraction(1), None if rows is None else Fraction(rows))
-    exact = kind.kind is not Kind.DECIMAL or fits_decimal(total, kind.scale)
-    return kind if exact else DOUBLE, total
-
-
-def _one_of_the_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    return argument.type, argument.range
-
-
-def _between_the_values(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    return DOUBLE, argument.range
-
-
-def _true_or_false(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    return BOOLEAN, UNKNOWN
-
-
-def _width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:  # noqa: ARG001
-    ends = argument.range.ends
-    return DOUBLE, UNKNOWN if ends is None else Range(_ZERO, ends[1] - ends[0])
-
-
-def _squared_width(argument: Expression, rows: int | None) -> tuple[SqlType, Range]:
-    width = _width(argument, rows)[1].high
-    # The sample variance is largest for two values at the ends: width²/2.
-    return DOUBLE, UNKNOWN if width is None else Range(_ZERO, width**2 / 2)
-
-
-# -- exact, over the places of released cells
-
-Fold = Callable[[list[Fraction], Fraction | None], Fraction | None]
-
-
-def _sum_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    return sum(places, _ZERO)
-
-
-def _mean_of(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    return sum(places, _ZERO) / len(places)
-
-
-def _least(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    return min(places)
-
-
-def _greatest(places: list[Fraction], _: Fraction | None = None) -> Fraction:
-    return max(places)
-
-
-def _quantile_of(places: list[Fraction], fraction: Fraction | None) -> Fraction:
-    order = sorted(places)
-    place = (len(order) - 1) * (fraction if fraction is not None else Fraction(1, 2))
-    below = math.floor(place)
-    above = min(below + 1, len(order) - 1)
-    return order[below] + (place - below) * (order[above] - order[below])
 
 
 # -- released
@@ -371,7 +305,7 @@ class Sums(_OneNumber):
         bounds = provisional(argument) if asked.auto else asked.per_row or argument.range.ends
         if bounds is None and asked.per_group is None:
             raise no_bounds(asked, argument)
-        step = _grid(asked, argument, bounds or asked.per_group or (_ZERO, Fraction(1)))
+        step = value_grid(asked, argument, bounds or asked.per_group or (_ZERO, Fraction(1)))
         measure = sum_measure(
             MeasureKind.SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows, total=asked.per_group
         )
@@ -386,8 +320,8 @@ class Moments(Family):
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
         """Two measurements for a mean, three for a variance."""
         argument, spread = asked.value, AGGREGATES[asked.function].spread
-        bounds = _value_bounds(asked, argument)
-        step = _grid(asked, argument, bounds)
+        bounds = value_bounds(asked, argument)
+        step = value_grid(asked, argument, bounds)
         kinds = [MeasureKind.CENTRED_SUM] + ([] if spread is None else [MeasureKind.CENTRED_SQUARES])
         indices = [final.measure(count_measure(MeasureKind.VALUES, argument, asked.where, rows=final.rows))]
         for kind in kinds:
@@ -441,7 +375,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
     joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1
 
-    one_by_one = QuotientMean if laws_known([released.laws[count], law]) else MeanEstimate
+    one_by_one = QuotientMean if not joint and laws_known([released.laws[count], law]) else MeanEstimate
 
     def cell(group: int) -> Cell:
         parts = (counts[group], sums[group], released.draw(count, group), released.draw(total, group), *shared)
@@ -494,7 +428,7 @@ def _distinct_value(asked: AggregateCall) -> tuple[Expression, Bounds, Fraction]
             f"{shown}(DISTINCT x) needs bounds for {names_of(argument)}: write CLAMP(x, lo, hi), or ask the data owner "
             "to declare bounds.",
         )
-    return argument, bounds, _grid(asked, argument, bounds)
+    return argument, bounds, value_grid(asked, argument, bounds)
 
 
 class DistinctSums(_OneNumber):
@@ -518,115 +452,6 @@ class DistinctMeans(Moments):
         total = sum_measure(MeasureKind.DISTINCT_SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
         indices = (final.measure(count), final.measure(total))
         return Aggregate(AggregateKind.AVG_DISTINCT, indices, None, DOUBLE, bounds, asked.label)
-
-
-class Quantiles(Family):
-    """MIN and MAX from one tree of counts; MEDIAN and quantiles drawn among the steps, with counts around them."""
-
-    error_kind = "rank"
-
-    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """Counts in leaves; for quantiles between the least and the largest value, in places."""
-        argument = asked.value
-        if not argument.type.is_numeric and not argument.type.is_temporal:
-            raise Refusal(
-                "raw_aggregate",
-                f"{asked.function.upper()} of {argument.type} would return one person's value; use numbers or dates.",
-            )
-        bounds = _value_bounds(asked, argument)
-        step = _grid(asked, argument, bounds)
-        inner = asked.function == "quantile" and asked.parameter is not None and 0 < asked.parameter < 1
-        shape = MeasureKind.PLACES if inner else MeasureKind.LEAVES
-        measure = leaves_measure(shape, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
-        index = final.measure(replace(measure, auto=asked.auto))
-        between = asked.function == "quantile" and argument.type.is_numeric and not asked.discrete
-        kind = DOUBLE if between else argument.type
-        (released,) = AGGREGATES[asked.function].kinds
-        return Aggregate(released, (index,), asked.parameter, kind, None if asked.auto else bounds, asked.label)
-
-    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """In values of rank."""
-        index = aggregate.measures[0]
-        release = at.priced.release_of(index)
-        ends = {AggregateKind.MIN: _ZERO, AggregateKind.MAX: Fraction(1)}
-        fraction = ends.get(aggregate.kind, aggregate.parameter)
-        if release.block.tree is None or fraction is None or release.mechanism == "constant":
-            return _ZERO
-        if release.choice is not None:
-            return error_of_choice(release.choice, fraction, at.beta)
-        return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
-
-    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """Places in the tree, or drawn before it."""
-        index = aggregate.measures[0]
-        kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
-        grid = LeafGrid(measure.low, measure.high, measure.leaf, measure.step)
-        tree = released.noisy[index]
-        if not isinstance(tree, NoisyTree):
-            raise InternalError("numbers where a tree was planned")
-        if tree.drawn is not None:
-            drawn = DrawnRanks(
-                tree, grid, measure.width, _fractions(released, index), Fraction(aggregate.parameter or 0)
-            )
-            return lambda group: Rank(drawn, index, group, aggregate.type)
-        ranks = Ranks(tree, grid, kind, Fraction(aggregate.parameter or 0))
-        return lambda group: Rank(ranks, index, group, aggregate.type)
-
-
-def _fractions(released: CellNumbers, measure: int) -> tuple[Fraction, ...]:
-    return released.plan.priced.release_of(measure).block.fractions
-
-
-class MostCommon(Family):
-    """MODE and the k-th most common value, from counts of declared categories."""
-
-    error_kind = "count"
-
-    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
-        """Counts of categories."""
-        argument = asked.value
-        values = final.categories(argument)
-        if values is None or argument.type.kind is Kind.DOUBLE or not any(value is not None for value in values):
-            raise Refusal(
-                "no_categories",
-                f"MODE and TOP_K choose among declared categories; {names_of(argument)} has none. "
-                "Ask the data owner to declare them, or use COUNT with GROUP BY.",
-            )
-        index = final.measure(categories_measure(argument, asked.where, values=values, rows=final.rows))
-        return Aggregate(AggregateKind.MOST_COMMON, (index,), asked.parameter, argument.type, None, asked.label)
-
-    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
-        """Two noisy counts change places only if their noises together bridge the gap."""
-        index = aggregate.measures[0]
-        release, width = at.priced.release_of(index), at.final.measures[index].width
-        if release.mechanism == "constant":
-            return _ZERO
-        return 2 * at.law(index).error(per_output_beta(at.beta, width))
-
-    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
-        """Categories by their noisy counts."""
-        index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
-        noisy = noisy_numbers(released, index)
-        return lambda group: Common(
-            noisy[group].astype(np.int64),
-            measure.categories,
-            rank,
-            CommonEvent(released.first + index, group),
-            aggregate.type,
-        )
-
-
-def _value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
-    if asked.auto:
-        return provisional(argument)
-    bounds = asked.per_row or asked.per_group or argument.range.ends
-    if bounds is None:
-        raise no_bounds(asked, argument)
-    return bounds
-
-
-def _grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
-    return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)
 
 
 # -- the table
@@ -714,7 +539,7 @@ def _called(function: str, *names: str) -> dict[str, SqlName]:
 
 def _variance(function: str, kind: AggregateKind, spread: SpreadForm, *names: str) -> AggregateEntry:
     return AggregateEntry(
-        _called(function, *names), _width if spread.root else _squared_width, None, (kind,), _MOMENTS, takes="number",
+        _called(function, *names), width if spread.root else squared_width, None, (kind,), _MOMENTS, takes="number",
         bounded=True, spread=spread, sorts=True, power=1 if spread.root else 2,
     )  # fmt: skip
 
@@ -756,15 +581,15 @@ _OF_FRACTION: Final = (
 AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "count_rows": AggregateEntry(
         {name: SqlName("count_rows", 1, "condition") for name in ("count_if", "countif")},
-        _number_of_rows, None, (AggregateKind.COUNT_ROWS,), _COUNTS, counts=True),
+        number_of_rows, None, (AggregateKind.COUNT_ROWS,), _COUNTS, counts=True),
     "count": AggregateEntry(
-        _called("count", "count", "anon_count") | {"regr_count": SqlName("count", 2, "first")}, _number_of_rows, None,
+        _called("count", "count", "anon_count") | {"regr_count": SqlName("count", 2, "first")}, number_of_rows, None,
         (AggregateKind.COUNT_VALUES,), _COUNTS, counts=True),
     "count_distinct": AggregateEntry(
-        _called("count_distinct", "approx_count_distinct"), _number_of_values, None,
+        _called("count_distinct", "approx_count_distinct"), number_of_values, None,
         (AggregateKind.COUNT_UNITS, AggregateKind.COUNT_DISTINCT), _COUNTS, counts=True, sorts=True),
     "sum": AggregateEntry(
-        _called("sum", "sum", "anon_sum"), _total, _sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
+        _called("sum", "sum", "anon_sum"), total, sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
         linear=True),
     "sum_distinct": AggregateEntry(
         {}, None, None, (AggregateKind.SUM_DISTINCT,), DistinctSums(), takes="number", bounded=True, refusal=_APART),
@@ -774,7 +599,7 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "avg": AggregateEntry(
         _called("avg", "avg", "mean", "anon_avg")
         | {"regr_avgy": SqlName("avg", 2, "first"), "regr_avgx": SqlName("avg", 2, "second")},
-        _between_the_values, _mean_of, (AggregateKind.AVG,), _MOMENTS, takes="number", bounded=True, linear=True),
+        between_the_values, mean_of, (AggregateKind.AVG,), _MOMENTS, takes="number", bounded=True, linear=True),
     "var_samp": _variance("var_samp", AggregateKind.VAR_SAMP, SpreadForm(True, False), "variance", "var_samp", "var"),
     "var_pop": _variance("var_pop", AggregateKind.VAR_POP, SpreadForm(False, False), "var_pop", "varp", "anon_var_pop"),
     "stddev_samp": _variance(
@@ -793,15 +618,15 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "kurtosis": _shape("kurtosis", AggregateKind.KURTOSIS),
     "kurtosis_pop": _shape("kurtosis_pop", AggregateKind.KURTOSIS_POP),
     "min": AggregateEntry(
-        _called("min", "min"), _one_of_the_values, _least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
+        _called("min", "min"), one_of_the_values, least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
     "max": AggregateEntry(
-        _called("max", "max"), _one_of_the_values, _greatest, (AggregateKind.MAX,), _QUANTILES, bounded=True),
+        _called("max", "max"), one_of_the_values, greatest, (AggregateKind.MAX,), _QUANTILES, bounded=True),
     "quantile": AggregateEntry(
         {"median": SqlName("quantile", 1, Fraction(1, 2))}
         | {name: SqlName("quantile", 2, "fraction") for name in _OF_FRACTION}
         | {name: SqlName("quantile", 2, "discrete") for name in ("percentile_disc", "quantile_disc")}
         | {"approx_quantiles": SqlName("quantile", 2, "parts")},
-        _between_the_values, _quantile_of, (AggregateKind.QUANTILE,), _QUANTILES, takes="number", bounded=True,
+        between_the_values, quantile_of, (AggregateKind.QUANTILE,), _QUANTILES, takes="number", bounded=True,
         sorts=True),
     "mode": AggregateEntry(
         {"mode": SqlName("mode", 1, Fraction(1)), "nth_most_common": SqlName("mode", 2, "rank"),
@@ -809,10 +634,10 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
         None, None, (AggregateKind.MOST_COMMON,), MostCommon(),
         refusal="MODE inside one person's rows is not supported; ties have no one answer."),
     "bool_and": AggregateEntry(
-        _called("bool_and", "bool_and", "every"), _true_or_false, _least, (), None, takes="condition",
+        _called("bool_and", "bool_and", "every"), true_or_false, least, (), None, takes="condition",
         refusal=_TELLS),
     "bool_or": AggregateEntry(
-        _called("bool_or", "bool_or"), _true_or_false, _greatest, (), None, takes="condition",
+        _called("bool_or", "bool_or"), true_or_false, greatest, (), None, takes="condition",
         refusal=_TELLS),
 }  # fmt: skip
 #: The aggregate and the reading of each SQL name.

@@ -7,7 +7,10 @@ recursively.
 
 from __future__ import annotations
 
-from typing import Final
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from tacit.query.refusal import Refusal
 
@@ -34,6 +37,7 @@ __all__ = [
     "MAX_TOKENS",
     "MAX_UNIT_WORK",
     "UNKNOWN_ROWS",
+    "as_on_a_fresh_stack",
     "check_size",
     "check_text",
 ]
@@ -83,6 +87,10 @@ UNKNOWN_ROWS: Final = 100
 #: Characters of a text that a row keeps which is chosen before a join that multiplies rows.
 MAX_TEXT: Final = 1_000
 
+#: So many calls deep, a caller leaves most of Python's thousand to the query.
+_SHALLOW: Final = 200
+
+Result = TypeVar("Result")
 _SPACES = "\t\n\r"
 _SURROGATES = range(0xD800, 0xE000)
 
@@ -103,3 +111,49 @@ def check_size(count: int, limit: int, what: str) -> None:
     """Refuse more than ``limit`` of something."""
     if count > limit:
         raise Refusal("too_large", f"The query has more than {limit} {what}; split it into smaller questions.")
+
+
+def as_on_a_fresh_stack(work: Callable[[], Result]) -> Result:
+    """Result of ``work`` on a stack of its own, so that every caller may nest queries equally deep.
+
+    A query that is resolved on the caller's stack is resolved there too. A thread is started only where a caller is
+    deep already, or a query is: then it is the thread that says whether it is too deep.
+    """
+    if _is_shallow():
+        try:
+            return work()
+        except RecursionError:
+            pass
+        except Refusal as refusal:
+            if refusal.reason != "too_deep":
+                raise
+    return _on_a_fresh_stack(work)
+
+
+def _is_shallow() -> bool:
+    """Whether most of the stack is left."""
+    try:
+        sys._getframe(_SHALLOW)
+    except ValueError:
+        return True
+    return False
+
+
+def _on_a_fresh_stack(work: Callable[[], Result]) -> Result:
+    outcome: list[Result | BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except RecursionError:
+            outcome.append(Refusal("too_deep", "The query is nested too deeply; use WITH to name parts."))
+        except BaseException as problem:  # handed to the caller below
+            outcome.append(problem)
+
+    thread = threading.Thread(target=run, name="tacit-resolve", daemon=True)
+    thread.start()
+    thread.join()
+    (found,) = outcome
+    if isinstance(found, BaseException):
+        raise found
+    return found

@@ -33,7 +33,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -80,12 +80,12 @@ __all__ = [
     "Step",
     "Totals",
     "Unique",
-    "branches",
     "final_over",
     "most_rows",
     "numbered",
     "shape",
     "types_after",
+    "with_branches",
 ]
 
 
@@ -165,6 +165,11 @@ class FinalAggregation:
     def seeks_bounds(self) -> bool:
         """Whether AUTO bounds are to be found, or were; see :mod:`tacit.query.planning.auto_bounds`."""
         return any(measure.auto for measure in self.measures)
+
+    @property
+    def seeks_limits(self) -> bool:
+        """Whether AUTO limits are to be found, or were."""
+        return self.auto_groups or self.auto_rows
 
     @property
     def auto_groups(self) -> bool:
@@ -387,9 +392,12 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
             return types
 
 
-def branches(steps: Iterable[Step]) -> tuple[Question, ...]:
-    """The questions whose rows the steps read, in the order of the steps."""
-    return tuple(step.other for step in steps if isinstance(step, Combine | Append))
+def with_branches(question: Question) -> Iterator[Question]:
+    """A question, and after it those whose rows its steps read, in the order of the steps."""
+    yield question
+    for step in question.steps:
+        if isinstance(step, Combine | Append):
+            yield from with_branches(step.other)
 
 
 def most_rows(question: Question) -> int | None:
@@ -461,7 +469,7 @@ class Question:
     @property
     def parts_read(self) -> frozenset[int]:
         """Numbers of the parts whose released rows it reads."""
-        return frozenset((self.part,)).union(*(other.parts_read for other in branches(self.steps)))
+        return frozenset(each.part for each in with_branches(self))
 
     @property
     def finals(self) -> tuple[FinalAggregation, ...]:
@@ -473,6 +481,12 @@ class Question:
         """The grouping sets; None for a plain GROUP BY."""
         first = self.steps[0] if self.steps else None
         return first if isinstance(first, Totals) else None
+
+    @property
+    def has_totals(self) -> bool:
+        """Whether there are grouping sets, in the question itself or in one whose rows or values it reads."""
+        whole = (self, *(value for _, value in self.values))
+        return any(each.totals is not None for one in whole for each in with_branches(one))
 
     @property
     def reads(self) -> tuple[RelationNode, ...]:

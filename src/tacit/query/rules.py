@@ -178,8 +178,10 @@ def count_rows(question: Question) -> Question:
 
 def _simpler(measure: Measure) -> Measure:
     if measure.kind is MeasureKind.VALUES and measure.argument is not None:
-        known = call("not", call("is_null", measure.argument)) if measure.argument.nullable else None
-        if known is None or known in _conditions(measure.where):
+        argument, where = measure.argument, measure.where
+        # Without conditions none says that the argument is not NULL.
+        is_known = where is not None and call("not", call("is_null", argument)) in _conditions(where)
+        if is_known or not argument.nullable:
             return replace(measure, kind=MeasureKind.ROWS, argument=None)
     return measure
 

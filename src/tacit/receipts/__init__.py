@@ -2,8 +2,7 @@
 
 Modules:
 * :mod:`.key_rotation` — Rotation of the signing key
-* :mod:`.keyring` — Keyring: the signing keys of an open ledger
-* :mod:`.keys` — Keys of a ledger: signing key and group secret
+* :mod:`.keys` — Keys of a ledger: signing key and group secret, in a file and while the ledger is open
 * :mod:`.ledger_comparison` — Comparison of a receipt with the ledger it refers to
 * :mod:`.receipt` — Receipts: signed statements of releases, mechanisms and charges
 * :mod:`.release_format` — Canonical, versioned text of released numbers

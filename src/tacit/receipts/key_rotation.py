@@ -20,8 +20,7 @@ from pathlib import Path
 from tacit.core.errors import InputError
 from tacit.ledger import ConflictError, Ledger, Succession
 from tacit.ledger.signing_keys import succession_text
-from tacit.receipts.keyring import keys_in_force
-from tacit.receipts.keys import Keys, make_keys, open_keys, put_in_place, write_waiting
+from tacit.receipts.keys import Keys, keys_in_force, make_keys, open_keys, put_in_place, write_waiting
 
 __all__ = ["rotate_key"]
 

@@ -113,7 +113,7 @@ def load_workload(path: str | Path) -> PlannedWorkload | None:
     if "statistics" in content:
         raise InputError("statistics", "stand in a release of their own: a file has [workload] or [statistics.<name>]")
     model = validate(_File, content)
-    stated = model.release.model_dump(include={"epsilon", "delta", "rho", "confidence"}, exclude_none=True)
+    stated = model.release.model_dump(include={"epsilon", "delta", "rho", "mu", "confidence"}, exclude_none=True)
     options = {name: str(value) for name, value in stated.items()}
     if model.workload.max_rows is not None:
         options["max_rows"] = model.workload.max_rows  # type: ignore[assignment]

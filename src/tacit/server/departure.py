@@ -14,7 +14,7 @@ from tacit.server.response_slots import ResponseSlots
 from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, LatenessVerdict
 
 if TYPE_CHECKING:
-    from tacit.query.planning.plan import Plan
+    from tacit.charges.payment import TimedWork
 
 __all__ = ["QuestionDeparture"]
 
@@ -59,7 +59,7 @@ class QuestionDeparture:
         """After which the run is of no use."""
         return None if self._decided is None else self._decided.last
 
-    def check(self, plan: Plan) -> None:
+    def check(self, plan: TimedWork) -> None:
         """Refuse a fresh question of an analyst, or about a population, with too many late answers.
 
         Raises:
@@ -68,7 +68,7 @@ class QuestionDeparture:
         if self._schedule is not None:
             self._late.check(self._analyst, plan.final.population)
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: TimedWork) -> None:
         """Decide the departures, before data is read."""
         if self._schedule is None:
             return

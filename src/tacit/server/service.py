@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tacit.charges.accounts import Budget
-from tacit.charges.context import Caller
 from tacit.charges.failures import check_succeeded, hide_internal_errors
+from tacit.charges.payment import Caller
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.answer import (
     charged_answer,
@@ -185,14 +185,25 @@ class CuratorService:
             return found
 
     def quote_workload(self, access: Access, said: WorkloadSchema) -> WorkloadQuote:
-        """Errors and price of a workload; for owners. Free; reads no data."""
-        self._need(access, ADMIN)
+        """Errors and price of a workload. Free; reads no data."""
+        self._need(access, ASK, ADMIN)
         return quote_workload(self._for(access).context, *said.arguments)
 
-    def answer_workload(self, access: Access, said: WorkloadSchema, *, key: str = "") -> WorkloadAnswer:
-        """Answer a workload, charged to its population; for owners."""
-        self._need(access, ADMIN)
-        return answer_workload(self._for(access).context, *said.arguments, Caller(access.person.name, key))
+    def answer_workload(
+        self, access: Access, said: WorkloadSchema, *, key: str = "", departure: QuestionDeparture | None = None
+    ) -> WorkloadAnswer:
+        """Answer a workload, charged to its population and counted to the person.
+
+        Args:
+            access: who asks.
+            said: what.
+            key: a name for this request, under which it may be sent again.
+            departure: decides when the outcome is written down; owners, who may read the data, need not wait for it.
+        """
+        self._need(access, ASK, ADMIN)
+        departure = None if ADMIN in access.scopes else departure
+        caller = Caller(access.person.name, key)
+        return answer_workload(self._for(access).context, *said.arguments, caller, departure=departure)
 
     def workloads(self, access: Access) -> tuple[WorkloadRelease, ...]:
         """Workloads of the populations that the person sees; they were paid for, and are free to read."""

@@ -22,7 +22,7 @@ from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.server.shared_token_buckets import Buckets
 
 if TYPE_CHECKING:
-    from tacit.query.planning.plan import Plan
+    from tacit.charges.payment import TimedWork
     from tacit.server.settings import Settings
 
 __all__ = ["Decided", "DepartureSchedule", "LateAnswers", "LateLimit", "LatenessVerdict"]
@@ -121,7 +121,7 @@ class DepartureSchedule:
         # Where noise stays but for MISSED, in units of one unit's work.
         self._margin = Fraction(_stream(settings).error(MISSED, 1)) / STEPS
 
-    def decide(self, plan: Plan, late: int = 0, slow: int = 0) -> Decided:
+    def decide(self, plan: TimedWork, late: int = 0, slow: int = 0) -> Decided:
         """The departures of a plan.
 
         Args:

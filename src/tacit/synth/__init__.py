@@ -3,18 +3,22 @@
 Modules:
 * :mod:`.bin_edges` — Edges of bins by private quantiles: a noisy histogram on a fine public grid, and where its
   quantiles are
-* :mod:`.count_measurement` — Noisy measurements of counts: an integer strategy, exact Gaussian noise, and the
-  sensitivity of the two
+* :mod:`.count_measurement` — Noisy measurements of counts: an integer strategy, exact noise, and the sensitivity of
+  the two
+* :mod:`.count_noise` — Noise on counts, one object for each currency of a price: which noise it buys, and what
+  selections cost in it
 * :mod:`.graphical_model` — Graphical models of a table: fitted to noisy marginals, queried, conditioned and sampled
 * :mod:`.junction_tree` — Junction trees: cliques of columns in a tree, on which the marginals of a graphical model are
   exact
+* :mod:`.marginal_shares` — Shares of a price for the measurements of marginals, such that the variances of all of them
+  are small together
 * :mod:`.multiplicative_weights` — Multiplicative weights: many counting queries about few cells, from the answers to
   those that were explained worst
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance
 * :mod:`.table_distance` — Distances of a synthetic table from the real one, released with noise: what a second report
   says and is paid for
-* :mod:`.table_synthesis` — Measurements for a synthetic table: which marginals are measured, within one zCDP budget
+* :mod:`.table_synthesis` — Measurements for a synthetic table: which marginals are measured, within one budget
 * :mod:`.value_pools` — Pools of rare values: values of a column that a marginal counts together, because noise would
   hide each by itself
 * :mod:`.workload` — Workloads: many counting queries over the cross product of some columns, as one value

@@ -8,13 +8,12 @@ Proof: ``bin_edges.proof.md``.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.synth.strategy import DenseStrategy
+from tacit.synth.strategy import DenseStrategy, tree_strategy
 
 __all__ = ["BINS", "edges_of", "grid_strategy"]
 
@@ -23,20 +22,9 @@ BINS: Final = 32
 _BRANCHES: Final = 4
 
 
-@lru_cache(maxsize=8)
 def grid_strategy(size: int) -> DenseStrategy:
-    """Every cell, and sums over runs of 4, 16, 64, … cells up to the whole.
-
-    >>> grid_strategy(5).rows.tolist()[5:]
-    [[1, 1, 1, 1, 0], [0, 0, 0, 0, 1], [1, 1, 1, 1, 1]]
-    """
-    at, run, rows = np.arange(size), 1, []
-    while True:
-        groups = -(-size // run)
-        rows.append((at // run == np.arange(groups)[:, None]).astype(np.int64))
-        if groups == 1:
-            return DenseStrategy(np.concatenate(rows))
-        run *= _BRANCHES
+    """Every cell, and sums over runs of 4, 16, 64, … cells up to the whole."""
+    return tree_strategy(size, _BRANCHES)
 
 
 def edges_of(counts: NDArray[np.float64], bins: int = BINS) -> tuple[int, ...]:

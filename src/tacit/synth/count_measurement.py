@@ -1,4 +1,4 @@
-"""Noisy measurements of counts: an integer strategy, exact Gaussian noise, and the sensitivity of the two.
+"""Noisy measurements of counts: an integer strategy, exact noise, and the sensitivity of the two.
 
 Proof: ``count_measurement.proof.md``.
 """
@@ -15,11 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InternalError
-from tacit.core.events import DiscreteGaussianEvent
+from tacit.core.events import Event
 from tacit.core.numbers import float_up
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.mechanisms.gaussian import Gaussian
+from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise, NoiseMechanism, noise_variance
 from tacit.synth.strategy import IntegerStrategy, least
 
 __all__ = ["CountMeasurement", "CountSource", "divide"]
@@ -36,24 +35,25 @@ _PARTS: Final = 10**9
 
 @dataclass(frozen=True, eq=False)
 class CountMeasurement:
-    """One integer vector that is released: strategies applied to the counts of some columns, and Gaussian noise.
+    """One integer vector that is released: strategies applied to the counts of some columns, and noise.
 
     Args:
         columns: whose cross product is counted.
         strategies: one along each axis; together they read all cells. None for the counts themselves.
-        rho: zCDP price.
+        price: in the currency of the noise.
         rows: the most rows of one unit that count.
         relation: which databases are neighbours.
+        noise: the kind of noise.
 
     Privacy:
-        ρ-zCDP under ``relation``, where ρ is ``rho``.
+        under ``relation``, with ``price`` as ρ, μ² or ε by the kind of noise: ρ-zCDP, μ-GDP or ε-DP.
 
     Sensitivity:
-        one unit adds at most ``rows`` rows, each of which moves the vector by one column of the strategy: in l2 at most
-        ``rows`` times the largest column, which is the product of the largest columns along the axes.
+        one unit adds at most ``rows`` rows, each of which moves the vector by one column of the strategy: at most
+        ``rows`` times the largest column, in l2 and in l1, which is the product of the largest columns along the axes.
 
     Error:
-        :attr:`sigma2` is the variance on every integer; estimates have that of :meth:`solve`.
+        :attr:`sigma2` is the variance on every integer, or a little more; estimates have that of :meth:`solve`.
 
     Assumes:
         that the counts are of rows of which each unit has at most ``rows``, and of fewer than 2⁴⁰ in all.
@@ -64,16 +64,18 @@ class CountMeasurement:
 
     columns: tuple[str, ...]
     strategies: tuple[IntegerStrategy, ...]
-    rho: Fraction
+    price: Fraction
     rows: int = 1
     relation: Relation = ADD_REMOVE
+    noise: CountNoise = DISCRETE_GAUSSIAN
 
     @cached_property
     def scale(self) -> int:
         """By which all integers are multiplied, a power of two; noise on a coarse grid has wider intervals."""
         scale = 1
         column = math.prod(strategy.column_squares[1] for strategy in self.strategies)
-        while column * (2 * scale) ** 2 <= _LARGEST_COLUMN and self._moved * scale**2 < 2 * self.rho * _LEAST_VARIANCE:
+        variance = self.noise.variance(self.price, self._moved_l1, self._moved)
+        while column * (2 * scale) ** 2 <= _LARGEST_COLUMN and variance * scale**2 < _LEAST_VARIANCE:
             scale *= 2
         return scale
 
@@ -81,6 +83,16 @@ class CountMeasurement:
     def l2_squared(self) -> int:
         """The square of how far one unit moves the vector, exactly: every column was looked at."""
         return self._moved * self.scale**2
+
+    @property
+    def l1(self) -> int:
+        """The l1 norm by which one unit moves the vector, at most: every column was looked at."""
+        return self._moved_l1 * self.scale
+
+    @cached_property
+    def _moved_l1(self) -> int:
+        column = math.prod(strategy.column_size for strategy in self.strategies)
+        return self.rows * column * (1 if self.relation is ADD_REMOVE else 2)
 
     @cached_property
     def _moved(self) -> int:
@@ -97,24 +109,24 @@ class CountMeasurement:
         return math.prod(strategy.outputs for strategy in self.strategies)
 
     @cached_property
-    def mechanism(self) -> Gaussian:
+    def mechanism(self) -> NoiseMechanism:
         """The mechanism that adds the noise."""
-        return Gaussian.from_rho(
-            rho=self.rho, l2_squared=self.l2_squared, dimension=self.outputs, whole=True, relation=self.relation
-        )
+        return self.noise.mechanism(self.price, self.l1, self.l2_squared, self.outputs, self.relation)
 
     @property
-    def event(self) -> DiscreteGaussianEvent:
+    def event(self) -> Event:
         """The release, as accountants read it."""
-        event = self.mechanism.event
-        if not isinstance(event, DiscreteGaussianEvent):
-            raise InternalError("noise on integers has an event of its own")
-        return event
+        return self.mechanism.event
 
-    @property
+    @cached_property
+    def variance(self) -> Fraction:
+        """Variance of the noise on each integer before it is rounded to one, as intervals read it."""
+        return noise_variance(self.mechanism)
+
+    @cached_property
     def sigma2(self) -> float:
         """Variance of the noise on each integer over the scale, rounded up."""
-        return float_up(self.mechanism.sigma2 / self.scale**2)
+        return float_up(self.variance / self.scale**2)
 
     def inputs(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """The integers that get noise: the strategies applied to counts of shape ``cells``."""
@@ -127,7 +139,7 @@ class CountMeasurement:
     def release(self, source: CountSource) -> NDArray[np.int64]:
         """The integers with noise: the one step at which counts of persons become numbers that may be shown."""
         raw_inputs = self.inputs(source(self.columns))
-        noisy = add_gaussian(self.mechanism, raw_inputs.ravel())
+        noisy = add_noise(self.mechanism, raw_inputs.ravel())
         return noisy.reshape(raw_inputs.shape)
 
     def solve(self, noisy: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -138,7 +150,7 @@ class CountMeasurement:
         return estimate
 
 
-def add_gaussian(mechanism: Gaussian, raw: NDArray[np.int64]) -> NDArray[np.int64]:
+def add_noise(mechanism: NoiseMechanism, raw: NDArray[np.int64]) -> NDArray[np.int64]:
     """Integers with the noise of a mechanism; record-and-replay takes hold here."""
     return np.asarray(mechanism.release(raw), dtype=np.int64)
 

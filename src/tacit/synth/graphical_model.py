@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import Number
 from tacit.noise import entropy
+from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise
 from tacit.synth.junction_tree import Columns, Floats, JunctionTree, project, spread
 from tacit.synth.value_pools import Pools, pool, pooled_alone, unpool
 
@@ -47,12 +49,19 @@ class NoisyMarginal:
         counts: one for each combination of groups of values.
         stddev: of the noise on each.
         pools: for each axis the group of each value; None, or nothing at all, where each value is a group.
+        noise: the kind of noise.
     """
 
     columns: Columns
     counts: Floats
     stddev: float
     pools: Pools = ()
+    noise: CountNoise = DISCRETE_GAUSSIAN
+
+    def wide(self, confidence: Number) -> float:
+        """Half-width of an interval around each count."""
+        # Counts are released on a grid on which the noise is this wide, but for absurd prices.
+        return self.noise.factor(confidence, 2.0**16 if self.stddev > 1 / 8 else 1.0) * self.stddev
 
     @property
     def unpooled(self) -> Floats:

@@ -26,7 +26,15 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.synth.workload import Factor
 
-__all__ = ["LARGEST_FACTOR", "CentredStrategy", "DenseStrategy", "IdentityStrategy", "IntegerStrategy", "strategy_for"]
+__all__ = [
+    "LARGEST_FACTOR",
+    "CentredStrategy",
+    "DenseStrategy",
+    "IdentityStrategy",
+    "IntegerStrategy",
+    "strategy_for",
+    "tree_strategy",
+]
 
 #: Values of one factor whose strategy is optimised.
 LARGEST_FACTOR: Final = 2_048
@@ -39,6 +47,10 @@ _COARSE: Final = 96
 _CLOSE: Final = 0.005
 #: Share of the mean diagonal that is added to it, so that queries which leave directions out have a strategy too.
 _RIDGE: Final = 1e-9
+#: Numbers of runs that a sum of a tree adds up.
+_BRANCHES: Final = (2, 4, 8, 16, 32)
+#: Values up to which the strategy for l2 is one of those that are compared for l1.
+_SMALL: Final = 64
 
 
 class IntegerStrategy(ABC):
@@ -58,6 +70,11 @@ class IntegerStrategy(ABC):
     @abstractmethod
     def column_squares(self) -> tuple[int, int]:
         """Smallest and largest entry of SᵀS, exactly; the largest is the largest squared column."""
+
+    @property
+    @abstractmethod
+    def column_size(self) -> int:
+        """The largest sum of absolute values in a column, exactly."""
 
     @property
     @abstractmethod
@@ -94,6 +111,11 @@ class CentredStrategy(IntegerStrategy):
         """(n-1)² + (n-1) = n(n-1) for a column; two different ones have the product -n."""
         return (-self.size if self.size > 1 else 0), self.size * (self.size - 1)
 
+    @property
+    def column_size(self) -> int:
+        """(n-1) and n-1 times 1."""
+        return 2 * (self.size - 1)
+
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
         """Every count times n, less the sum of all."""
         return np.asarray(self.size * counts - counts.sum(axis=axis, keepdims=True))
@@ -128,6 +150,11 @@ class IdentityStrategy(IntegerStrategy):
     def column_squares(self) -> tuple[int, int]:
         """1 for a column; two different ones have the product 0."""
         return (0 if self.size > 1 else 1), 1
+
+    @property
+    def column_size(self) -> int:
+        """A single 1."""
+        return 1
 
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:  # noqa: ARG002 - the same along all
         """The counts."""
@@ -173,6 +200,11 @@ class DenseStrategy(IntegerStrategy):
         return int(gram.min()), int(gram.diagonal().max())
 
     @cached_property
+    def column_size(self) -> int:
+        """Every column, added up in integers."""
+        return int(np.abs(self.rows).sum(axis=0).max())
+
+    @cached_property
     def _gram(self) -> NDArray[np.int64]:
         # Entries have at most 20 bits and there are at most 2,048 rows: no partial sum reaches 2⁵³, so that doubles,
         # which numpy multiplies a hundred times faster than integers, are exact.
@@ -194,13 +226,17 @@ class DenseStrategy(IntegerStrategy):
         return np.linalg.inv(self._gram.astype(np.float64))
 
 
-def strategy_for(factor: Factor, size: int, *, factors: int = 1) -> IdentityStrategy | DenseStrategy:
-    """A strategy for the queries of a factor over ``size`` values, near the optimum for their total variance.
+def strategy_for(factor: Factor, size: int, *, factors: int = 1, norm: int = 2) -> IdentityStrategy | DenseStrategy:
+    """A strategy for the queries of a factor over ``size`` values, with a small total variance.
+
+    For noise that follows l2 it is near the optimum. For noise that follows l1 it is the best of the counts themselves,
+    of sums over runs of 2, 4, 8, 16 or 32 of the level below, and of the strategy for l2.
 
     Args:
         factor: the queries.
         size: number of values.
         factors: of the product that it is part of, which share the bits that integers have.
+        norm: 2 where noise follows the largest column in l2, 1 where in l1.
 
     Raises:
         InputError: there are too many values, or a matrix has another number of columns.
@@ -214,7 +250,9 @@ def strategy_for(factor: Factor, size: int, *, factors: int = 1) -> IdentityStra
         return IdentityStrategy(size)
     if factor.kind == "total":
         raise InputError("workload", "a total needs no strategy; it is a sum of counts")
-    return _optimised(factor, size, factors) if size <= LARGEST_FACTOR else _too_large(factor, size)
+    if size > LARGEST_FACTOR:
+        return _too_large(factor, size)
+    return _optimised(factor, size, factors) if norm == 2 else _best_for_l1(factor, size, factors)
 
 
 def _too_large(factor: Factor, size: int) -> DenseStrategy:
@@ -236,6 +274,33 @@ def _optimised(factor: Factor, size: int, factors: int) -> DenseStrategy:
     made = DenseStrategy(np.rint(root * scale).astype(np.int64))
     reached = float(np.einsum("ij,ji->", gram, made.covariance)) * made.column_squares[1]
     return DenseStrategy(made.rows, min(1.0, bound / reached))
+
+
+@lru_cache(maxsize=16)
+def _best_for_l1(factor: Factor, size: int, factors: int) -> IdentityStrategy | DenseStrategy:
+    gram = factor.gram(size)
+    able: list[IdentityStrategy | DenseStrategy] = [IdentityStrategy(size)]
+    able += [tree_strategy(size, branches) for branches in _BRANCHES if branches < size]
+    if size <= _SMALL:
+        able.append(_optimised(factor, size, factors))
+    # Sums of variances for noise of a scale of 1 for each unit of l1.
+    return min(able, key=lambda made: float(np.einsum("ij,ji->", gram, made.covariance)) * made.column_size**2)
+
+
+@lru_cache(maxsize=32)
+def tree_strategy(size: int, branches: int) -> DenseStrategy:
+    """Every cell, and sums over runs of 4, 16, 64, … cells up to the whole, where there are 4 branches.
+
+    >>> tree_strategy(5, 4).rows.tolist()[5:]
+    [[1, 1, 1, 1, 0], [0, 0, 0, 0, 1], [1, 1, 1, 1, 1]]
+    """
+    at, run, rows = np.arange(size), 1, []
+    while True:
+        groups = -(-size // run)
+        rows.append((at // run == np.arange(groups)[:, None]).astype(np.int64))
+        if groups == 1:
+            return DenseStrategy(np.concatenate(rows))
+        run *= branches
 
 
 def optimal_gram(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:

@@ -17,12 +17,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.errors import InternalError
-from tacit.core.events import DiscreteGaussianEvent
+from tacit.core.events import Event
 from tacit.core.numbers import float_up
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.mechanisms.gaussian import Gaussian
-from tacit.synth.count_measurement import CountSource, add_gaussian
+from tacit.synth.count_measurement import CountSource, add_noise
+from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise, NoiseMechanism, noise_variance
 
 __all__ = ["DistanceMeasurement"]
 
@@ -32,20 +31,21 @@ _STEPS: Final = 16
 
 @dataclass(frozen=True, eq=False)
 class DistanceMeasurement:
-    """The l1 distances of the counts of some marginals from public ones, as one integer vector with Gaussian noise.
+    """The l1 distances of the counts of some marginals from public ones, as one integer vector with noise.
 
     Args:
         sets: the columns of each marginal.
-        rho: zCDP price of all of them.
+        price: of all of them, in the currency of the noise.
         rows: the most rows of one unit that count.
         relation: which databases are neighbours.
+        noise: the kind of noise.
 
     Privacy:
-        ρ-zCDP under ``relation``, where ρ is ``rho``.
+        under ``relation``, with ``price`` as ρ, μ² or ε by the kind of noise: ρ-zCDP, μ-GDP or ε-DP.
 
     Sensitivity:
         one unit moves each distance by at most 16 steps for each of its rows, twice that where units are replaced; in
-        l2 by that times the root of the number of marginals.
+        l2 by that times the root of the number of marginals, in l1 times their number.
 
     Error:
         :attr:`stddev` is the standard deviation of the noise on each distance, in rows.
@@ -58,35 +58,39 @@ class DistanceMeasurement:
     """
 
     sets: tuple[tuple[str, ...], ...]
-    rho: Fraction
+    price: Fraction
     rows: int = 1
     relation: Relation = ADD_REMOVE
+    noise: CountNoise = DISCRETE_GAUSSIAN
+
+    @property
+    def _moved(self) -> int:
+        return _STEPS * self.rows * (1 if self.relation is ADD_REMOVE else 2)
+
+    @property
+    def l1(self) -> int:
+        """The l1 norm by which one unit moves the vector, at most."""
+        return len(self.sets) * self._moved
 
     @property
     def l2_squared(self) -> int:
         """The square of how far one unit moves the vector, exactly."""
-        moved = _STEPS * self.rows * (1 if self.relation is ADD_REMOVE else 2)
-        return len(self.sets) * moved**2
+        return len(self.sets) * self._moved**2
 
     @cached_property
-    def mechanism(self) -> Gaussian:
+    def mechanism(self) -> NoiseMechanism:
         """The mechanism that adds the noise."""
-        return Gaussian.from_rho(
-            rho=self.rho, l2_squared=self.l2_squared, dimension=len(self.sets), whole=True, relation=self.relation
-        )
+        return self.noise.mechanism(self.price, self.l1, self.l2_squared, len(self.sets), self.relation)
 
     @property
-    def event(self) -> DiscreteGaussianEvent:
+    def event(self) -> Event:
         """The release, as accountants read it."""
-        event = self.mechanism.event
-        if not isinstance(event, DiscreteGaussianEvent):
-            raise InternalError("noise on integers has an event of its own")
-        return event
+        return self.mechanism.event
 
     @property
     def variance(self) -> float:
-        """Variance of the noise on each integer, rounded up."""
-        return float_up(self.mechanism.sigma2)
+        """Variance of the noise on each integer, rounded up, as intervals read it."""
+        return float_up(noise_variance(self.mechanism))
 
     @property
     def stddev(self) -> float:
@@ -98,7 +102,7 @@ class DistanceMeasurement:
     ) -> NDArray[np.int64]:
         """The distances with noise, in steps; ``expected`` are public counts."""
         raw = np.array([self._distance(source(names), expected[names]) for names in self.sets], dtype=np.int64)
-        return add_gaussian(self.mechanism, raw)
+        return add_noise(self.mechanism, raw)
 
     def in_rows(self, noisy: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Distances in rows, half of each, so that a row in the wrong cell counts once."""

@@ -1,4 +1,4 @@
-"""Measurements for a synthetic table: which marginals are measured, within one zCDP budget.
+"""Measurements for a synthetic table: which marginals are measured, within one budget.
 
 ============= ====================================================================================================
 method        measures
@@ -10,9 +10,11 @@ aim           every column, then round by round the marginal that the model so f
 quantiles     every column by itself on a fine grid, for the edges of bins
 ============= ====================================================================================================
 
-Selections are by the exponential mechanism on integer scores, measurements by Gaussian noise on integer counts. All of
-it, adaptively chosen or not, stays within the ρ of the budget: a measurement that would exceed it is not made. How
-many rounds there are, and how large the model may grow, follows from the price, public sizes and released numbers.
+Selections are by the exponential mechanism on integer scores, measurements by Gaussian or Laplace noise on integer
+counts. All of it, adaptively chosen or not, stays within the ρ, μ² or ε of the budget: a measurement that would exceed
+it is not made. How many rounds there are, and how large the model may grow, follows from the price, public sizes and
+released numbers. Where noise would hide what pairs tell, more or all of the price measures columns by themselves, so
+that no table is worse than independent columns but by chance.
 
 Proof: ``table_synthesis.proof.md``.
 """
@@ -31,11 +33,11 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, Event
-from tacit.core.numbers import round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.exponential import Exponential
 from tacit.synth.bin_edges import grid_strategy
 from tacit.synth.count_measurement import CountMeasurement, CountSource, divide
+from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise
 from tacit.synth.graphical_model import (
     GraphicalModel,
     Impossible,
@@ -48,6 +50,7 @@ from tacit.synth.strategy import IdentityStrategy, IntegerStrategy
 from tacit.synth.value_pools import PooledStrategy, Pools, pool, rare_pool
 
 __all__ = [
+    "LARGEST_MODEL",
     "METHODS",
     "MINUTES",
     "QUANTILES",
@@ -66,6 +69,8 @@ QUANTILES: Final = "quantiles"
 Columns = tuple[str, ...]
 #: Scores are counted in steps of this part of a row.
 _STEPS: Final = 16
+#: Cells that a model may have with any method; one of AIM is smaller.
+LARGEST_MODEL: Final = 10_000_000
 #: Minutes that AIM plans for, where no other number is stated.
 MINUTES: Final = 10
 #: Steps of a fit in each round, and of the last fit; every step reads all cells of a model about twice.
@@ -77,7 +82,14 @@ _CELLS_A_MINUTE: Final = 400_000_000
 _PLANNED_ROUNDS: Final = 4
 #: Rounds for each column that a whole budget is planned for; rounds grow where little is left to learn.
 _ROUNDS: Final = 16
-_SELECTION: Final = Fraction(1, 10)
+#: Share of a round's price that chooses, by the power with which precision grows with a price.
+_SELECTION: Final = {1: Fraction(1, 10), 2: Fraction(1, 3)}
+#: Share of rows that noise moves in a pair of columns, above which more of the price goes to columns by themselves, and
+#: above which all of it does: pairs would tell less than their noise hides.
+_LITTLE: Final = 0.05
+_MUCH: Final = 0.2
+#: Parts of a price for each column, of which no measurement has less than one.
+_PARTS: Final = 128
 #: Part of a price that roundings may leave.
 _ROUNDING: Final = Fraction(1, 10**6)
 #: Share of the price after which what was released is kept, in case that the run dies.
@@ -95,7 +107,7 @@ class SynthesisPlan:
     Args:
         method: which marginals are measured.
         sizes: number of values of each column.
-        rho: zCDP price of all measurements and selections together.
+        price: of all measurements and selections together, in the currency of the noise.
         rows: the most rows of one unit that count.
         relation: which databases are neighbours.
         sets: of ``marginals`` those to measure; of ``aim`` those whose error matters.
@@ -103,11 +115,12 @@ class SynthesisPlan:
         outer: columns of another table, about which nothing is measured but together with those of this one.
         given: noisy marginals of outer columns, made of what was released about the other table.
         tied: sets of columns that declared rules are about; the model has them beside those that are measured.
+        noise: the kind of noise.
     """
 
     method: Method | Literal["quantiles"]
     sizes: Mapping[str, int]
-    rho: Fraction
+    price: Fraction
     rows: int = 1
     relation: Relation = ADD_REMOVE
     sets: tuple[Columns, ...] = ()
@@ -115,6 +128,7 @@ class SynthesisPlan:
     outer: tuple[str, ...] = ()
     given: tuple[NoisyMarginal, ...] = field(default=(), repr=False, compare=False)
     tied: tuple[Columns, ...] = field(default=(), repr=False, compare=False)
+    noise: CountNoise = DISCRETE_GAUSSIAN
 
     def __post_init__(self) -> None:
         if self.method not in (*METHODS, QUANTILES):
@@ -128,6 +142,13 @@ class SynthesisPlan:
         unknown = [name for names in self.sets for name in names if name not in self.sizes]
         if unknown:
             raise InputError("marginals", f"names {unknown[0]!r}, which is not among the columns")
+        measured = self.sets if self.method == "marginals" else ()
+        if (cells := model_cells(self.sizes, [*measured, *self.tied])) > LARGEST_MODEL:
+            raise InputError(
+                "marginals" if measured else "impossible",
+                f"tie columns together with {cells:,} combinations in one model, more than {LARGEST_MODEL:,}; leave "
+                "some out",
+            )
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -159,6 +180,17 @@ class SynthesisPlan:
         }
         return tuple(dict.fromkeys([*singles, *sorted(below, key=lambda names: (len(names), names))]))
 
+    def check_price(self) -> None:
+        """Refuse a price of which a part buys noise too large to compute with, before anything is charged.
+
+        Raises:
+            InputError: the price is too small.
+        """
+        part = self.price / (_PARTS * max(len(self.sizes), len(self.sets)))
+        moved = 2 * self.rows
+        self.noise.mechanism(part, moved, moved**2, 1, self.relation)
+        self.noise.selection_epsilon(part / _ROUNDS)
+
     def cells(self, names: Columns) -> int:
         """Number of combinations."""
         return math.prod(self.sizes[name] for name in names)
@@ -181,7 +213,7 @@ class MeasuredMarginal:
     def marginal(self) -> NoisyMarginal:
         """The noisy counts."""
         made = self.measurement
-        return NoisyMarginal(made.columns, self.noisy / made.scale, math.sqrt(made.sigma2), self.pools)
+        return NoisyMarginal(made.columns, self.noisy / made.scale, math.sqrt(made.sigma2), self.pools, made.noise)
 
     @property
     def pools(self) -> Pools:
@@ -247,7 +279,7 @@ def measure_table(
 
 
 class _Run:
-    """One run under a budget of ρ, which no sequence of releases can exceed."""
+    """One run under a budget, which no sequence of releases can exceed."""
 
     def __init__(
         self,
@@ -260,7 +292,7 @@ class _Run:
         self._source = source
         self._progress = progress
         self._keep = keep
-        self._left = self._kept = plan.rho
+        self._left = self._kept = plan.price
         self._open = Transcript()
         self.transcript = Transcript()
 
@@ -270,9 +302,9 @@ class _Run:
         """Begin where an earlier run has kept its last part."""
         for part in parts:
             for chosen in part.chosen:
-                self._spend(chosen.epsilon**2 / 8)
+                self._spend(self._plan.noise.selection_price(chosen.epsilon))
             for measured in part.measured:
-                self._spend(measured.measurement.rho)
+                self._spend(measured.measurement.price)
             self.transcript.chosen += part.chosen
             self.transcript.measured += part.measured
         self._kept = self._left
@@ -282,7 +314,7 @@ class _Run:
         if self._open.measured:
             if self._keep is not None:
                 self._keep(self._open)
-            spent = f"{float(1 - self._left / self._plan.rho):.0%} of the price is spent"
+            spent = f"{float(1 - self._left / self._plan.price):.0%} of the price is spent"
             for each in self._open.measured:
                 names = each.measurement.columns
                 # A choice that is not kept is made again by the next run, if this one dies; it must not be seen twice.
@@ -292,25 +324,25 @@ class _Run:
 
     # -- releases
 
-    def _spend(self, rho: Fraction) -> None:
-        if rho <= 0 or rho > self._left:
+    def _spend(self, price: Fraction) -> None:
+        if price <= 0 or price > self._left:
             raise InternalError("a measurement would exceed the budget of a synthetic table")
-        self._left -= rho
+        self._left -= price
 
-    def _measure(self, names: Columns, rho: Fraction, pools: Pools = ()) -> MeasuredMarginal:
-        self._spend(rho)
-        measurement = counted(self._plan, names, rho, pools)
+    def _measure(self, names: Columns, price: Fraction, pools: Pools = ()) -> MeasuredMarginal:
+        self._spend(price)
+        measurement = counted(self._plan, names, price, pools)
         made = MeasuredMarginal(measurement, measurement.release(self._source))
         self.transcript.measured.append(made)
         self._open.measured.append(made)
-        if self._kept - self._left >= _PART * self._plan.rho:
+        if self._kept - self._left >= _PART * self._plan.price:
             self.keep()
         return made
 
-    def _choose(self, scores: Mapping[Columns, int], moved: int, rho: Fraction) -> Columns:
+    def _choose(self, scores: Mapping[Columns, int], moved: int, price: Fraction) -> Columns:
         """One candidate by the exponential mechanism; one unit moves each score by at most ``moved``."""
-        epsilon = round_down(sqrt_bounds(8 * rho)[0], 12)
-        self._spend(epsilon**2 / 8)
+        epsilon = self._plan.noise.selection_epsilon(price)
+        self._spend(self._plan.noise.selection_price(epsilon))
         mechanism = Exponential(epsilon=epsilon, sensitivity=moved, relation=self._plan.relation)
         listed = list(scores)
         found = listed[choose(mechanism, [scores[names] for names in listed])]
@@ -327,9 +359,14 @@ class _Run:
             counts = strategy.apply(counts, axis)
         return int(np.abs(_STEPS * counts - public).sum())
 
-    def _pools(self, singles: Mapping[str, NDArray[np.float64]], rho: Fraction) -> dict[str, tuple[int, ...] | None]:
+    def _stddev(self, price: Fraction) -> float:
+        """Standard deviation of the noise on each count of a measurement at a price."""
+        moved = self._plan.rows * (1 if self._plan.relation is ADD_REMOVE or self._plan.noise.norm == 2 else 2)
+        return math.sqrt(self._plan.noise.variance(price, moved, moved**2))
+
+    def _pools(self, singles: Mapping[str, NDArray[np.float64]], price: Fraction) -> dict[str, tuple[int, ...] | None]:
         """Values of each column that are expected to be too rare for the noise of a measurement at a price."""
-        least = _RARE * math.sqrt(self._plan.rows**2 / (2 * float(rho)))
+        least = _RARE * self._stddev(price)
         return {name: rare_pool(expected, least) for name, expected in singles.items()}
 
     @property
@@ -348,16 +385,16 @@ class _Run:
         """Every column by itself."""
         names = [(name,) for name in self._plan.own]
         done = {each.measurement.columns for each in self.transcript.measured}
-        for each, rho in zip(names, divide(self._plan.rho, np.ones(len(names))), strict=True):
+        for each, price in zip(names, divide(self._plan.price, np.ones(len(names))), strict=True):
             if each not in done:
-                self._measure(each, rho)
+                self._measure(each, price)
 
     def listed(self) -> None:
         """Every column, and the sets that are listed, each set with the price of three columns."""
         names = self._plan.candidates
         claims = [1.0 if len(each) == 1 else 3.0 for each in names]
-        for each, rho in zip(names, divide(self._left, claims), strict=True):
-            self._measure(each, rho)
+        for each, price in zip(names, divide(self._left, claims), strict=True):
+            self._measure(each, price)
 
     def spanning_tree(self) -> None:
         """A third for columns, a third for choosing pairs, a third for measuring them."""
@@ -365,9 +402,9 @@ class _Run:
         singles = [(name,) for name in self._plan.own]
         edges = len(singles) - (not outer)
         first = whole if not edges else whole / 3
-        for each, rho in zip(singles, divide(first, np.ones(len(singles))), strict=True):
-            self._measure(each, rho)
-        if not edges:
+        for each, price in zip(singles, divide(first, np.ones(len(singles))), strict=True):
+            self._measure(each, price)
+        if not edges or self._more_of_columns(whole=True):
             return
         model = fit_independent(sizes, [each for each in self._known if len(each.columns) == 1])
         scores: dict[Columns, int] = {
@@ -378,31 +415,44 @@ class _Run:
         groups = {name: outer[0] if name in outer else name for name in sizes}
         share = whole / 3 / edges
         pairs: list[Columns] = []
+        cliques = [*(each.columns for each in self._plan.given), *self._plan.tied]
         for _ in range(edges):
-            open_pairs = {pair: score for pair, score in scores.items() if groups[pair[0]] != groups[pair[1]]}
+            # A tree alone is small; with rules and columns of another table the model may be large.
+            open_pairs = {
+                pair: score
+                for pair, score in scores.items()
+                if groups[pair[0]] != groups[pair[1]]
+                and (not cliques or model_cells(sizes, [*cliques, *pairs, pair]) <= LARGEST_MODEL)
+            }
+            if not open_pairs:
+                break
             found = self._choose(open_pairs, self._moved, share)
             joined, kept = groups[found[0]], groups[found[1]]
             groups = {name: kept if group == joined else group for name, group in groups.items()}
             pairs.append(found)
-        pools = self._pools(model, self._left / edges)
-        for pair, rho in zip(pairs, divide(self._left, np.ones(edges)), strict=True):
-            self._measure(pair, rho, _of(pools, pair))
+        measured = pairs or singles
+        pools = self._pools(model, self._left / len(measured))
+        for pair, price in zip(measured, divide(self._left, np.ones(len(measured))), strict=True):
+            self._measure(pair, price, _of(pools, pair))
 
     def adaptive(self) -> None:
         """Round by round the marginal that is explained worst, until the budget is spent."""
-        plan, whole = self._plan, self._plan.rho
+        plan, whole = self._plan, self._plan.price
         if not plan.pairs:
             self.independent()
             return
-        rounds = _ROUNDS * len(plan.sizes)
-        measure, select = (1 - _SELECTION) * whole / rounds, _SELECTION * whole / rounds
+        share = _SELECTION[plan.noise.power]
         done = {each.measurement.columns for each in self.transcript.measured}
         for name in plan.own:
             if (name,) not in done:
-                self._measure((name,), max(measure, _FIRST * whole / len(plan.own)))
+                self._measure((name,), _FIRST * whole / len(plan.own))
+        rounds = math.ceil((_ROUNDS * len(plan.sizes)) ** (1 / plan.noise.power))
+        measure, select = ((part * (1 - _FIRST) * whole / rounds) for part in (1 - share, share))
         if self.transcript.chosen:
-            measure = self.transcript.measured[-1].measurement.rho
-            select = self.transcript.chosen[-1].epsilon ** 2 / 8
+            measure = self.transcript.measured[-1].measurement.price
+            select = plan.noise.selection_price(self.transcript.chosen[-1].epsilon)
+        else:
+            self._more_of_columns()
         open_sets = {names: self._weight(names) for names in plan.candidates}
         heaviest = max(open_sets.values())
         model = self._rough()
@@ -411,9 +461,9 @@ class _Run:
         while not last:
             last = self._left < 2 * (measure + select)
             if last:
-                measure, select = (1 - _SELECTION) * self._left, _SELECTION * self._left
+                measure, select = (1 - share) * self._left, share * self._left
             allowed = self._small_enough(open_sets)
-            noise = math.sqrt(2 / math.pi) * math.sqrt(plan.rows**2 / (2 * float(measure)))
+            noise = plan.noise.mean_size * self._stddev(measure)
             expected = model.marginals([*allowed, *((name,) for name in plan.sizes)])
             rare = self._pools({name: expected[name,] for name in plan.sizes}, measure)
             pools = {names: _of(rare, names) for names in allowed}
@@ -429,7 +479,41 @@ class _Run:
             model = self._rough(model)
             change = float(np.abs(pool(model.marginal(found), pools[found]) - before).sum())
             if change <= noise * cells[found]:
-                measure, select = 4 * measure, 4 * select
+                measure, select = plan.noise.halved(measure), plan.noise.halved(select)
+
+    def _apart(self) -> float:
+        """The share of rows, about, that noise moves in a pair of columns if all of the price measures single ones."""
+        plan = self._plan
+        each = plan.noise.mean_size * self._stddev(plan.price / len(plan.own))
+        cells = 2 * sum(plan.sizes[name] for name in plan.own) / len(plan.own)
+        return each * cells / 2 / max(estimated_total(self._known), 1.0)
+
+    def _more_of_columns(self, *, whole: bool = False) -> bool:
+        """Measure columns by themselves again, where noise would hide what pairs tell beside them.
+
+        The share of what is left that this takes follows from the number of rows that was released, and public sizes.
+
+        Args:
+            whole: all of it, or nothing.
+
+        Returns:
+            whether nothing is left.
+        """
+        own = self._plan.own
+        again = self.transcript.measured[len(own) :]
+        if again:
+            # An earlier run under the same charge has begun with it.
+            for name in own[len(again) :]:
+                self._measure((name,), again[0].measurement.price)
+            return self._left <= self._plan.price * _ROUNDING
+        apart = self._apart()
+        hundredths = round(100 * min(max((apart - _LITTLE) / (_MUCH - _LITTLE), 0.0), 1.0))
+        if whole:
+            hundredths = 100 * (hundredths >= 60)
+        if hundredths:
+            for name, price in zip(own, divide(self._left * Fraction(hundredths, 100), np.ones(len(own))), strict=True):
+                self._measure((name,), price)
+        return hundredths == 100
 
     def _rough(self, start: GraphicalModel | None = None) -> GraphicalModel:
         """A model that is good enough for the next choice."""
@@ -442,7 +526,7 @@ class _Run:
 
     def _small_enough(self, open_sets: Mapping[Columns, int]) -> dict[Columns, int]:
         """Candidates that keep the model within its size, which grows with the part of the price that is spent."""
-        most = self._plan.largest_model * (1 - self._left / self._plan.rho)
+        most = self._plan.largest_model * (1 - self._left / self._plan.price)
         cliques = [*(each.columns for each in self._known), *self._plan.tied]
         allowed = {
             names: weight
@@ -455,12 +539,12 @@ class _Run:
         return {smallest: open_sets[smallest]}
 
 
-def counted(plan: SynthesisPlan, names: Columns, rho: Fraction, pools: Pools = ()) -> CountMeasurement:
+def counted(plan: SynthesisPlan, names: Columns, price: Fraction, pools: Pools = ()) -> CountMeasurement:
     """The measurement of a marginal at a price."""
     strategies = _strategies(plan, names, pools)
     if plan.method == QUANTILES:
         strategies = tuple(grid_strategy(plan.sizes[name]) for name in names)
-    return CountMeasurement(names, strategies, rho, plan.rows, plan.relation)
+    return CountMeasurement(names, strategies, price, plan.rows, plan.relation, plan.noise)
 
 
 def _strategies(plan: SynthesisPlan, names: Columns, pools: Pools) -> tuple[IntegerStrategy, ...]:

@@ -43,6 +43,11 @@ class PooledStrategy(IntegerStrategy):
         """1 for a column; columns of different groups have the product 0."""
         return (0 if self.outputs > 1 else 1), 1
 
+    @property
+    def column_size(self) -> int:
+        """A single 1."""
+        return 1
+
     def apply(self, counts: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
         """Sums over groups."""
         turned = np.moveaxis(counts, axis, 0)

@@ -110,7 +110,7 @@ class WorkloadEstimates:
             self._parts.append(
                 _Product(part, mine[0])
                 if isinstance(part, ProductPlan)
-                else _Marginals(part, dict(zip(part.measurements, mine, strict=True)))
+                else _Marginals(part, part.residuals(dict(zip(part.measurements, mine, strict=True))))
             )
 
     def marginal(self, *columns: str) -> QueryTable:

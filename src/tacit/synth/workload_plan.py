@@ -9,16 +9,21 @@ price ρ_A a residual gets a variance v_A ∝ p_A/ρ_A, where p_A = Π (n-1)/n, 
 * the largest variance is least for the c_A of the worst mixture of marginals, found by multiplicative weights. Every
   mixture also gives a lower bound, so the iteration knows how far it is from the optimum.
 
+With Laplace noise, which follows l1, residuals are expensive: one row moves all cells of one. There marginals are
+measured as they are, those asked for and some smaller or larger ones, with the shares of the price that make the sum of
+variances small; what several of them tell about a residual is averaged, each by its precision.
+
 *Products* are measured once, by the product of a near-optimal strategy for each factor (:mod:`tacit.synth.strategy`).
 
-The parts of a workload share the price in proportion to the roots of their total variances, which makes the sum least.
+The parts of a workload share the price in proportion to the roots of their total variances (cube roots for Laplace
+noise), which makes the sum least.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -29,19 +34,17 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, float_down
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.mechanisms.noise_interval import interval_factor
 from tacit.mechanisms.residual_basis import cell_count, residual_variance, subsets
 from tacit.synth.count_measurement import CountMeasurement, divide
-from tacit.synth.strategy import CentredStrategy, IntegerStrategy, strategy_for
+from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise
+from tacit.synth.marginal_shares import level_shares, residual_claims
+from tacit.synth.strategy import CentredStrategy, IdentityStrategy, IntegerStrategy, strategy_for
 from tacit.synth.workload import Factor, MarginalPart, ProductPart, Workload
 
-__all__ = ["MOST_INTEGERS", "MarginalPlan", "PartPlan", "ProductPlan", "WorkloadPlan", "plan_workload"]
+__all__ = ["MOST_INTEGERS", "LevelPlan", "MarginalPlan", "PartPlan", "ProductPlan", "WorkloadPlan", "plan_workload"]
 
 #: Noisy integers of one workload, which a ledger keeps.
 MOST_INTEGERS: Final = 2_000_000
-#: Distance from its lower bound at which the largest variance is good enough.
-_CLOSE: Final = 0.005
-_ITERATIONS: Final = 2_000
 Columns = tuple[str, ...]
 
 
@@ -67,6 +70,10 @@ class MarginalPlan:
             for names, m in self.measurements.items()
         }
 
+    def residuals(self, solved: Mapping[Columns, NDArray[np.float64]]) -> Mapping[Columns, NDArray[np.float64]]:
+        """Estimates of the residuals, from what was solved of each measurement."""
+        return solved
+
     def cell_variance(self, names: Columns) -> float:
         """Variance of each cell of a marginal."""
         return sum(
@@ -89,6 +96,42 @@ class MarginalPlan:
     def count(self) -> int:
         """Number of queries."""
         return self.part.count(self.sizes)
+
+
+@dataclass(frozen=True)
+class LevelPlan(MarginalPlan):
+    """Marginals that are measured as they are, each a level of which the residuals are sums."""
+
+    @cached_property
+    def _precisions(self) -> dict[Columns, dict[Columns, float]]:
+        """For each residual what every level that has its columns tells about it: 1 over the variance of a sum."""
+        found: dict[Columns, dict[Columns, float]] = {}
+        for names in _residuals(self.part, self.sizes):
+            wanted = set(names)
+            found[names] = {
+                level: 1 / (m.sigma2 * cell_count([n for n in level if n not in wanted], self.sizes))
+                for level, m in self.measurements.items()
+                if wanted <= set(level)
+            }
+        return found
+
+    @cached_property
+    def variances(self) -> dict[Columns, float]:
+        """As for residuals that are measured: a centred cell has this times p_A."""
+        return {names: 1 / math.fsum(told.values()) for names, told in self._precisions.items()}
+
+    def residuals(self, solved: Mapping[Columns, NDArray[np.float64]]) -> Mapping[Columns, NDArray[np.float64]]:
+        """The means of what the levels tell, by their precisions: summed over other columns, then centred."""
+        made = {}
+        for names, told in self._precisions.items():
+            total, whole = np.zeros(tuple(self.sizes[name] for name in names)), math.fsum(told.values())
+            for level, precision in told.items():
+                others = tuple(axis for axis, name in enumerate(level) if name not in names)
+                total = total + precision / whole * solved[level].sum(axis=others)
+            for axis in range(total.ndim):
+                total = total - total.mean(axis=axis, keepdims=True)
+            made[names] = total
+        return made
 
 
 @dataclass(frozen=True)
@@ -147,12 +190,14 @@ class WorkloadPlan:
     Args:
         workload: the queries.
         parts: a plan for each part.
-        rho: zCDP price of all measurements together.
+        price: of all measurements together, in the currency of the noise.
+        noise: the kind of noise.
     """
 
     workload: Workload
     parts: tuple[PartPlan, ...]
-    rho: Fraction
+    price: Fraction
+    noise: CountNoise = DISCRETE_GAUSSIAN
 
     @property
     def measurements(self) -> tuple[CountMeasurement, ...]:
@@ -176,25 +221,27 @@ class WorkloadPlan:
 
     def factor(self, confidence: Number) -> float:
         """Half-width of an interval over the standard deviation."""
-        return interval_factor(confidence, min(float_down(m.mechanism.sigma2) for m in self.measurements))
+        return self.noise.factor(confidence, min(float_down(m.variance) for m in self.measurements))
 
 
 def plan_workload(
     workload: Workload,
     sizes: Mapping[str, int],
     *,
-    rho: Fraction,
+    price: Fraction,
     rows: int = 1,
     relation: Relation = ADD_REMOVE,
+    noise: CountNoise = DISCRETE_GAUSSIAN,
 ) -> WorkloadPlan:
     """The plan of a workload at a price; reads no data.
 
     Args:
         workload: the queries.
         sizes: number of values of each column.
-        rho: zCDP price of everything.
+        price: of everything, in the currency of the noise.
         rows: the most rows of one unit that count.
         relation: which databases are neighbours.
+        noise: the kind of noise.
 
     Raises:
         InputError: a column is unknown, or there are too many cells.
@@ -209,50 +256,55 @@ def plan_workload(
             f"needs {integers:,} noisy numbers, and {MOST_INTEGERS:,} is the most; leave columns out, or give them "
             "fewer values",
         )
-    one = Fraction(1)
-    parts = [_plan_part(part, sizes, one, rows, relation) for part in workload.parts]
-    shares = divide(rho, [math.sqrt(part.total_variance) for part in parts])
+    parts = [_plan_part(part, sizes, rows, relation, noise) for part in workload.parts]
+    shares = divide(price, [part.total_variance ** (1 / (noise.power + 1)) for part in parts])
     planned = tuple(_at_price(part, share) for part, share in zip(parts, shares, strict=True))
-    return WorkloadPlan(workload, planned, rho)
+    return WorkloadPlan(workload, planned, price, noise)
 
 
-def _at_price(plan: PartPlan, rho: Fraction) -> PartPlan:
-    """A plan that was made for ρ = 1, at another price."""
+def _at_price(plan: PartPlan, price: Fraction) -> PartPlan:
+    """A plan that was made for a price of 1, at another one."""
 
     def priced(m: CountMeasurement) -> CountMeasurement:
-        return CountMeasurement(m.columns, m.strategies, m.rho * rho, m.rows, m.relation)
+        return replace(m, price=m.price * price)
 
     if isinstance(plan, ProductPlan):
-        return ProductPlan(plan.part, plan.sizes, priced(plan.measurement))
-    return MarginalPlan(plan.part, plan.sizes, {names: priced(m) for names, m in plan.measurements.items()})
+        return replace(plan, measurement=priced(plan.measurement))
+    return replace(plan, measurements={names: priced(m) for names, m in plan.measurements.items()})
 
 
 def _plan_part(
-    part: MarginalPart | ProductPart, sizes: Mapping[str, int], rho: Fraction, rows: int, relation: Relation
+    part: MarginalPart | ProductPart, sizes: Mapping[str, int], rows: int, relation: Relation, noise: CountNoise
 ) -> PartPlan:
+    one = Fraction(1)
     if isinstance(part, ProductPart):
         factors = [factor for factor in part.factors if factor.kind != "total"]
         dense = max(1, sum(factor.kind != "each" for factor in factors))
         strategies = tuple(
-            strategy_for(f, math.prod(sizes[name] for name in f.columns), factors=dense) for f in factors
+            strategy_for(f, math.prod(sizes[name] for name in f.columns), factors=dense, norm=noise.norm)
+            for f in factors
         )
         columns = tuple(name for factor in factors for name in factor.columns)
-        return ProductPlan(part, sizes, CountMeasurement(columns, strategies, rho, rows, relation))
+        return ProductPlan(part, sizes, CountMeasurement(columns, strategies, one, rows, relation, noise))
     residuals = _residuals(part, sizes)
+    if noise.norm == 1:
+        levels = level_shares(part, residuals, sizes)
+        made = {
+            names: CountMeasurement(
+                names, tuple(IdentityStrategy(sizes[name]) for name in names), share, rows, relation, noise
+            )
+            for names, share in levels.items()
+        }
+        return LevelPlan(part, sizes, made)
     measured = [
-        CountMeasurement(names, tuple(CentredStrategy(sizes[name]) for name in names), Fraction(1), rows, relation)
+        CountMeasurement(names, tuple(CentredStrategy(sizes[name]) for name in names), one, rows, relation, noise)
         for names in residuals
     ]
     costs = [m.l2_squared / (m.scale * cell_count(m.columns, sizes)) ** 2 for m in measured]
-    claims = _claims(part, residuals, np.array(costs, dtype=np.float64), sizes)
-    shares = divide(rho, claims)
+    claims = residual_claims(part, residuals, np.array(costs, dtype=np.float64), sizes)
+    shares = divide(one, claims)
     return MarginalPlan(
-        part,
-        sizes,
-        {
-            m.columns: CountMeasurement(m.columns, m.strategies, share, rows, relation)
-            for m, share in zip(measured, shares, strict=True)
-        },
+        part, sizes, {m.columns: replace(m, price=share) for m, share in zip(measured, shares, strict=True)}
     )
 
 
@@ -261,38 +313,6 @@ def _residuals(part: MarginalPart, sizes: Mapping[str, int]) -> list[Columns]:
     found = {below for names in part.sets for below in subsets(names)}
     kept = [names for names in found if all(sizes[name] > 1 for name in names)]
     return sorted(kept, key=lambda names: (len(names), names))
-
-
-def _claims(
-    part: MarginalPart, residuals: Sequence[Columns], costs: NDArray[np.float64], sizes: Mapping[str, int]
-) -> NDArray[np.float64]:
-    """In which proportion the residuals share the price."""
-    place = {names: index for index, names in enumerate(residuals)}
-    entries = [
-        [(place[below], residual_variance(below, names, sizes)) for below in subsets(names) if below in place]
-        for names in part.sets
-    ]
-    rows = np.repeat(np.arange(len(entries)), [len(row) for row in entries])
-    columns = np.array([index for row in entries for index, _ in row], dtype=np.int64)
-    values = np.array([value for row in entries for _, value in row])
-
-    def claims(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        needed = np.bincount(columns, weights[rows] * values, minlength=len(residuals))
-        return np.sqrt(costs * needed)
-
-    if part.objective == "total":
-        return claims(np.array([cell_count(names, sizes) for names in part.sets], dtype=np.float64))
-    weights = np.full(len(entries), 1.0 / len(entries))
-    for step in range(_ITERATIONS):
-        asked = claims(weights)
-        noise = np.where(asked > 0, costs / np.maximum(asked, 1e-300), 0.0) * asked.sum()
-        reached = np.bincount(rows, values * noise[columns], minlength=len(entries))
-        if reached.max() <= (1 + _CLOSE) * float(weights @ reached):
-            break
-        weights = weights * (reached / reached.max()) ** (1.0 if step < 100 else 0.5)
-        weights = np.maximum(weights, 1e-12 * weights.max())
-        weights = weights / weights.sum()
-    return claims(weights)
 
 
 def _integers(part: MarginalPart | ProductPart, sizes: Mapping[str, int]) -> int:

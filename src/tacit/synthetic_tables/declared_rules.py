@@ -24,6 +24,7 @@ from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
 from tacit.synth.graphical_model import GraphicalModel
 from tacit.synth.junction_tree import JunctionTree, model_cells
+from tacit.synth.table_synthesis import LARGEST_MODEL
 from tacit.synthetic_tables.column_bins import ColumnBins, decimal_of
 
 __all__ = ["DeclaredRules", "DeterminedColumn"]
@@ -32,8 +33,6 @@ __all__ = ["DeclaredRules", "DeterminedColumn"]
 _MOST_IMPOSSIBLE: Final = 100_000
 #: Values of a determined column that has bounds.
 _MOST_DETERMINED: Final = 10_000
-#: Cells of a model that has nothing but rules.
-_MOST_TIED: Final = 10_000_000
 #: Tables of rules that can be met sum to 1; of others to nothing.
 _LEAST_SHARE: Final = 0.5
 
@@ -188,9 +187,9 @@ class DeclaredRules:
     @staticmethod
     def _check_together(found: Cells, counts: MarginalCounts) -> None:
         """Refuse rules that leave no row, or that tie too many columns together for any model."""
-        if (cells := model_cells(counts.sizes, list(found))) > _MOST_TIED:
+        if (cells := model_cells(counts.sizes, list(found))) > LARGEST_MODEL:
             raise InputError(
-                "impossible", f"all rules together tie columns with {cells:,} combinations, more than {_MOST_TIED:,}"
+                "impossible", f"all rules together tie columns with {cells:,} combinations, more than {LARGEST_MODEL:,}"
             )
         never = {names: np.where(table, -np.inf, 0.0) for names, table in found.items()}
         tables = JunctionTree(counts.sizes, list(found)).probabilities(never)

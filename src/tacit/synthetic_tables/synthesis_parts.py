@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.charges.context import CuratorContext
+from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InternalError
 from tacit.core.events import NoEvent
 from tacit.ledger import Order, Outcome, Reservation
@@ -111,7 +111,7 @@ def _to_plain(transcript: Transcript) -> dict[str, Any]:
     measured = [
         {
             "columns": list(each.measurement.columns),
-            "rho": str(each.measurement.rho),
+            each.measurement.noise.name: str(each.measurement.price),
             "values": " ".join(map(str, each.noisy.ravel().tolist())),
         }
         | ({"pools": [None if groups is None else list(groups) for groups in each.pools]} if each.pools else {})
@@ -139,7 +139,7 @@ def transcript_from_plain(content: Mapping[str, Any], plan: SynthesisPlan) -> Tr
     for each in content["measured"]:
         names = tuple(each["columns"])
         pools = tuple(None if groups is None else tuple(groups) for groups in each.get("pools", ()))
-        measurement = counted(plan, names, Fraction(each["rho"]), pools)
+        measurement = counted(plan, names, Fraction(each[plan.noise.name]), pools)
         noisy = np.array([int(value) for value in each["values"].split()], dtype=np.int64)
         shape = tuple(strategy.outputs for strategy in measurement.strategies)
         transcript.measured.append(MeasuredMarginal(measurement, noisy.reshape(shape)))

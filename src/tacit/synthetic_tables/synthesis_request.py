@@ -17,7 +17,7 @@ __all__ = ["SynthesisOptions", "SynthesisRequest", "request_of"]
 class SynthesisOptions(TypedDict, total=False):
     """Options of a synthetic table.
 
-    * ``epsilon``, ``delta``, ``rho``: the price; ``max_rows``: the most rows of one person that count.
+    * ``epsilon``, ``delta``, ``rho``, ``mu``: the price; ``max_rows``: the most rows of one person that count.
     * ``marginals``: for ``"marginals"`` the sets of columns to measure; for ``"aim"`` those whose error matters, by
       default all pairs. Beside rows of two tables a column of persons is called ``patients_sex``.
     * ``minutes``: for ``"aim"``, about how long fits may take. Only the number itself matters: it says how large the
@@ -34,6 +34,7 @@ class SynthesisOptions(TypedDict, total=False):
     epsilon: Any
     delta: Any
     rho: Any
+    mu: Any
     max_rows: Any
     marginals: Sequence[Sequence[str]] | None
     minutes: int

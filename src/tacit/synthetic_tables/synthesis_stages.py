@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from tacit.charges.context import CuratorContext
+from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.relations import Relation
 from tacit.paid_work.marginal_counts import MarginalCounts, PublicColumn, countable_rows
-from tacit.paid_work.workload_release import concentrated_price, settled
+from tacit.paid_work.workload_release import count_price, settled
 from tacit.query.catalog import Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
@@ -40,7 +40,7 @@ from tacit.synthetic_tables.synthetic_table import ExpandedShares
 
 __all__ = ["FittedStage", "StarNames", "SynthesisStage", "SynthesisStages"]
 
-_HEEDED: Final = ("epsilon", "delta", "rho", "max_rows")
+_HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
 #: Share of the price for where bins begin, of those that have bins by quantiles.
 QUANTILE_SHARE: Final = Fraction(1, 10)
 #: Share of what is left that the table of persons has; rows of the other count several times for a person.
@@ -146,7 +146,7 @@ class SynthesisStages:
         self.population = probe.population
         self.relation: Relation = context.catalog.population(self.population).relation
         self.terms = settled(context, self.population, request.options, _HEEDED)
-        self.rho, self.guarantee = concentrated_price(self.terms, self.relation)
+        self.price, self.noise, self.guarantee = count_price(self.terms, self.relation)
         self._grids = [self._quantiles_of(number) for number in range(len(request.tables))]
         for kind in ("quantiles", "nulls"):
             self._check_listed(kind)
@@ -157,6 +157,7 @@ class SynthesisStages:
         whole = [s for (kind, _), s in zip(self._kinds, self._first, strict=True) if kind == "table"]
         request.rules.check([list(s.counts.sizes) for s in whole], [d.name for s in whole for d in s.determined])
         for stage in self._first:
+            stage.plan.check_price()
             stage.counts.check(context, stage.plan.candidates)
 
     def __len__(self) -> int:
@@ -188,7 +189,10 @@ class SynthesisStages:
     def text(self) -> str:
         """Canonical text of the rows and of what is measured of them."""
         told = [self._told(stage) for stage in self._first]
-        return canonical(told[0] if len(told) == 1 else told)
+        rules = self.request.rules
+        # Choices of a run and the model follow from rules too, so that with others it is another table.
+        stated = [rules.to_plain()] if rules.impossible or rules.determined or rules.only_if else []
+        return canonical([*told[0], *stated] if len(told) == 1 else [*told, *stated])
 
     @staticmethod
     def _told(stage: SynthesisStage) -> list[Any]:
@@ -205,7 +209,9 @@ class SynthesisStages:
         if kind == "bins":
             grids = self._grids[number]
             counts = self._grid_counts(number, grids)
-            plan = SynthesisPlan(QUANTILES, counts.sizes, self._price(place), counts.rows, self.relation)
+            plan = SynthesisPlan(
+                QUANTILES, counts.sizes, self._price(place), counts.rows, self.relation, noise=self.noise
+            )
             return SynthesisStage(f"bins of {self._tables[number].name}", counts, plan, grids)
         found = self._most_bins() if before is None else self._found_bins(before)
         counts = self._counts(number, found)
@@ -221,7 +227,7 @@ class SynthesisStages:
         impossible = rules.cells(counts, bins, skip=bool(self.star))
         plan = SynthesisPlan(
             method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
-            outer, given, tuple(impossible),
+            outer, given, tuple(impossible), self.noise,
         )  # fmt: skip
         determined = () if table is None else rules.columns(table, counts, bins)
         return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined)
@@ -229,10 +235,10 @@ class SynthesisStages:
     def _price(self, place: int) -> Fraction:
         """The part of the price that a stage has, from public numbers alone."""
         counted = [len(self._grids[number]) for kind, number in self._kinds if kind == "bins"]
-        spent = QUANTILE_SHARE * self.rho if counted else Fraction(0)
+        spent = QUANTILE_SHARE * self.price if counted else Fraction(0)
         if place < len(counted):
             return divide(spent, [float(each) for each in counted])[place]
-        left = self.rho - spent
+        left = self.price - spent
         if self.star is None:
             return left
         return left * (_PERSONS_SHARE if place == len(counted) else 1 - _PERSONS_SHARE)

@@ -17,24 +17,23 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_of
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller, CuratorContext
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import pay
+from tacit.charges.payment import Caller, CuratorContext, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
+from tacit.core.names import is_name
 from tacit.ledger import Order, Reservation
-from tacit.mechanisms.noise_interval import interval_factor
-from tacit.paid_work.workload_release import concentrated_price, settled
+from tacit.paid_work.workload_release import count_price, settled
 from tacit.query.planning.pricing import check_charge
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.table_distance import DistanceMeasurement
-from tacit.synthetic_tables.table_synthesis_release import stored_synthesis
+from tacit.synthetic_tables.table_synthesis_release import SUFFIX, stored_synthesis
 
 __all__ = ["SyntheticCheck", "check_against_data"]
 
 _FORMAT: Final = "tacit-synthetic-check"
-_HEEDED: Final = ("epsilon", "delta", "rho", "confidence")
+_HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence")
 #: Marginals of one check.
 _MOST_SETS: Final = 2_000
 
@@ -94,23 +93,34 @@ class SyntheticCheck:
 def check_against_data(
     context: CuratorContext,
     position: int,
+    name: str,
     marginals: Sequence[Sequence[str]] | None,
     options: Mapping[str, Any],
     caller: Caller,
 ) -> SyntheticCheck:
-    """Compare a synthetic table with the data; see :meth:`tacit.curator.curator.Curator.check_synthetic`."""
+    """Compare a synthetic table with the data; see :meth:`tacit.curator.curator.Curator.check_synthetic`.
+
+    Args:
+        context: ledger, engine and metadata.
+        position: of the charge of the table.
+        name: of one of two tables that were paid for together.
+        marginals: sets of columns.
+        options: the price.
+        caller: who asks.
+    """
     with hide_internal_errors():
         stored = stored_synthesis(context, position)
-        table = stored.table(None)
-        ready = stored.released[-1].stage
-        sets = _sets(marginals, ready.counts.sizes)
+        done = stored.stage_of(name)
+        ready, model = done.stage, done.model
+        sets = _sets(marginals, ready.counts.sizes, ready.plan.outer)
         terms = settled(context, ready.counts.population, options, _HEEDED)
-        rho, guarantee = concentrated_price(terms, ready.plan.relation)
-        measured = DistanceMeasurement(sets, rho, ready.plan.rows, ready.plan.relation)
+        amount, noise, guarantee = count_price(terms, ready.plan.relation)
+        measured = DistanceMeasurement(sets, amount, ready.plan.rows, ready.plan.relation, noise)
         ready.counts.check(context, sets)
         check_charge(ComposedEvent((measured.event,), relation=ready.plan.relation), guarantee)
         label = f"distances of the synthetic table of entry {position} from the data: {len(sets)} marginals"
         text = canonical([ready.counts.text, position, stored.outcome.digest, [list(names) for names in sets]])
+        shown = f"{ready.name if is_name(ready.name) else 'rows'}{SUFFIX}"
         lines = about_mechanism(measured.mechanism, measured.event, label, released="")["mechanisms"]
         about = {
             "name": label, "query": stored.stages.request.label, "plan": digest_of(text),
@@ -126,7 +136,7 @@ def check_against_data(
 
         def run(_: Reservation) -> NDArray[np.int64]:
             raw = ready.counts.count(context, sets)
-            return measured.release(raw.__getitem__, table.model.marginals(list(sets)))
+            return measured.release(raw.__getitem__, model.marginals(list(sets)))
 
         def statement(_: Any, digest: str) -> ReceiptStatement:
             kind = currency_of(guarantee).kind
@@ -135,11 +145,11 @@ def check_against_data(
 
         paid = pay(context, order, run, _to_text, statement)
         check_succeeded(paid.outcome)
-        rows = max(table.model.total, 1.0)
-        factor = interval_factor(terms.confidence, measured.variance)
+        rows = max(model.total, 1.0)
+        factor = noise.factor(terms.confidence, measured.variance)
         distances = measured.in_rows(_from_text(paid.outcome.result.decode(), len(sets))) / rows
         return SyntheticCheck(
-            table.name,
+            shown,
             sets,
             tuple(distances.tolist()),
             factor * measured.stddev / 2 / rows,
@@ -149,10 +159,13 @@ def check_against_data(
         )
 
 
-def _sets(marginals: Sequence[Sequence[str]] | None, sizes: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
-    """The marginals to compare: all pairs where none are listed."""
+def _sets(
+    marginals: Sequence[Sequence[str]] | None, sizes: Mapping[str, int], outer: Sequence[str] = ()
+) -> tuple[tuple[str, ...], ...]:
+    """The marginals to compare: all pairs with a column of the table itself where none are listed."""
     if marginals is None:
-        return tuple(itertools.combinations(sizes, 2)) or (tuple(sizes),)
+        pairs = [pair for pair in itertools.combinations(sizes, 2) if not set(pair) <= set(outer)]
+        return tuple(pairs) or (tuple(sizes),)
     found = []
     for names in marginals:
         wanted = [] if isinstance(names, str) else [str(name).lower() for name in names]

@@ -6,17 +6,18 @@ the model of the other table given the columns of the person. Everything here is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError
 from tacit.engines.registry import query_public
-from tacit.query.catalog import Table
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import Shares, uniform
@@ -26,11 +27,42 @@ from tacit.synthetic_tables.synthetic_table import (
     MOST_ROWS,
     ExpandedShares,
     SyntheticTable,
+    arrays_of,
     checked_rows,
+    reading_model,
     table_bytes,
 )
 
-__all__ = ["SyntheticStar"]
+__all__ = ["StarLayout", "SyntheticStar"]
+
+_FORMAT: Final = "tacit-synthetic-star"
+
+
+@dataclass(frozen=True)
+class StarLayout:
+    """Keys and columns by which two synthetic tables belong together.
+
+    Args:
+        number: the column of persons that says how many rows they have in the other table.
+        outer: names of the columns of persons beside rows of the other table.
+        most: rows of one person.
+        keys: the column of each table by which they are joined.
+        whole: of each, whether its values are whole numbers, or texts.
+    """
+
+    number: str
+    outer: Mapping[str, str]
+    most: int
+    keys: tuple[str, str]
+    whole: tuple[bool, bool]
+
+    @classmethod
+    def of(cls, names: StarNames, columns: Iterable[str]) -> StarLayout:
+        """The layout of two tables of a project."""
+        found = [table.find(key) for table, key in ((names.persons, names.person), (names.rows, names.owner))]
+        first, second = (key is not None and key.type.kind is Kind.INTEGER for key in found)
+        outer = {name: names.outer(name) for name in columns if name != names.number}
+        return cls(names.number, outer, names.most, (names.person, names.owner), (first, second))
 
 
 class SyntheticStar:
@@ -39,18 +71,18 @@ class SyntheticStar:
     Args:
         persons: model and measurements of the table with a row for each person; it counts the rows of each.
         others: model and measurements of the other table, beside the columns of persons.
-        names: of the two tables and their keys.
+        layout: how they belong together.
     """
 
     charge: Entry
     receipt: Receipt
 
-    def __init__(self, persons: SyntheticTable, others: SyntheticTable, names: StarNames) -> None:
+    def __init__(self, persons: SyntheticTable, others: SyntheticTable, layout: StarLayout) -> None:
         self.persons = persons
         self.others = others
         self.rows = persons.rows
-        self._names = names
-        outer = {names.number, *(names.outer(name) for name in persons.columns)}
+        self._layout = layout
+        outer = {layout.number, *layout.outer.values()}
         others.outer = frozenset(outer & set(others.columns))
         for table in (persons, others):
             table.draw_as(self._member(table.name), counted=table is others)
@@ -76,7 +108,9 @@ class SyntheticStar:
 
     @cached_property
     def _tables(self) -> dict[str, Any]:
-        return self._drawn(self.rows, ExpandedShares(self.receipt.signature))
+        # From a file there is no receipt; then bits are fresh.
+        receipt = getattr(self, "receipt", None)
+        return self._drawn(self.rows, None if receipt is None else ExpandedShares(receipt.signature))
 
     def sample(self, rows: int) -> dict[str, Any]:
         """Two more Arrow tables of the models, with so many persons; free."""
@@ -87,15 +121,15 @@ class SyntheticStar:
         return self.to_arrow()
 
     def _drawn(self, rows: int, shares: Shares | None) -> dict[str, Any]:
-        names, number = self._names, self._names.number
-        if checked_rows(rows) * names.most > MOST_ROWS:
-            raise InputError("rows", f"must be at most {MOST_ROWS // names.most:,}, of {names.most} rows each")
+        layout, number = self._layout, self._layout.number
+        if checked_rows(rows) * layout.most > MOST_ROWS:
+            raise InputError("rows", f"must be at most {MOST_ROWS // layout.most:,}, of {layout.most} rows each")
         drawn = self.persons.model.sample(rows, shares)
         times = drawn[number]
         owner = np.repeat(np.arange(rows), times)
         known = {number: times[owner]}
         model = self.others.model
-        known |= {outer: drawn[name][owner] for name in drawn if (outer := names.outer(name)) in model.sizes}
+        known |= {outer: drawn[name][owner] for name, outer in layout.outer.items() if outer in model.sizes}
         beside = {name: places for name, places in known.items() if name in model.sizes}
         if len(owner):
             found, able = model.sample_beside(beside, shares)
@@ -112,12 +146,8 @@ class SyntheticStar:
         }
         # Keys are numbers in an order of their own, so that the place of a row says nothing about its values.
         mixed = np.argsort(draw(rows), kind="stable") + 1
-        placed = (
-            (self.persons.name, names.persons, names.person, mixed),
-            (self.others.name, names.rows, names.owner, mixed[owner]),
-        )
-        for name, table, column, keys in placed:
-            made[name] = made[name].add_column(0, column, [_keys(keys, table, column)])
+        for name, column, whole, keys in zip(self.names, layout.keys, layout.whole, (mixed, mixed[owner]), strict=True):
+            made[name] = made[name].add_column(0, column, [_keys(keys, whole=whole)])
         return made
 
     def save(self, folder: str | Path, form: str = "parquet") -> list[Path]:
@@ -131,6 +161,37 @@ class SyntheticStar:
             written.append(target / f"{name}.{form}")
             written[-1].write_bytes(self.to_bytes(form, name))
         return written
+
+    def save_model(self, path: str | Path) -> None:
+        """Write both models and what was measured to a file, for :meth:`load_model`: numbers and texts, no code."""
+        layout = self._layout
+        head = {
+            "format": _FORMAT, "version": 1, "number": layout.number, "outer": dict(layout.outer), "most": layout.most,
+            "keys": list(layout.keys), "whole": list(layout.whole),
+        }  # fmt: skip
+        parts = [json.dumps(head).encode(), self.persons.model_bytes(), self.others.model_bytes()]
+        with Path(path).open("wb") as file:
+            np.savez(file, *(np.frombuffer(part, dtype=np.uint8) for part in parts))
+
+    @classmethod
+    def load_model(cls, path: str | Path) -> SyntheticStar:
+        """The tables that :meth:`save_model` wrote; without a charge and a receipt.
+
+        Raises:
+            InputError: the file is another.
+        """
+        with reading_model():
+            head, persons, others = (part.tobytes() for part in arrays_of(Path(path).read_bytes()))
+            told = json.loads(head)
+            if told["format"] != _FORMAT or told["version"] != 1:
+                raise ValueError
+            (first, second), (one, other) = told["keys"], told["whole"]
+            outer = {str(name): str(each) for name, each in told["outer"].items()}
+            layout = StarLayout(str(told["number"]), outer, int(told["most"]), (first, second), (one, other))
+            tables = SyntheticTable.from_model_bytes(persons), SyntheticTable.from_model_bytes(others)
+            if len(tables[0].columns.get(layout.number, ())) != layout.most + 1 or not 1 <= layout.most <= MOST_ROWS:
+                raise ValueError
+            return cls(*tables, layout)
 
     def to_bytes(self, form: str, table: str) -> bytes:
         """One of the tables as the content of a ``"parquet"`` or ``"csv"`` file."""
@@ -158,11 +219,10 @@ class SyntheticStar:
         return f"<SyntheticStar {' and '.join(self.names)}: {self.rows:,} persons>"
 
 
-def _keys(numbers: Any, table: Table, column: str) -> Any:
+def _keys(numbers: Any, *, whole: bool) -> Any:
     """Made-up keys of the kind that the column has: numbers, or texts."""
     import pyarrow as pa
 
-    known = table.find(column)
-    if known is not None and known.type.kind is Kind.INTEGER:
+    if whole:
         return pa.array(numbers, pa.int64())
     return pa.array([f"made-up {number}" for number in np.asarray(numbers).tolist()], pa.string())

@@ -11,7 +11,9 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -24,9 +26,10 @@ from numpy.typing import NDArray
 from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError, InternalError
 from tacit.engines.registry import query_public
-from tacit.mechanisms.noise_interval import interval_factor
 from tacit.receipts.receipt import Receipt
+from tacit.synth.count_noise import COUNT_NOISES
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
+from tacit.synth.junction_tree import model_cells
 from tacit.synth.value_pools import Pools, pool
 from tacit.synthetic_tables.column_bins import ColumnBins, bins_from_plain, bins_to_plain
 
@@ -34,6 +37,9 @@ __all__ = ["BANNER", "MOST_ROWS", "ExpandedShares", "MarginalQuality", "Syntheti
 
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"
+#: Bytes of all arrays of a model's file, and cells of its tables.
+_MOST_BYTES: Final = 2**31
+_MOST_CELLS: Final = 20_000_000
 #: Counts that no interval covers have this sentence beside them.
 BANNER: Final = (
     "Counts of a synthetic table: noise has an interval only where a marginal was measured. table.marginal(columns) "
@@ -50,12 +56,14 @@ class MarginalQuality:
         distance: half the l1 distance between the model's counts and the noisy ones, over the number of rows.
         noise: the same distance that noise alone would make, on average.
         stddev: of the noise on each count.
+        wide: half-width of an interval for each count, at 95 %.
     """
 
     columns: tuple[str, ...]
     distance: float
     noise: float
     stddev: float
+    wide: float
 
 
 class SyntheticTable:
@@ -201,8 +209,7 @@ class SyntheticTable:
         if known is None:
             made |= {each: pa.nulls(expected.size, pa.float64()) for each in ("measured", "low", "high")}
         else:
-            # Counts are released on a grid on which the noise is this wide, but for absurd prices.
-            wide = interval_factor(confidence, 2.0**16 if known.stddev > 1 / 8 else 1.0) * known.stddev
+            wide = known.wide(confidence)
             noisy = known.unpooled.ravel()
             shown = {"measured": noisy, "low": noisy - wide, "high": noisy + wide}
             made |= {each: pa.array(values, from_pandas=True) for each, values in shown.items()}
@@ -224,7 +231,7 @@ class SyntheticTable:
         left = [name for name in best.columns if name in names]
         counts = np.asarray(best.counts.sum(axis=others)).transpose([left.index(name) for name in names])
         pools = tuple(best.pools[best.columns.index(name)] for name in names) if best.pools else ()
-        return NoisyMarginal(names, counts, stddev, pools)
+        return NoisyMarginal(names, counts, stddev, pools, best.noise)
 
     def _shown(self, name: str, place: int) -> Any:
         if name in self.bins:
@@ -259,9 +266,11 @@ class SyntheticTable:
         expected = self.model.marginals([noisy.columns for noisy in self.measured])
         for noisy in self.measured:
             apart = float(np.abs(pool(expected[noisy.columns], noisy.pools) - noisy.counts).sum())
-            alone = math.sqrt(2 / math.pi) * noisy.stddev * noisy.counts.size
+            alone = noisy.noise.mean_size * noisy.stddev * noisy.counts.size
             total = max(self.model.total, 1.0)
-            found.append(MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev))
+            found.append(
+                MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev, noisy.wide("0.95"))
+            )
         return tuple(found)
 
     @property
@@ -274,10 +283,9 @@ class SyntheticTable:
 
     def report(self) -> str:
         """The quality in words: measured marginals, the model's distance, and what was not measured."""
-        factor = interval_factor("0.95", 2.0**16)
         lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
         lines += [
-            f"  {' × '.join(each.columns)}: measured, each count within ± {factor * each.stddev:.1f} (95%); model "
+            f"  {' × '.join(each.columns)}: measured, each count within ± {each.wide:.1f} (95%); model "
             f"and noisy counts are {100 * each.distance:.1f}% apart, by noise alone {100 * each.noise:.1f}%"
             for each in self.quality()
         ]
@@ -291,16 +299,21 @@ class SyntheticTable:
 
     def save_model(self, path: str | Path) -> None:
         """Write the model and what was measured to a file, for :meth:`load_model`: numbers and texts, no code."""
+        Path(path).write_bytes(self.model_bytes())
+
+    def model_bytes(self) -> bytes:
+        """The content of the file of :meth:`save_model`."""
         head = {
             "format": _FORMAT,
             "version": 1,
             "name": self.name,
-            "rows": self.rows,
+            "rows": self._rows,
             "total": self.model.total,
             "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
             "bins": {name: bins_to_plain(bins) for name, bins in self.bins.items()},
             "measured": [
-                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools} for each in self.measured
+                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools, "noise": each.noise.name}
+                for each in self.measured
             ],
             "potentials": [list(names) for names in self.model.potentials],
             "fixed": [list(names) for names in self.model.fixed],
@@ -308,37 +321,59 @@ class SyntheticTable:
         arrays = [each.counts for each in self.measured]
         arrays += [*self.model.potentials.values(), *self.model.fixed.values()]
         text = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
-        with Path(path).open("wb") as file:
-            np.savez_compressed(file, text, *arrays)
+        sent = io.BytesIO()
+        np.savez_compressed(sent, text, *arrays)
+        return sent.getvalue()
 
     @classmethod
     def load_model(cls, path: str | Path) -> SyntheticTable:
         """The table that :meth:`save_model` wrote; without a charge and a receipt.
 
         Raises:
-            InputError: the file is another.
+            InputError: the file is another, or not whole.
         """
-        try:
-            with np.load(Path(path), allow_pickle=False) as found:
-                text, *arrays = (found[f"arr_{place}"] for place in range(len(found.files)))
-            head = json.loads(text.tobytes())
-            if head["format"] != _FORMAT or head["version"] != 1:
-                raise InputError("path", "is not a model of a synthetic table")
-            columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
-            sizes = {name: len(values) for name, values in columns.items()}
-            rest = iter(arrays)
-            measured = [
-                NoisyMarginal(tuple(m["columns"]), next(rest), m["stddev"], _pools(m.get("pools", ())))
-                for m in head["measured"]
-            ]
-            potentials, fixed = ({tuple(n): next(rest) for n in head[part]} for part in ("potentials", "fixed"))
-            bins = {name: bins_from_plain(each) for name, each in head["bins"].items()}
-            model = GraphicalModel(sizes, potentials, head["total"], fixed)
-            return cls(head["name"], measured, model, columns, bins, head["rows"])
-        except (KeyError, TypeError, ValueError, StopIteration, OSError) as problem:
-            if isinstance(problem, FileNotFoundError):
-                raise
-            raise InputError("path", "is not a model of a synthetic table") from None
+        with reading_model():
+            return cls.from_model_bytes(Path(path).read_bytes())
+
+    @classmethod
+    def from_model_bytes(cls, content: bytes) -> SyntheticTable:
+        """The table of the content of a file; everything in it is checked, because it may come from anywhere.
+
+        Raises:
+            ValueError, KeyError, TypeError: the content is of another form.
+        """
+        text, *arrays = arrays_of(content)
+        head = json.loads(text.tobytes())
+        if head["format"] != _FORMAT or head["version"] != 1:
+            raise ValueError
+        columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
+        sizes = {name: len(values) for name, values in columns.items()}
+        rest = iter(arrays)
+        measured = [
+            NoisyMarginal(
+                tuple(m["columns"]), _checked(next(rest)), _positive(m["stddev"]), _pools(m.get("pools", ())),
+                COUNT_NOISES[m.get("noise", "rho")],
+            )
+            for m in head["measured"]
+        ]  # fmt: skip
+        for each in measured:
+            pools = each.pools or (None,) * len(each.columns)
+            groups = [range(sizes[n]) if p is None else p for n, p in zip(each.columns, pools, strict=True)]
+            if each.counts.shape != tuple(max(group) + 1 for group in groups) or any(
+                len(group) != sizes[name] or min(group) < 0 for name, group in zip(each.columns, groups, strict=True)
+            ):
+                raise ValueError
+        parts = []
+        for part in ("potentials", "fixed"):
+            parts.append({tuple(names): _checked(next(rest), least=-math.inf) for names in head[part]})
+            for names, table in parts[-1].items():
+                if table.shape != tuple(sizes[name] for name in names) or len(set(names)) != len(names):
+                    raise ValueError
+        if next(rest, None) is not None or model_cells(sizes, [*parts[0], *parts[1]]) > _MOST_CELLS:
+            raise ValueError
+        bins = {name: bins_from_plain(each) for name, each in head["bins"].items() if sizes[name]}
+        model = GraphicalModel(sizes, parts[0], _positive(head["total"]), parts[1])
+        return cls(str(head["name"]), measured, model, columns, bins, checked_rows(head["rows"]))
 
     def __repr__(self) -> str:
         return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
@@ -356,6 +391,40 @@ class ExpandedShares:
         self._calls += 1
         words = hashlib.shake_256(f"{self._calls} {self._text}".encode()).digest(8 * count)
         return (np.frombuffer(words, dtype="<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+@contextmanager
+def reading_model() -> Iterator[None]:
+    """Say that a file is no model where its content is of another form."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, zipfile.BadZipFile, EOFError):
+        raise InputError("path", "is not a model of a synthetic table, or not the whole of one") from None
+
+
+def arrays_of(content: bytes) -> list[NDArray[Any]]:
+    """The arrays of a file, in order; one that would be larger than a model can be is not unpacked."""
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        if sum(each.file_size for each in packed.infolist()) > _MOST_BYTES:
+            raise ValueError
+    with np.load(io.BytesIO(content), allow_pickle=False) as found:
+        return [found[f"arr_{place}"] for place in range(len(found.files))]
+
+
+def _checked(table: NDArray[Any], least: float = -1e300) -> NDArray[np.float64]:
+    """A table of numbers; NaN and infinity stand nowhere, but minus infinity in the logarithm of what cannot be."""
+    values = np.asarray(table, dtype=np.float64)
+    if not values.size or np.isnan(values).any() or values.max() > 1e300 or values.min() < least:
+        raise ValueError
+    return values
+
+
+def _positive(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
+        raise ValueError
+    return float(value)
 
 
 def table_bytes(table: Any, form: str) -> bytes:

@@ -14,11 +14,10 @@ from typing import Any, Final
 
 from tacit.accounting.currencies import currency_of
 from tacit.charges.accounts import Entry, entry_of
-from tacit.charges.context import Caller, CuratorContext
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import pay
+from tacit.charges.payment import Caller, CuratorContext, pay
 from tacit.core.errors import InputError, InternalError
-from tacit.core.events import ComposedEvent, ExponentialEvent, ZCDPEvent
+from tacit.core.events import ComposedEvent, ExponentialEvent
 from tacit.core.names import is_name
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
@@ -37,7 +36,7 @@ from tacit.synthetic_tables.synthesis_parts import (
 )
 from tacit.synthetic_tables.synthesis_request import SynthesisRequest
 from tacit.synthetic_tables.synthesis_stages import FittedStage, SynthesisStages
-from tacit.synthetic_tables.synthetic_star import SyntheticStar
+from tacit.synthetic_tables.synthetic_star import StarLayout, SyntheticStar
 from tacit.synthetic_tables.synthetic_table import MOST_ROWS, SyntheticTable, checked_rows
 
 __all__ = [
@@ -80,7 +79,7 @@ def synthesize(
         # With these the table can be drawn again from the ledger alone, for nothing.
         told = request.to_plain(stated_options(request.options))
         # Which marginals are measured depends on selections, so the order speaks of all of them together.
-        whole = ZCDPEvent(stages.rho, mechanism=f"synthetic table, {request.method}", relation=stages.relation)
+        whole = stages.noise.event(stages.price, f"synthetic table, {request.method}", stages.relation)
         before = quoted(about_mechanism(stages, whole, label, released="")["mechanisms"])
         version = context.version(stages.tables())
         parts = [_FORMAT, text, context.catalog.digest, stages.relation.value, repr(stages.guarantee), repr(version)]
@@ -235,9 +234,23 @@ class StoredSynthesis:
             return self.table(rows)
         persons, others = self.released[-2:]
         size = min(_rows(persons, rows), MOST_ROWS // star.most)
-        made = SyntheticStar(_made(persons, size), _made(others, _rows(others, None)), star)
+        tables = _made(persons, size), _made(others, _rows(others, None))
+        made = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns))
         made.sign(self.charge, Receipt.from_json(self.outcome.receipt))
         return made
+
+    def stage_of(self, name: str) -> FittedStage:
+        """The stage in which a synthetic table of some name was measured; the only one, where there is one.
+
+        Raises:
+            InputError: there are two, and the name is of neither.
+        """
+        if self.stages.star is None:
+            return self.released[-1]
+        for done in self.released[-2:]:
+            if _name(done.stage.name).lower() == name.lower():
+                return done
+        raise InputError("table", "has two tables: state the name of one of them, not the position of its charge")
 
     def table(self, rows: int | None) -> SyntheticTable:
         """The table, fitted anew.

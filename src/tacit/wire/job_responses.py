@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from tacit.synthetic_tables.synthetic_table import BANNER, SyntheticTable
-from tacit.wire.responses import AnswerBody, ErrorTold, ReceiptBody, ResponseBody, maybe
+from tacit.wire.response_body import ResponseBody, maybe
+from tacit.wire.responses import AnswerBody, ErrorTold, ReceiptBody
 
 if TYPE_CHECKING:
     from tacit.paid_work.model_fit import Fitted

@@ -346,7 +346,7 @@ class NewToken(RequestBody):
 
 
 class SynthesisSchema(RequestBody):
-    """A synthetic table to make, and one of epsilon and rho."""
+    """A synthetic table to make, and one of epsilon, rho and mu."""
 
     source: Annotated[Any, _by(_sources), WithJsonSchema(_SOURCES)] = Field(
         description="a table, or a SELECT of rows; or two tables, persons and rows of theirs, with columns or null"
@@ -380,6 +380,7 @@ class SynthesisSchema(RequestBody):
     epsilon: _Amount = _maybe()
     delta: _Amount = _maybe()
     rho: _Amount = _maybe()
+    mu: _Amount = _maybe()
     max_rows: _OPTION_TYPES[OptionKind.LIMIT] = _maybe()  # type: ignore[valid-type]
 
     @property
@@ -395,7 +396,7 @@ class SynthesisSchema(RequestBody):
 
 
 class WorkloadSchema(RequestBody):
-    """Counting queries to answer at once, and one of epsilon and rho."""
+    """Counting queries to answer at once, and one of epsilon, rho and mu."""
 
     source: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
         description="a table, or a SELECT of rows"
@@ -406,6 +407,7 @@ class WorkloadSchema(RequestBody):
     epsilon: _Amount = _maybe()
     delta: _Amount = _maybe()
     rho: _Amount = _maybe()
+    mu: _Amount = _maybe()
     confidence: _Amount = _maybe()
     max_rows: _OPTION_TYPES[OptionKind.LIMIT] = _maybe()  # type: ignore[valid-type]
 
@@ -496,7 +498,7 @@ def synthesis_text(
         if value is None:
             continue
         if name not in schema.model_fields:
-            raise InputError(name, "means nothing here; state epsilon, delta, rho or max_rows")
+            raise InputError(name, "means nothing here; state epsilon, delta, rho, mu or max_rows")
         parts.append(f"{json.dumps(name)}:{_written(value, name)}")
     return "{" + ",".join(parts) + "}"
 

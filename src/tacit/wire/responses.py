@@ -1,4 +1,4 @@
-"""Bodies of responses: one class writes a body (``of``), reads it (``read``, ``to_domain``) and describes it.
+"""Bodies of responses to questions: one class writes a body (``of``), reads it (``read``, ``to_domain``), describes it.
 
 Writing and reading are strict about types. Readers ignore fields that they do not know, so that a server may say more.
 """
@@ -6,78 +6,45 @@ Writing and reading are strict about types. Readers ignore fields that they do n
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
 from fractions import Fraction
-from numbers import Rational
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from tacit.accounting.currencies import CURRENCIES
-from tacit.accounting.filters import Line
-from tacit.charges.accounts import Budget, Entry
-from tacit.core.errors import InputError
+from tacit.charges.accounts import Entry
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import exact, exact_probability
-from tacit.core.relations import as_relation
-from tacit.curator.curator import TableInfo
-from tacit.ledger import Balance
-from tacit.ledger.protocol import Head
-from tacit.query.catalog import Column, ForeignKey, Table
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.postprocess.bounding_loss import CauseShare, LeftOut
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Domain, Range, Value
-from tacit.receipts.receipt import Receipt, guarantee_to_plain, is_of_sums
-from tacit.wire.requests import Role, Scopes
-from tacit.wire.values import cell_to_json, exact_text, read_amounts, read_type, read_value, value_to_json
+from tacit.receipts.receipt import Receipt, is_of_sums
+from tacit.wire.account_responses import GuaranteeKind, GuaranteeTold, ShareSchema
+from tacit.wire.response_body import Exact, ResponseBody, Scalar, maybe
+from tacit.wire.values import cell_to_json, exact_text, read_type, read_value
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.quote import Quote
     from tacit.curator.views.answer_object import Answer
-    from tacit.ledger import Amount, Ledger, Record
 
 __all__ = [
-    "AnswerBody", "AnswerTable", "Budgets", "ChargeSchema", "EntryTold", "ErrorBody", "ErrorTold", "Health",
-    "History", "KeySchema", "LineSchema", "Me", "PeopleBody", "PersonBody", "QuoteBody",
-    "ReceiptBody", "ResponseBody", "Revoked", "ShareSchema", "SurveyBody", "SurveyCollected", "SurveyResults",
-    "TableTold", "TablesSchema", "TokenShown", "TokenTold", "TokensSchema", "Withdrawn", "about_answer", "answer_json",
-    "charge_json", "maybe",
-    "seen_text",
-]  # fmt: skip
-
-
-def _sorted(names: Any) -> Any:
-    return sorted(map(str, names)) if isinstance(names, Set) else names
-
-
-def _seconds(moment: Any) -> Any:
-    return moment.isoformat(timespec="seconds") if isinstance(moment, datetime) else moment
-
-
-Exact = Annotated[
-    str,
-    BeforeValidator(lambda value: exact_text(value) if isinstance(value, Rational) else value),
-    Field(description="exact: a decimal, or a fraction p/q"),
+    "AnswerBody",
+    "AnswerTable",
+    "ChargeSchema",
+    "ErrorBody",
+    "ErrorTold",
+    "Health",
+    "QuoteBody",
+    "ReceiptBody",
+    "about_answer",
+    "answer_json",
+    "charge_json",
 ]
-_Role = Annotated[Role, BeforeValidator(lambda role: str(role) if isinstance(role, str) else role)]
-_Scopes = Annotated[Scopes, BeforeValidator(_sorted)]
-_Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
-_Moment = Annotated[str, BeforeValidator(_seconds)]
-#: A value in JSON.
-_Scalar = bool | int | float | str | None
-_SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
-
-
-def maybe(**words: Any) -> Any:
-    """A field that may be left out, and is never null."""
-    return Field(default=None, **words)
 
 
 class _DescribedAs:
@@ -92,37 +59,6 @@ class _DescribedAs:
             python_schema=core_schema.list_schema(strict=True),
             serialization=core_schema.plain_serializer_function_ser_schema(lambda rows: rows),
         )
-
-
-class ResponseBody(BaseModel):
-    """The body of a response, or a part of one."""
-
-    model_config = ConfigDict(
-        extra="ignore", strict=True, from_attributes=True, json_schema_extra={"additionalProperties": False}
-    )
-
-    @classmethod
-    def from_domain(cls, thing: object, **more: Any) -> Self:
-        """The body of an object whose attributes have the names of the fields, but for those stated."""
-        same = (name for name, field in cls.model_fields.items() if name not in more and field.is_required())
-        return cls.model_validate({**{name: getattr(thing, name) for name in same}, **more})
-
-    def plain(self) -> dict[str, Any]:
-        """The object to send: fields in order, without those that are left out."""
-        return self.model_dump(exclude_unset=True)
-
-    @classmethod
-    def read(cls, content: Any) -> Self:
-        """The body that a server sent.
-
-        Raises:
-            ValueError: it is another; names the field.
-        """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as problem:
-            first = problem.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
 
 class ErrorTold(ResponseBody):
@@ -157,11 +93,11 @@ class ColumnTold(ResponseBody):
 class CellSchema(ResponseBody):
     """A number with noise and its interval."""
 
-    value: _Scalar
-    low: _Scalar
-    high: _Scalar
-    bias_low: _Scalar = maybe(description="of the interval that allows for what was left out")
-    bias_high: _Scalar = maybe(description="likewise")
+    value: Scalar
+    low: Scalar
+    high: Scalar
+    bias_low: Scalar = maybe(description="of the interval that allows for what was left out")
+    bias_high: Scalar = maybe(description="likewise")
     marked: bool = maybe(description="true where what was left out may exceed the interval")
 
 
@@ -250,7 +186,7 @@ class AnswerTable(ResponseBody):
     """The table of an answer."""
 
     columns: list[ColumnTold]
-    rows: Annotated[list[list[Any]], _DescribedAs(list[list[CellSchema | _Scalar]])]
+    rows: Annotated[list[list[Any]], _DescribedAs(list[list[CellSchema | Scalar]])]
     confidence: Exact
     left_out: LeftOutTold | None = Field(
         default=None, description="null where nothing can be left out; missing where it was not bought"
@@ -378,31 +314,6 @@ class ErrorExpected(ResponseBody):
     meaning: str
 
 
-GuaranteeKind = Literal["PureDP", "ApproxDP", "ZCDP", "GDP"]
-
-
-class GuaranteeTold(ResponseBody):
-    """A guarantee: its kind, its exact amounts, and the relation that it is about."""
-
-    kind: GuaranteeKind
-    amounts: dict[str, Exact]
-    relation: str
-
-    @classmethod
-    def of(cls, guarantee: Guarantee) -> Self:
-        """The guarantee; an amount of 0 is left out."""
-        amounts = guarantee_to_plain(guarantee)
-        kind = amounts.pop("kind")
-        exactly = {name: exact_text(Fraction(text)) for name, text in amounts.items() if Fraction(text)}
-        return cls.model_validate({"kind": kind, "amounts": exactly, "relation": guarantee.relation.value})
-
-    def to_domain(self) -> Guarantee:
-        """The guarantee."""
-        currency = next(each for each in CURRENCIES.values() if each.guarantee_type.__name__ == self.kind)
-        numbers = {name: exact(self.amounts.get(name, 0), name) for name in currency.numbers}
-        return currency.guarantee(numbers, as_relation(self.relation))
-
-
 class QuoteBody(ResponseBody):
     """Effect and price of a question."""
 
@@ -473,371 +384,13 @@ class QuoteBody(ResponseBody):
         return Explanation(**said), guarantee.to_domain()
 
 
-class LineSchema(ResponseBody):
-    """One currency of an account."""
-
-    currency: str
-    cap: Exact
-    spent: Exact
-    left: Exact
-
-    def to_domain(self) -> Line:
-        """The line."""
-        return Line(self.currency, exact(self.cap, "cap"), exact(self.spent, "spent"))
-
-
-class ShareTold(ResponseBody):
-    """The part of an account that one analyst or project may use."""
-
-    owner: str
-    limited: bool
-    currencies: list[LineSchema]
-
-
-class ShareSchema(ResponseBody):
-    """The account of a population."""
-
-    population: str
-    guarantee: str = Field(description="of all answers together, for people: rounded up")
-    promise: GuaranteeTold = Field(description="the same, exactly")
-    currencies: list[LineSchema]
-    shares: list[ShareTold]
-    questions_left: int | None
-    durable: bool
-
-    @classmethod
-    def of(cls, budget: Budget) -> Self:
-        """The account."""
-        own, *shares = (ShareTold.from_domain(share, currencies=list(share.lines)) for share in budget.balances)
-        return cls(
-            population=budget.population,
-            guarantee=str(budget.guarantee),
-            promise=GuaranteeTold.of(budget.guarantee),
-            currencies=own.currencies,
-            shares=shares,
-            questions_left=budget.questions,
-            durable=budget.durable,
-        )
-
-    def to_domain(self, charge: tuple[Amount, ...] | None = None) -> Budget:
-        """The account; with a charge, also how many more such charges fit in it and in its shares."""
-        own = ShareTold(owner="population", limited=True, currencies=self.currencies)
-        balances = tuple(
-            Balance(share.owner, share.limited, tuple(line.to_domain() for line in share.currencies))
-            for share in (own, *self.shares)
-        )
-        questions = self.questions_left if charge is None else _fitting(balances, charge)
-        return Budget(self.population, self.promise.to_domain(), balances, questions, self.durable)
-
-
-def _fitting(balances: tuple[Balance, ...], charge: tuple[Amount, ...]) -> int | None:
-    prices = {amount.currency: amount.amount for amount in charge if amount.amount}
-    counts = [
-        int(line.left // prices[line.currency])
-        for balance in balances
-        if balance.limited
-        for line in balance.lines
-        if line.currency in prices
-    ]
-    return min(counts, default=None)
-
-
-class Budgets(ResponseBody):
-    """All accounts that the caller sees."""
-
-    budgets: list[ShareSchema]
-
-
-class TableColumn(ResponseBody):
-    """A column as its owner declared it."""
-
-    name: str
-    type: str
-    bounds: list[bool | int | float | str] | None
-    step: Exact | None
-    categories: list[_Scalar] | None
-    nullable: bool
-    unique: bool
-
-    @classmethod
-    def of(cls, column: Column) -> Self:
-        """The column."""
-        kind, values = column.type, column.categories
-        bounds = None if column.bounds is None else [value_to_json(end, kind) for end in column.bounds]
-        listed = None if values is None else [value_to_json(value, kind) for value in values]
-        return cls.from_domain(column, type=str(kind), bounds=bounds, categories=listed)
-
-    def to_domain(self) -> Column:
-        """The column."""
-        kind = read_type(self.type)
-        bounds = None if self.bounds is None else tuple(read_value(end, kind) for end in self.bounds)
-        return Column(
-            self.name,
-            kind,
-            bounds=bounds,  # type: ignore[arg-type]  # a Column checks its bounds itself
-            step=None if self.step is None else exact(self.step, "step"),
-            categories=None if self.categories is None else tuple(read_value(value, kind) for value in self.categories),
-            nullable=self.nullable,
-            unique=self.unique,
-        )
-
-
-class KeyTold(ResponseBody):
-    """A foreign key."""
-
-    column: str
-    table: str
-    references: str
-
-
-class TableTold(ResponseBody):
-    """A table as its owner declared it."""
-
-    name: str
-    public: bool
-    population: str | None
-    unit: str | None
-    max_groups: int | Literal["auto"] = Field(description='"auto" where it is found privately for each question')
-    max_rows: int | Literal["auto"] = Field(description="likewise")
-    unit_rows: int
-    max_groups_limit: int | None = Field(description="the most groups that a question may state; null for any number")
-    max_rows_limit: int | None = Field(description="likewise the most rows")
-    columns: list[TableColumn]
-    foreign_keys: list[KeyTold]
-
-    @classmethod
-    def of(cls, info: TableInfo) -> Self:
-        """The table."""
-        columns = [TableColumn.of(column) for column in info.table.columns]
-        return cls.from_domain(info.table, columns=columns, foreign_keys=list(info.table.foreign_keys))
-
-    def to_domain(self) -> TableInfo:
-        """The table."""
-        said = {name: getattr(self, name) for name in type(self).model_fields}
-        said["columns"] = tuple(column.to_domain() for column in self.columns)
-        said["foreign_keys"] = tuple(ForeignKey(**key.plain()) for key in self.foreign_keys)
-        return TableInfo(Table(**said))
-
-
-class TablesSchema(ResponseBody):
-    """All tables that the caller sees."""
-
-    tables: list[TableTold]
-
-
-class EntryTold(ResponseBody):
-    """One charge."""
-
-    position: int
-    time: str
-    analyst: str
-    population: str
-    sql: str
-    amounts: dict[str, Exact]
-    answered: bool
-    failed: bool = Field(description="whether its run failed: nothing was released, and nothing will be")
-    plan: str
-
-    @classmethod
-    def of(cls, record: Record) -> Self:
-        """The charge."""
-        amounts = {amount.currency: amount.amount for amount in record.amounts if amount.amount}
-        return cls.from_domain(record, position=record.seq, amounts=amounts)
-
-    def to_domain(self) -> Entry:
-        """The line of the history."""
-        amounts = read_amounts(self.amounts)
-        return Entry(self.position, self.population, amounts, self.sql, self.plan, self.answered, self.analyst)
-
-
-class History(ResponseBody):
-    """A page of charges, newest first; a page may be short, or empty, and still have a next one."""
-
-    entries: list[EntryTold]
-    next: int | None = Field(description="the 'before' of the next page")
-
-
-class HandoverSchema(ResponseBody):
-    """One key that signed receipts replaced by another; both have signed that."""
-
-    previous: str
-    public_key: str
-    signature: str = Field(description="by the previous key; empty where it was lost")
-    accepted: str = Field(description="by the new key")
-
-
-class Newest(ResponseBody):
-    """The newest entry of the ledger."""
-
-    position: int = Field(ge=1, lt=2**62)
-    hash: str = Field(pattern="^[0-9a-f]{64}$")
-
-    def to_domain(self) -> Head:
-        """The entry."""
-        return Head(self.position, self.hash)
-
-
-class KeySchema(ResponseBody):
-    """The key that receipts are signed with, and the keys before it."""
-
-    public_key: str = Field(description="signs receipts now")
-    ledger: str
-    head: Newest
-    successions: list[HandoverSchema] = Field(description="every key that was replaced, in order")
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> Self:
-        """The keys of a ledger: what both keys have signed, not who or why."""
-        followed, head = ledger.successions(), ledger.head
-        key = followed[-1].public_key if followed else ledger.first_key
-        handovers = [HandoverSchema.from_domain(each) for each in followed]
-        newest = Newest(position=head.seq, hash=head.hash)
-        return cls(public_key=key, ledger=ledger.id, head=newest, successions=handovers)
-
-
-class Me(ResponseBody):
-    """The person that the token stands for."""
-
-    name: str
-    role: _Role
-    scopes: _Scopes
-    populations: _Populations
-    audits: bool
-
-
 class Health(ResponseBody):
     """Questions can be asked."""
 
     status: Literal["ok"]
 
 
-class SurveyBody(ResponseBody):
-    """A survey as the people who are asked may read it: question, protocol and promise."""
-
-    name: str
-    question: str
-    open: bool
-    epsilon: Exact
-    total_epsilon: Exact
-    protocol: dict[str, Any]
-    report_bytes: int
-    probabilities: dict[str, str]
-
-
-class SurveyCollected(ResponseBody):
-    """Reports were kept."""
-
-    survey: str
-    accepted: int
-    repeated: bool
-
-
-class SurveyEstimateTold(ResponseBody):
-    """An estimated share, mean or total, with its interval."""
-
-    label: str
-    value: float
-    standard_error: float | None
-    low: float
-    high: float
-
-
-class SurveyResults(ResponseBody):
-    """Estimates of a survey from all its reports."""
-
-    name: str
-    n: int
-    confidence: float
-    epsilon: Exact
-    estimates: list[SurveyEstimateTold]
-
-
-class PersonBody(ResponseBody):
-    """A person, and what they may spend and have spent."""
-
-    name: str
-    role: _Role
-    active: bool
-    populations: _Populations
-    budgets: list[ShareSchema]
-
-
-class PeopleBody(ResponseBody):
-    """All people."""
-
-    people: list[PersonBody]
-
-
-class Revoked(ResponseBody):
-    """A person who is refused from now on."""
-
-    name: str
-    active: bool
-
-
-class TokenShown(ResponseBody):
-    """A new token; its text is shown this once."""
-
-    token: str
-    id: str
-    name: str
-    label: str
-    scopes: _Scopes
-    expires: _Moment | None
-    share: str | None
-
-
-class TokenTold(ResponseBody):
-    """A token, without what would open anything."""
-
-    id: str
-    name: str
-    label: str
-    scopes: _Scopes
-    issued: _Moment
-    expires: _Moment | None
-    used: str | None
-    alive: bool
-    share: str | None
-
-
-class TokensSchema(ResponseBody):
-    """All tokens."""
-
-    tokens: list[TokenTold]
-
-
-class Withdrawn(ResponseBody):
-    """A token that opens nothing any more."""
-
-    id: str
-    alive: bool
-
-
 # Headers and printed answers ------------------------------------------------------------------------------------------
-
-
-def seen_text(ledger: Ledger, said: str) -> str:
-    """The entry that a caller has seen, ``position:hash``, as the ledger has it.
-
-    Raises:
-        ConflictError: the ledger has another entry there, or none; nothing was charged.
-    """
-    from tacit.ledger import ConflictError
-    from tacit.ledger.history import hash_at
-
-    found = _SEEN.match(said)
-    if found is None:
-        raise InputError("Tacit-Seen", "must be the position and the hash of an entry, such as 17:5f…")
-    position = int(found[1])
-    here = hash_at(ledger, position)
-    if here != found[2]:
-        raise ConflictError(
-            "Tacit-Seen",
-            f"the ledger does not hold entry {position} as it was seen: it was put back to an older state, or is "
-            f"another copy; nothing was charged",
-        )
-    return f"{position}:{here}"
 
 
 def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.cli.demo import attack
 from tacit.cli.demo.display import DemoBar, Stage, number
 from tacit.project.example_hospital import PROJECT, Hospital, make_hospital
-from tacit.wire.responses import ShareSchema, answer_json
+from tacit.wire.account_responses import ShareSchema
+from tacit.wire.responses import answer_json
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator

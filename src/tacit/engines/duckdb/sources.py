@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import LAST_NANOSECOND, as_arrow, sound_table
-from tacit.engines.csv_format import CsvFormat
 from tacit.engines.duckdb.csv_lines import (
     LINE,
     CsvLosses,
@@ -35,7 +34,7 @@ from tacit.engines.duckdb.csv_lines import (
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
 from tacit.engines.duckdb.parquet_scan import describe, open_parquet
 from tacit.engines.protocol import SourceLike
-from tacit.engines.source_files import find_files
+from tacit.engines.source_files import CsvFormat, find_files
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql

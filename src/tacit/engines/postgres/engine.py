@@ -218,7 +218,9 @@ def first_look(server: Server) -> Iterator[PostgresSession]:
     except (psycopg.Error, PoolTimeout, OSError) as problem:
         state = getattr(problem, "sqlstate", None) or type(problem).__name__
         _OPERATOR.error("cannot use the database %s: %s", server.place.words, problem)
-    raise InputError("engine", f"cannot use the database at {server.place.words} ({state})")
+    # Its own words may quote a password; psql shows them to the owner alone.
+    why = "psql with the same address says why"
+    raise InputError("engine", f"cannot use the database at {server.place.words} ({state}); {why}")
 
 
 def _check_server(rows: Callable[[str], list[tuple[Any, ...]]]) -> None:

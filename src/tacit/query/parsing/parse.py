@@ -21,7 +21,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query import limits
-from tacit.query.parsing.query_options import Options, take_options
+from tacit.query.parsing.query_options import OPTION_CLAUSES, Options, take_options
 from tacit.query.parsing.spellings import named_tokens, respelled_tokens, respelled_tree
 from tacit.query.refusal import Refusal
 
@@ -120,7 +120,8 @@ def parse(sql: str) -> Parsed:
     """
     limits.check_text(sql)
     tokens = _tokens(sql)
-    options, rest = take_options(tokens)
+    clauses = any(word in sql.upper() for word in OPTION_CLAUSES)
+    options, rest = take_options(tokens) if clauses else (Options(), tokens)
     tree = _tree(respelled_tokens(rest), sql)
     respelled_tree(tree)
     _check(tree)

@@ -21,8 +21,10 @@ from tacit.query.contribution import AUTO, ContributionNumber
 from tacit.query.refusal import Refusal
 from tacit.query.request import OPTIONS, OptionKind, QuestionOption
 
-__all__ = ["SELECTION_STRATEGIES", "Options", "take_options"]
+__all__ = ["OPTION_CLAUSES", "SELECTION_STRATEGIES", "Options", "take_options"]
 
+#: Words after SELECT WITH, in capitals, that begin a clause of options.
+OPTION_CLAUSES: Final = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
 #: Choices of private keys: BigQuery's words, and Tacit's for the rule itself. PUBLIC_GROUPS insists on public keys.
 SELECTION_STRATEGIES = ("AUTO", "LAPLACE_THRESHOLD", "GAUSSIAN_THRESHOLD", "TRUNCATED_GEOMETRIC", "PUBLIC_GROUPS")
 
@@ -87,7 +89,7 @@ def _starts(tokens: list[Token], place: int) -> bool:
     return (
         first.token_type is TokenType.SELECT
         and second.token_type is TokenType.WITH
-        and (_is_word(third, "DIFFERENTIAL_PRIVACY") or _is_word(third, "ANONYMIZATION"))
+        and any(_is_word(third, word) for word in OPTION_CLAUSES)
     )
 
 

@@ -49,7 +49,6 @@ __all__ = [
     "find_limits",
     "limited",
     "search_of",
-    "seeks_limits",
     "widest",
 ]
 
@@ -103,11 +102,6 @@ class LimitCells:
     def count(self) -> int:
         """Number of cells."""
         return len(self.groups) * len(self.rows)
-
-
-def seeks_limits(final: FinalAggregation) -> bool:
-    """Whether AUTO limits of an aggregation are to be found, or were."""
-    return final.auto_groups or final.auto_rows
 
 
 def cells_of(final: FinalAggregation) -> LimitCells:
@@ -330,8 +324,6 @@ def limited(final: FinalAggregation, found: FoundLimits) -> FinalAggregation:
 
 def widest(final: FinalAggregation) -> FinalAggregation:
     """The aggregation with the largest limits that a search can find: an engine that accepts it accepts all others."""
-    if not seeks_limits(final):
-        return final
     cells = cells_of(final)
     return limited(
         final,

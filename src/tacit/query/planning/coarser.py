@@ -36,7 +36,7 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions import call, evaluate
 from tacit.query.types import Domain, Value
 
-__all__ = ["coarser", "errs_no_more", "is_summable"]
+__all__ = ["coarser", "errs_no_more"]
 
 #: A number of values in a group at which errors of averages are compared.
 _SUPPOSED: Final = 10**6
@@ -94,18 +94,13 @@ def errs_no_more(wanted: Plan, free: Plan) -> bool:
     return True
 
 
-def is_summable(plan: Plan) -> bool:
-    """Whether the cells of a plan may be sums of others, or others sums of them: public keys, nothing found by AUTO."""
-    return not (plan.others or plan.priced.searches or plan.found or plan.limits) and plan.final.public_keys
-
-
 def _comparable(wanted: Plan, stored: Plan) -> bool:
     """Whether both ask about the same data on the same terms, with aggregates that add up."""
     final, finer = wanted.final, stored.final
     # A release of fewer rows holds no answer about more; of many releases most are about others.
     if len(final.keys) > len(finer.keys) or not finer.conditions <= final.conditions:
         return False
-    if not (is_summable(wanted) and is_summable(stored)):
+    if not (wanted.is_summable and stored.is_summable):
         return False
     if any(each.kind not in ADDITIVE for each in final.aggregates) or not final.aggregates:
         return False

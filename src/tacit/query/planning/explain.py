@@ -23,7 +23,7 @@ from tacit.query.aggregates import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of
 from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
-from tacit.query.planning.plan import Outline, Plan, by_part, limits_of, outline, percent, protected_scans
+from tacit.query.planning.plan import Outline, Plan, by_part, column_names, limits_of, outline, percent, protected_scans
 from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.set_totals import sets_in_words
@@ -71,7 +71,7 @@ class ExplainedError:
     """Expected error of one cell.
 
     Args:
-        label: of the aggregate.
+        label: alias of the column that shows the aggregate, or the text of the aggregate.
         bound: rounded up; None when it depends on the number of values and none was supposed.
         meaning: the same in words.
     """
@@ -219,10 +219,13 @@ def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanatio
 def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
     """One per aggregate of each part; with grouping sets one per aggregate and set, each set once."""
     found: list[ExplainedError] = []
-    for number, part in enumerate(plan.parts, 1):
-        for names, errors in dict.fromkeys(plan.set_errors(number - 1)):
-            by = "" if names is None else f" by {', '.join(names)}" if names else " of all"
-            found += [replace(_error(e, part), label=_named(plan, number, e.label) + by) for e in errors]
+    known = column_names(plan.question)
+    for number, names, index, error in plan.cell_errors:
+        by = "" if names is None else f" by {', '.join(names)}" if names else " of all"
+        label = known.get((number, index)) or error.label.replace("count_rows(", "count(")
+        # What a coarser question is summed up from has no sets that the analyst has written.
+        said = label if (number, index) in known and len(plan.set_errors(number)) == 1 else label + by
+        found.append(replace(_error(error, plan.parts[number]), label=_named(plan, number + 1, said)))
     return tuple(found)
 
 

@@ -72,6 +72,7 @@ __all__ = [
     "Outline",
     "Plan",
     "by_part",
+    "column_names",
     "limits_of",
     "make_plan",
     "outline",
@@ -179,7 +180,8 @@ class Plan:
 
         Of AUTO limits it is the largest that can be found.
         """
-        own = (*((search.final, None) for search in self.searches), (auto_limits.widest(self.final), self.losses))
+        final = auto_limits.widest(self.final) if self.final.seeks_limits else self.final
+        own = (*((search.final, None) for search in self.searches), (final, self.losses))
         return (*own, *(each for other in self.others for each in other.measured))
 
     @property
@@ -213,6 +215,11 @@ class Plan:
         return work + sum(other.unit_work for other in self.others)
 
     @property
+    def is_summable(self) -> bool:
+        """Whether its cells may be sums of others, or others sums of them: public keys, nothing found by AUTO."""
+        return not (self.others or self.priced.searches or self.found or self.limits) and self.final.public_keys
+
+    @property
     def seeks_limits(self) -> bool:
         """Whether AUTO limits are yet to be found; until then everything stands for one group and one row."""
         return self.priced.limits is not None and self.limits is None
@@ -241,6 +248,16 @@ class Plan:
         return tuple(
             (each.names, tuple(own._error(aggregate, each.total) for aggregate in own.final.aggregates))
             for each in sizes
+        )
+
+    @property
+    def cell_errors(self) -> tuple[tuple[int, tuple[str, ...] | None, int, ExpectedError], ...]:
+        """Part, keys of the grouping set, aggregate and its expected error, in the order of an explanation."""
+        return tuple(
+            (part, keys, index, error)
+            for part in range(len(self.parts))
+            for keys, errors in dict.fromkeys(self.set_errors(part))
+            for index, error in enumerate(errors)
         )
 
     def _error(self, aggregate: Aggregate, total: TotalOf | None = None) -> ExpectedError:
@@ -298,7 +315,7 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
     finals = tuple(_with_groups(final, terms) for final in question.finals)
     question = replace(question, final=finals[0], others=finals[1:])
     for final in finals:
-        if terms.currency == "within" and auto_limits.seeks_limits(final):
+        if terms.currency == "within" and final.seeks_limits:
             sought_limits = [name for name in ("max_groups", "max_rows") if getattr(final, f"auto_{name[4:]}")]
             raise InputError(
                 "within",
@@ -306,7 +323,8 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
                 f"epsilon, or {' and '.join(f'{name} = a number' for name in sought_limits)}",
             )
         _check_keys(final, terms)
-    check_units_of_totals(question)
+    if question.has_totals:
+        check_units_of_totals(question)
     names = _names(question)
     parts = _weighed(question, terms, names)
     if terms.currency == "within":
@@ -538,12 +556,14 @@ def _weighed(question: Question, terms: Terms, names: _Named) -> list[PricedPart
         for place in _places(name, names, "weights"):
             by_place[place] = max(weight, by_place.get(place, weight))
     found = []
+    has_totals = question.has_totals
     for part, final in enumerate(question.finals):
         weights = []
         for measure in range(len(final.measures)):
             readers = [i for i, a in enumerate(final.aggregates) if measure in a.measures]
             weights.append(max((by_place.get((part, i), Fraction(1)) for i in readers), default=Fraction(1)))
-        found.append(PricedPart(final, Weights(weights, keys, bounds, limits), sets_of_part(question, part)))
+        sets = sets_of_part(question, part) if has_totals else ()
+        found.append(PricedPart(final, Weights(weights, keys, bounds, limits), sets))
     return found
 
 
@@ -565,10 +585,25 @@ def _names(question: Question) -> _Named:
     return unique | {column.name.lower(): shown for column, shown in named if shown}
 
 
+def column_names(question: Question) -> dict[tuple[int, int], str]:
+    """Aliases of columns that show an aggregate unchanged, by part and number.
+
+    A column without one is called after its function, which says less than the text of the aggregate.
+    """
+    found: dict[tuple[int, int], str] = {}
+    for column, shown in zip(question.columns, _shown(question), strict=False):
+        for part, index in shown:
+            function = question.finals[part].aggregates[index].label.partition("(")[0].partition("_")[0]
+            if column.name.partition("_")[0] != function:
+                found.setdefault((part, index), column.name)
+    return found
+
+
 def _shown(question: Question) -> list[frozenset[tuple[int, int]]]:
     """For each column after all steps the aggregates that it shows as they are."""
     nothing = frozenset[tuple[int, int]]()
-    shown = [nothing] * (len(question.final.keys) * (1 if question.totals is None else 2))
+    # A row of a grouping set has its keys, and for each whether it is left out.
+    shown = [nothing] * (len(question.final.keys) if question.totals is None else 2 * len(question.totals.keys))
     shown += [frozenset(((question.part, index),)) for index in range(len(question.final.aggregates))]
     for step in question.steps:
         match step:

@@ -725,7 +725,7 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
 
     def answered(budget: PlanBudget) -> Priced:
         claims = {}
-        if auto_limits.seeks_limits(final):
+        if final.seeks_limits:
             claims["limits"] = (weights.limits, auto_limits.search_of(final))
         if final.seeks_bounds:
             claims["first"] = (weights.bounds, search_of(final))

@@ -1,11 +1,11 @@
 """Grouping sets in planning: which aggregates have totals, of how many groups a total is the sum, and its error.
 
 The finest groups, by all keys of all sets, are bounded once, and every other group is the sum of its parts
-(:mod:`tacit.query.postprocess.totals`), so that totals agree with their parts. Either the finest groups get noise, and
-the noise of a total over m groups is that of m cells; or sums of them by some of the keys get noise of their own, and
-all groups are estimated from them together (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller variance
-over all sets (:func:`tacit.query.planning.pricing.price`). Which groups there are is public: a set has the product of
-its keys' values.
+(:mod:`tacit.query.postprocess.released_parts`), so that totals agree with their parts. Either the finest groups get
+noise, and the noise of a total over m groups is that of m cells; or sums of them by some of the keys get noise of their
+own, and all groups are estimated from them together (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller
+variance over all sets (:func:`tacit.query.planning.pricing.price`). Which groups there are is public: a set has the
+product of its keys' values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind
-from tacit.query.question import FinalAggregation, Question, TotalOf, Totals, branches
+from tacit.query.question import FinalAggregation, Question, TotalOf, Totals, with_branches
 from tacit.query.refusal import Refusal
 from tacit.query.relational.functions import evaluate
 from tacit.query.types import Value
@@ -102,9 +102,8 @@ def check_units_of_totals(question: Question) -> None:
 
 def totals_of_part(question: Question, part: int) -> tuple[Totals, ...]:
     """The grouping sets that are asked of one part of a question, in the order of the steps."""
-    own = question.totals if question.part == part else None
-    others = (totals for other in branches(question.steps) for totals in totals_of_part(other, part))
-    return tuple(dict.fromkeys((*(() if own is None else (own,)), *others)))
+    found = (each.totals for each in with_branches(question) if each.part == part)
+    return tuple(dict.fromkeys(totals for totals in found if totals is not None))
 
 
 class SetSize(NamedTuple):
@@ -133,7 +132,7 @@ def set_sizes(final: FinalAggregation, totals: Totals) -> Iterator[SetSize]:
 def sets_of_part(question: Question, part: int) -> tuple[tuple[int, ...], ...]:
     """Places of the keys by which groups of a part are read, all of them if a step reads those; () without totals."""
     found: dict[tuple[int, ...], None] = {}
-    read = [each for one in (question, *(value for _, value in question.values)) for each in _with_branches(one)]
+    read = [each for one in (question, *(value for _, value in question.values)) for each in with_branches(one)]
     readers = [each for each in read if each.part == part]
     if all(each.totals is None for each in readers):
         return ()
@@ -145,12 +144,6 @@ def sets_of_part(question: Question, part: int) -> tuple[tuple[int, ...], ...]:
                 tuple(sorted(each.totals.keys[place] for place in places)) for places in each.totals.sets
             )
     return tuple(found)
-
-
-def _with_branches(question: Question) -> Iterator[Question]:
-    yield question
-    for other in branches(question.steps):
-        yield from _with_branches(other)
 
 
 def parts_of_totals(final: FinalAggregation, totals: Totals, places: Sequence[int]) -> tuple[int, int]:

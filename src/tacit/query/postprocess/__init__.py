@@ -28,6 +28,4 @@ Modules:
   confidence
 * :mod:`.shape` — SKEWNESS and KURTOSIS from noisy sums of the first powers of values
 * :mod:`.spread_test` — Test of a variance against a noisy count, a noisy centred sum and noisy centred squares
-* :mod:`.totals` — Totals: groups that are sums of released groups, for grouping sets and for coarser questions about
-  a release
 """

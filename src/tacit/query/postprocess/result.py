@@ -20,8 +20,7 @@ from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Ends, Exact, MeasureBias
 from tacit.query.postprocess.public_join import PublicRows, combined, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
-from tacit.query.postprocess.released_parts import ReleasedParts
-from tacit.query.postprocess.totals import biases_of_totals
+from tacit.query.postprocess.released_parts import ReleasedParts, biases_of_totals
 from tacit.query.question import (
     Append,
     Combine,

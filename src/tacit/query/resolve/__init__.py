@@ -4,7 +4,6 @@ Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, group keys public or private, and the final aggregation
   built from both
 * :mod:`.correlated` — Subqueries for a value that are tied to the query around them by equalities
-* :mod:`.fresh_stack` — Stack of its own for work that may nest deeply, so that every caller may nest equally deep
 * :mod:`.from_clause` — FROM: tables, joins, subqueries and lists, and the names that a SELECT sees of them
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS
   stand for

@@ -33,6 +33,7 @@ from tacit.query.relational.algebra import (
     JoinKind,
     ProjectColumns,
     RelationNode,
+    Scan,
     UnitAggregate,
     UnitWindow,
     moved,
@@ -558,10 +559,12 @@ class FinalBuilder:
         )
         self.rows = self.limits.rows.number
         self.work = EnumerationBudget()
-        conditions = true_of_all(source)
+        # The rows of a whole table meet no condition in common.
+        conditions = [] if isinstance(source, Scan) else true_of_all(source)
         self.keys = tuple(
-            GroupKey(name, e, narrowed_keys(e, self._values(e, source), conditions, self.work.allows))
+            GroupKey(name, e, narrowed_keys(e, values, conditions, self.work.allows) if conditions else values)
             for name, e in keys
+            for values in [self._values(e, source)]
         )
         self.options = options
         self.measures: list[Measure] = []

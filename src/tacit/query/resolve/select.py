@@ -47,6 +47,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
     RelationNode,
+    Scan,
     SortKey,
     UnitCall,
     WindowCall,
@@ -130,7 +131,10 @@ class SelectSource(Protocol):
     """Rows that a SELECT reads while its clauses are resolved; subqueries append columns to them."""
 
     scope: Scope
-    values: PublicValues
+
+    @property
+    def values(self) -> PublicValues:
+        """Subqueries that stand for values."""
 
     def hook(self, node: exp.Expr) -> Expression | None:
         """Resolve a subquery where one is allowed."""
@@ -144,9 +148,9 @@ class SelectClauses:
         self.items = items
         self.scope = source.scope
         self.hook = source.hook
-        self.values = source.values
+        self.source = source
         self.grouped = grouped
-        self.named = named_windows(node)
+        self.named = named_windows(node) if node.args.get("windows") else {}
         self.keys, self.sets = self._keys() if grouped else ([], None)
 
     def _keys(self) -> tuple[Keys, Sets | None]:
@@ -160,7 +164,7 @@ class SelectClauses:
         if group.args.get("all"):
             plain = [item for item in self.items if item.node is None or not has_aggregate(item.node)]
         always = [(item.name, self._plain_item(item, "GROUP BY ALL")) for item in plain]
-        written = written_sets(group)
+        written = written_sets(group) if _has_sets(group) else [group.expressions]
         terms = {id(term): self._key(term) for one in written for term in one}
         listed = [*always, *terms.values()]
         limits.check_size(len(listed), limits.MAX_COLUMNS, "keys")
@@ -317,7 +321,7 @@ class ResultBuilder(ABC):
 
     def _value(self, node: exp.Subquery) -> Expression:
         """A public or released value beside keys and aggregates."""
-        value = self.clauses.values.value(node, self.clauses.scope)
+        value = self.clauses.source.values.value(node, self.clauses.scope)
         if value not in self.values:
             limits.check_size(len(self.values) + 1, limits.MAX_COLUMNS, "subqueries")
             self.values.append(value)
@@ -606,7 +610,9 @@ class ReleasedBuilder(ResultBuilder):
         steps.append(Derive(tuple(e for _, e in settled)))
         if distinct:
             steps.append(Unique())
-        return ReleasedRelation(final, (*before, *steps, *slice_of(self.clauses.node)), columns)
+        node = self.clauses.node
+        cuts = slice_of(node) if node.args.get("limit") or node.args.get("offset") else []
+        return ReleasedRelation(final, (*before, *steps, *cuts), columns)
 
     def _settled_window(self, call: WindowCall, width: int) -> WindowCall:
         if any(isinstance(part, Interval) for part in (call.argument, *call.partition)):
@@ -629,7 +635,7 @@ class FinalGroups(ReleasedBuilder):
                     "join where it is never missing.",
                 )
         self.body = body
-        self.kept = kept_public_rows(body.relation)
+        self.kept = None if isinstance(body.relation, Scan) else kept_public_rows(body.relation)
         if self.kept is not None:
             self.kept.check_keys(clauses.keys)
         self.builder = FinalBuilder(body.relation, clauses.keys, options)
@@ -769,6 +775,14 @@ def _refuse_sets(clauses: SelectClauses) -> None:
 
 def _not_aggregated(name: str) -> Refusal:
     return Refusal("not_aggregated", f"The column {name!r} is neither a key of GROUP BY nor inside an aggregate.")
+
+
+def _has_sets(group: exp.Group) -> bool:
+    """Whether a GROUP BY is more than a list of keys."""
+    sets = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
+    return any(group.args.get(name) for name in ("rollup", "cube")) or any(
+        isinstance(term, sets) for term in group.expressions
+    )
 
 
 def _has_window(expression: Expression) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -21,6 +22,7 @@ from tacit.core.errors import InputError
 from tacit.query import limits
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
+from tacit.query.limits import as_on_a_fresh_stack
 from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
@@ -49,7 +51,6 @@ from tacit.query.relational.functions import call, case
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.correlated import correlated_value
-from tacit.query.resolve.fresh_stack import as_on_a_fresh_stack
 from tacit.query.resolve.from_clause import Names, from_clause
 from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.public_order import column_keys, in_place, is_cut
@@ -93,8 +94,12 @@ class Body:
         self.relation = relation
         self.scope = scope
         self.ctes = ctes
-        self.values = PublicValues(queries, ctes)
         self.attached: dict[RelationNode, int] = {}
+
+    @cached_property
+    def values(self) -> PublicValues:
+        """Subqueries that stand for values."""
+        return PublicValues(self.queries, self.ctes)
 
     def scalars(self, clause: str) -> Scalars:
         """A resolver for a clause that may hold IN and EXISTS."""
@@ -560,7 +565,8 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
 
 def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question | PublicQuestion:
     parsed = parse(sql)
-    check_stated_unit(parsed, catalog)
+    if parsed.options.privacy_unit is not None:
+        check_stated_unit(parsed.options.privacy_unit, parsed.tree, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     queries = Queries(catalog, replace(parsed.options, max_rows=rows))
     released = queries.question(parsed.tree)
@@ -570,7 +576,8 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     values = tuple((key, apply_rules(each)) for key, each in queries.values.items())
     question = numbered(replace(apply_rules(replace(released.question, options=parsed.options)), values=values))
     limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
-    check_totals(question)
+    if question.has_totals:
+        check_totals(question)
     return bound_question(question)
 
 

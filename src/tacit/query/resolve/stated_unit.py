@@ -5,19 +5,15 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tacit.query.catalog import ROW, Catalog
-from tacit.query.parsing.parse import Parsed
 from tacit.query.refusal import Refusal
 
 __all__ = ["check_stated_unit"]
 
 
-def check_stated_unit(parsed: Parsed, catalog: Catalog) -> None:
+def check_stated_unit(stated: tuple[str, ...], tree: exp.Expr, catalog: Catalog) -> None:
     """Refuse a ``privacy_unit_column`` that is not the declared unit of a table that the text names."""
-    stated = parsed.options.privacy_unit
-    if stated is None:
-        return
     units: list[str] = []
-    for node in parsed.tree.find_all(exp.Table):
+    for node in tree.find_all(exp.Table):
         table = catalog.table(node.name)
         if table is None or table.public or table.unit is None or table.unit == ROW:
             continue

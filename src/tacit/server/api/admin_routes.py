@@ -12,7 +12,8 @@ from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_respon
 from tacit.server.api.request_body import read_body
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
-from tacit.wire import responses as wire
+from tacit.wire import account_responses as account_wire
+from tacit.wire import people_responses as wire
 from tacit.wire.requests import NewPerson, NewToken, Quota
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def quota(call: ApiRequest) -> ApiResponse:
     shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
     return json_response(
-        wire.ShareSchema.of(service.curator.budget(population=found.population, analyst=person.name)).plain()
+        account_wire.ShareSchema.of(service.curator.budget(population=found.population, analyst=person.name)).plain()
     )
 
 
@@ -129,7 +130,7 @@ def _name(text: str) -> str:
 def _person(call: ApiRequest, person: Person) -> wire.PersonBody:
     curator = call.runtime.service.curator
     budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
-    return wire.PersonBody.from_domain(person, budgets=[wire.ShareSchema.of(each) for each in budgets])
+    return wire.PersonBody.from_domain(person, budgets=[account_wire.ShareSchema.of(each) for each in budgets])
 
 
 ROUTES: Final = (

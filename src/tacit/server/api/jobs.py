@@ -69,6 +69,9 @@ def put_off_synthesis(call: ApiRequest, said: SynthesisSchema, key: str) -> ApiR
 def put_off_workload(call: ApiRequest, said: WorkloadSchema, key: str) -> ApiResponse:
     """Put a workload down as a job; one that would be refused is refused now."""
     call.runtime.service.quote_workload(call.user, said)
+    if call.user.share is not None:
+        # A job is run for the person, whatever token has submitted it.
+        raise InputError("token", "has a share of its own, and a workload is run for the person; use another one")
     return _put_down(call, workload_text(said, key), key)
 
 
@@ -247,8 +250,10 @@ class JobRunner:
             many = workload_back(job.request)
             if many is not None:
                 asked, key = many
-                access = self._access(job, ADMIN)
-                answers = self._runtime.service.answer_workload(access, asked, key=key or f"job {job.id}")
+                access = self._access(job, ADMIN, ASK)
+                answers = self._runtime.service.answer_workload(
+                    access, asked, key=key or f"job {job.id}", departure=departure
+                )
                 return json_bytes(WorkloadBody.of(answers).plain()).decode(), False
             model = fit_back(job.request)
             if model is not None:
@@ -257,19 +262,21 @@ class JobRunner:
                 return json_bytes(ModelBody.of(fitted).plain()).decode(), False
             ask, key = ask_back(job.request)
             # A space keeps it apart from every key that can be sent.
-            answer = self._runtime.service.ask(self._access(job), ask, key=key or f"job {job.id}", departure=departure)
+            answer = self._runtime.service.ask(
+                self._access(job, ASK), ask, key=key or f"job {job.id}", departure=departure
+            )
             return json_bytes(AnswerBody.of(answer).plain()).decode(), False
         except Exception as problem:
             return _told(problem), True
 
-    def _access(self, job: Job, needed: str = ASK) -> Access:
+    def _access(self, job: Job, *needed: str) -> Access:
         """The current rights of the person who submitted the job."""
         from tacit.server.identity import Access
 
         person = self._runtime.service.people.person(job.analyst)
         if person is None or not person.active:
             raise Unauthenticated
-        return Access(person, frozenset(scope for scope in person.scopes if scope == needed), "token", f"job {job.id}")
+        return Access(person, frozenset(scope for scope in person.scopes if scope in needed), "token", f"job {job.id}")
 
 
 def _told(problem: Exception) -> str:

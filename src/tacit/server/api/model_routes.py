@@ -8,7 +8,6 @@ from tacit.server.api.jobs import put_off_fit
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
 from tacit.server.api.request_limits import idempotency_key
-from tacit.server.errors import Unknown
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import FitSchema
 
@@ -28,9 +27,7 @@ def models(call: ApiRequest) -> ApiResponse:
 
 def model(call: ApiRequest) -> ApiResponse:
     """A model with its report."""
-    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
-        raise Unknown("model")
-    return json_response(wire.ModelBody.of(call.runtime.service.model(call.user, int(call.part))).plain())
+    return json_response(wire.ModelBody.of(call.runtime.service.model(call.user, call.position("model"))).plain())
 
 
 ROUTES: Final = (

@@ -13,8 +13,11 @@ from pydantic.json_schema import models_json_schema
 
 from tacit.server.api.content_negotiation import ARROW, JSON, json_bytes
 from tacit.server.api.request import ApiRequest, ApiResponse, Route
+from tacit.wire import account_responses as accounts
 from tacit.wire import job_responses as jobs
+from tacit.wire import people_responses as people
 from tacit.wire import requests as taken
+from tacit.wire import response_body as bodies
 from tacit.wire import responses as sent
 
 __all__ = ["described", "description"]
@@ -51,7 +54,7 @@ class _About(NamedTuple):
     """Description of one endpoint beside its route."""
 
     summary: str
-    gives: dict[int, type[sent.ResponseBody]]
+    gives: dict[int, type[bodies.ResponseBody]]
     takes: type[taken.RequestBody] | None = None
     fails: tuple[int, ...] = ()
 
@@ -69,29 +72,29 @@ _ABOUT: Final = {
         taken.QuestionSchema,
         (403, 406, 422),
     ),
-    "GET /v1/budget": _About("Amounts spent and left", {200: sent.Budgets}, fails=(404,)),
-    "GET /v1/tables": _About("Tables, as their owner declared them", {200: sent.TablesSchema}),
-    "GET /v1/history": _About("Charges, newest first", {200: sent.History}, fails=(403,)),
+    "GET /v1/budget": _About("Amounts spent and left", {200: accounts.Budgets}, fails=(404,)),
+    "GET /v1/tables": _About("Tables, as their owner declared them", {200: accounts.TablesSchema}),
+    "GET /v1/history": _About("Charges, newest first", {200: accounts.History}, fails=(403,)),
     "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: sent.ReceiptBody}, fails=(404,)),
     "GET /v1/jobs/{id}": _About("State of a question that was put off", {200: jobs.JobBody}, fails=(404,)),
     "GET /v1/key": _About(
-        "The key that receipts are signed with, and the newest entry", {200: sent.KeySchema}, fails=(409,)
+        "The key that receipts are signed with, and the newest entry", {200: accounts.KeySchema}, fails=(409,)
     ),
-    "GET /v1/me": _About("Person that the token stands for", {200: sent.Me}),
+    "GET /v1/me": _About("Person that the token stands for", {200: people.Me}),
     "GET /v1/health": _About("Whether questions can be asked", {200: sent.Health}),
     "GET /v1/surveys/{survey}": _About(
         "Question, protocol and promise of a survey, for the people who are asked",
-        {200: sent.SurveyBody},
+        {200: people.SurveyBody},
         fails=(404, 429),
     ),
     "POST /v1/collect/{survey}": _About(
         "Send reports that were randomised before they were sent; needs no token",
-        {200: sent.SurveyCollected},
+        {200: people.SurveyCollected},
         taken.Reports,
         (403, 404, 409, 429),
     ),
     "GET /v1/results/{survey}": _About(
-        "Estimates of a survey, with simultaneous intervals", {200: sent.SurveyResults}, fails=(404,)
+        "Estimates of a survey, with simultaneous intervals", {200: people.SurveyResults}, fails=(404,)
     ),
     "POST /v1/synthesize": _About(
         "Make a synthetic table, as a job; for owners. It is charged once, and free to use for everyone",
@@ -123,13 +126,13 @@ _ABOUT: Final = {
     ),
     "GET /v1/models": _About("Models that were paid for", {200: jobs.ModelsBody}),
     "GET /v1/models/{position}": _About("A model with its report; free", {200: jobs.ModelBody}, fails=(404,)),
-    "GET /v1/people": _About("All people, and what they may spend", {200: sent.PeopleBody}, fails=(403,)),
-    "POST /v1/people": _About("Add a person, or change their role", {201: sent.PersonBody}, taken.NewPerson, (403,)),
-    "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: sent.Revoked}, fails=(403, 404)),
-    "GET /v1/tokens": _About("All tokens", {200: sent.TokensSchema}, fails=(403,)),
-    "POST /v1/tokens": _About("Issue a token; shown once", {201: sent.TokenShown}, taken.NewToken, (403,)),
-    "DELETE /v1/tokens/{id}": _About("End a token at once", {200: sent.Withdrawn}, fails=(403, 404)),
-    "POST /v1/quotas": _About("Limit what a person may spend", {200: sent.ShareSchema}, taken.Quota, (403, 404)),
+    "GET /v1/people": _About("All people, and what they may spend", {200: people.PeopleBody}, fails=(403,)),
+    "POST /v1/people": _About("Add a person, or change their role", {201: people.PersonBody}, taken.NewPerson, (403,)),
+    "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: people.Revoked}, fails=(403, 404)),
+    "GET /v1/tokens": _About("All tokens", {200: people.TokensSchema}, fails=(403,)),
+    "POST /v1/tokens": _About("Issue a token; shown once", {201: people.TokenShown}, taken.NewToken, (403,)),
+    "DELETE /v1/tokens/{id}": _About("End a token at once", {200: people.Withdrawn}, fails=(403, 404)),
+    "POST /v1/quotas": _About("Limit what a person may spend", {200: accounts.ShareSchema}, taken.Quota, (403, 404)),
 }
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "population": {"type": "string", "maxLength": 200},
@@ -241,7 +244,7 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
 
 
-def _given(status: int, body: type[sent.ResponseBody], asks: bool) -> dict[str, Any]:
+def _given(status: int, body: type[bodies.ResponseBody], asks: bool) -> dict[str, Any]:
     told = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], body)
     if asks and status == 200:
         told["content"][ARROW] = {"schema": {"type": "string", "format": "binary"}}

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from tacit.server.api.content_negotiation import JSON, json_bytes
 from tacit.server.api.errors import describe, failure_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
-from tacit.server.errors import Unauthenticated
+from tacit.server.errors import Unauthenticated, Unknown
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
@@ -104,6 +104,16 @@ class ApiRequest:
         self.about |= {"analyst": self.access.person.name, "token": self.access.id}
         self.runtime.rates[rate].take(self.access.person.name)
         return self.access
+
+    def position(self, what: str) -> int:
+        """The place of a charge that the path names.
+
+        Raises:
+            Unknown: the text is no such number; there is no ``what`` there.
+        """
+        if not self.part.isascii() or not self.part.isdigit() or len(self.part) > 18:
+            raise Unknown(what)
+        return int(self.part)
 
     @property
     def user(self) -> Access:

@@ -13,8 +13,9 @@ from tacit.server.api.jobs import poll, put_off
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
-from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN, AUDIT
+from tacit.wire import account_responses as told
+from tacit.wire import people_responses as people
 from tacit.wire import responses as wire
 
 if TYPE_CHECKING:
@@ -59,13 +60,13 @@ def explain(call: ApiRequest) -> ApiResponse:
 def budget(call: ApiRequest) -> ApiResponse:
     """Budgets: spent and left."""
     found = call.runtime.service.budget(call.user, call.query.get("population"))
-    return json_response(wire.Budgets(budgets=[wire.ShareSchema.of(each) for each in found]).plain())
+    return json_response(told.Budgets(budgets=[told.ShareSchema.of(each) for each in found]).plain())
 
 
 def tables(call: ApiRequest) -> ApiResponse:
     """The tables that exist for the caller."""
     found = call.runtime.service.tables(call.user)
-    return json_response(wire.TablesSchema(tables=[wire.TableTold.of(each) for each in found]).plain())
+    return json_response(told.TablesSchema(tables=[told.TableTold.of(each) for each in found]).plain())
 
 
 def history(call: ApiRequest) -> ApiResponse:
@@ -81,27 +82,25 @@ def history(call: ApiRequest) -> ApiResponse:
         everyone=everyone == "true",
     )
     return json_response(
-        wire.History(entries=[wire.EntryTold.of(record) for record in page.records], next=page.next).plain()
+        told.History(entries=[told.EntryTold.of(record) for record in page.records], next=page.next).plain()
     )
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
     """The receipt of a charge."""
-    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
-        raise Unknown("receipt")
-    return ApiResponse(200, call.runtime.service.receipt(call.user, int(call.part)).to_json().encode())
+    return ApiResponse(200, call.runtime.service.receipt(call.user, call.position("receipt")).to_json().encode())
 
 
 def key(call: ApiRequest) -> ApiResponse:
     """The key to check receipts with, the keys before it, and the head of the ledger, which shows a rollback."""
-    return json_response(wire.KeySchema.of(call.runtime.service.curator.ledger).plain(), headers=_seen(call))
+    return json_response(told.KeySchema.of(call.runtime.service.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
     """The person behind the token, and its scopes."""
     access = call.user
     audits = bool({AUDIT, ADMIN} & set(access.scopes))
-    return json_response(wire.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
+    return json_response(people.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
@@ -115,7 +114,7 @@ def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
     said = call.headers.get(b"tacit-seen")
     if said is None:
         return ()
-    return ((b"tacit-seen", wire.seen_text(call.runtime.service.curator.ledger, said.decode("latin-1")).encode()),)
+    return ((b"tacit-seen", told.seen_text(call.runtime.service.curator.ledger, said.decode("latin-1")).encode()),)
 
 
 def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:

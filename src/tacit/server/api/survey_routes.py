@@ -17,7 +17,7 @@ from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
 from tacit.server.identity.surveys import SurveyRecord
 from tacit.server.rate_limit import network_of
-from tacit.wire import responses as wire
+from tacit.wire import people_responses as wire
 from tacit.wire.requests import Reports
 
 __all__ = ["ROUTES", "results_of"]
@@ -61,13 +61,13 @@ def results(call: ApiRequest) -> ApiResponse:
     return json_response(results_of(survey, call.runtime.service.people.surveys.sums(survey)).plain())
 
 
-def results_of(survey: SurveyRecord, found: Aggregator, confidence: Number = CONFIDENCE) -> wire.SurveyResults:
+def results_of(survey: SurveyRecord, found: Aggregator) -> wire.SurveyResults:
     """The body of the estimates of a survey; without reports there are none."""
-    rows = found.estimate(confidence=confidence).rows() if found.n else []
+    rows = found.estimate(confidence=CONFIDENCE).rows() if found.n else []
     return wire.SurveyResults(
         name=survey.name,
         n=found.n,
-        confidence=float(confidence),
+        confidence=float(CONFIDENCE),
         epsilon=survey.protocol.epsilon,  # type: ignore[arg-type]
         estimates=[wire.SurveyEstimateTold(**row._asdict()) for row in rows],
     )

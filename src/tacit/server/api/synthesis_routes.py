@@ -35,12 +35,11 @@ def synthetic_tables(call: ApiRequest) -> ApiResponse:
 
 def synthetic(call: ApiRequest) -> ApiResponse:
     """The quality of a synthetic table, or the table itself as a file."""
-    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
-        raise Unknown("synthetic table")
+    position = call.position("synthetic table")
     form = call.query.get("form", "json")
     if form not in ("json", *FORMS):
         raise InputError("form", f"must be one of json, {', '.join(FORMS)}")
-    made, name = call.runtime.service.synthetic(call.user, int(call.part)), call.query.get("name", "")
+    made, name = call.runtime.service.synthetic(call.user, position), call.query.get("name", "")
     table = one_of(made, name)
     if form == "json":
         return json_response(wire.SyntheticTableBody.of(made, table.name).plain())

@@ -1,4 +1,4 @@
-"""Endpoints of workloads: owners have them answered as jobs, people who see the population read them for nothing."""
+"""Endpoints of workloads: analysts have them answered as jobs, people who see the population read them for nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_respon
 from tacit.server.api.request_body import read_body
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.api.synthesis_routes import FORMS
-from tacit.server.errors import Unknown
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import WorkloadSchema
 
@@ -35,14 +34,13 @@ def workloads(call: ApiRequest) -> ApiResponse:
 
 def workload(call: ApiRequest) -> ApiResponse:
     """Errors of a workload, or the answers of one of its tables as a file."""
-    if not call.part.isascii() or not call.part.isdigit() or len(call.part) > 18:
-        raise Unknown("workload")
+    position = call.position("workload")
     form, place = call.query.get("form", "json"), call.query.get("table", "0")
     if form not in ("json", *FORMS):
         raise InputError("form", f"must be one of json, {', '.join(FORMS)}")
     if not place.isascii() or not place.isdigit() or len(place) > 9:
         raise InputError("table", "must be the place of a table, from 0 on")
-    answer = call.runtime.service.workload(call.user, int(call.part))
+    answer = call.runtime.service.workload(call.user, position)
     if form == "json":
         return json_response(wire.WorkloadBody.of(answer).plain())
     name = f"attachment; filename=workload-{call.part}-{int(place)}.{form}"

@@ -83,19 +83,23 @@ async def ask(visit: PageRequest) -> Response:
         answer = await visit.runtime.ask(visit.user, form.ask())
         shown |= await answered(visit, answer, form)
     except TacitError as raised:
-        problem = problem_of(raised, form.sql)
-        status = problem.status
-        shown["problem"] = problem
-        if problem.code == "auth":
+        refused = problem_of(raised, form.sql)
+        status = refused.status
+        shown["problem"] = refused
+        if refused.code == "auth":
             visit.access = None
-            return await visit.failed(problem, kept=form.sql)
+            return await visit.failed(refused, kept=form.sql)
     quoted = await _quote(visit, form)
+    problem = shown["problem"]
+    if problem is not None and problem == quoted["quote_problem"]:
+        # Said once, below the question, where it can be mended.
+        shown["problem"] = None
     if not visit.partly:
         return await _bench(visit, form, quoted, status=status, **shown)
     budgets = await visit.budgets()
     return await visit.parts(
         status,
-        shown["problem"],
+        problem,
         stopped=_stops(quoted),
         result=visit.render("part_result.html", **shown),
         **_quote_parts(visit, quoted),

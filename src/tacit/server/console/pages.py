@@ -32,6 +32,7 @@ _NO_SESSION = None
 _SIGNED_IN: tuple[TokenScope, ...] = ()
 _ASKS = (TokenScope.ASK,)
 _OWNS = (TokenScope.ADMIN,)
+_ASKS_OR_OWNS = (TokenScope.ASK, TokenScope.ADMIN)
 _WATCHES = (TokenScope.ADMIN, TokenScope.AUDIT)
 
 
@@ -84,7 +85,7 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("GET", "/models/{position:int}", model_pages.show_model, _SIGNED_IN),
         ("GET", "/models/{position:int}/json", model_pages.download, _SIGNED_IN),
         ("GET", "/workloads", workload_pages.show_workloads, _SIGNED_IN),
-        ("POST", "/workloads", workload_pages.answer, _OWNS),
+        ("POST", "/workloads", workload_pages.answer, _ASKS_OR_OWNS),
         ("GET", "/workloads/{position:int}", workload_pages.show_workload, _SIGNED_IN),
         ("GET", "/workloads/{position:int}/{place:int}/{form}", workload_pages.download, _SIGNED_IN),
         ("GET", "/people", people_pages.show_people, _OWNS),

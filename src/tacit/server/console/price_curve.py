@@ -47,6 +47,7 @@ class CurveView:
         chosen: number of the step next to the typed price.
         pay: option that states the price.
         letter: of its currency.
+        free: the largest of the prices at which the answer is made of sums that were released, and costs nothing.
     """
 
     picture: Markup
@@ -54,6 +55,7 @@ class CurveView:
     chosen: int
     pay: str
     letter: str
+    free: str = ""
 
     @property
     def data(self) -> str:
@@ -96,7 +98,8 @@ async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
     words = f"Error of {label} against the price, from {letter} {steps[0].amount} to {letter} {steps[-1].amount}."
     chosen = min(range(len(found)), key=lambda n: abs(float_nearest(found[n][0]) - (price or 0.0)))
     picture = draw_curve(points, price, letter, f"{label} ±", words)
-    return CurveView(picture, steps, chosen, pay, letter)
+    free = [exact_text(amount) for amount, quote in found if quote.free]
+    return CurveView(picture, steps, chosen, pay, letter, free[-1] if free else "")
 
 
 def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[Fraction]:
@@ -117,8 +120,8 @@ def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[
 
 def _known_errors(quote: Quote) -> list[Fraction]:
     """The errors of a plan's aggregates; 0 for one that depends on the data or on bounds that are not found yet."""
-    errors = () if quote.plan is None else quote.plan.errors
-    return [Fraction(0) if each.bound is None or each.power else each.bound for each in errors]
+    errors = () if quote.plan is None else quote.plan.cell_errors
+    return [Fraction(0) if each.bound is None or each.power else each.bound for *_, each in errors]
 
 
 def _price(quote: Quote, form: AskForm, pay: str) -> float | None:
@@ -132,9 +135,9 @@ def _price(quote: Quote, form: AskForm, pay: str) -> float | None:
 
 
 def _label(quote: Quote, place: int) -> str:
-    return quote.explanation.errors[place].label.replace("count_rows(", "count(")
+    return quote.explanation.errors[place].label
 
 
 def _errors(quote: Quote) -> str:
     told = [f"{_label(quote, n)} ± {each.bound}" for n, each in enumerate(quote.explanation.errors) if each.bound]
-    return ", ".join(told[:3])
+    return ", ".join([*told[:3], *(["free"] if quote.free else [])])

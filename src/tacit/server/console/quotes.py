@@ -27,6 +27,7 @@ MORE: Final = [option for option in OPTIONS.values() if not option.accounts and 
 LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
 #: Errors that stand beside the price.
 _BRIEFLY: Final = 3
+_SUMMED: Final = "It is made of sums of cells that were released before, so it costs nothing."
 _NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
 
 
@@ -121,6 +122,7 @@ class QuoteView:
     gauges: tuple[Gauge, ...] = ()
     charge: Mapping[str, Fraction] = field(default_factory=dict)
     free: bool = False
+    summed: bool = False
     leaves: str = ""
     advice: tuple[str, ...] = ()
     sets: str = ""
@@ -139,7 +141,8 @@ class QuoteView:
         told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
         words = ", ".join(told[:_BRIEFLY]) + (" …" if len(told) > _BRIEFLY else "")
         if self.free:
-            return f"Answered before: free. {words}".strip()
+            how = "Sums of what was released: free." if self.summed else "Answered before: free."
+            return f"{how} {words}".strip()
         return f"{words}, {self.confidence} of the time" if words else self.after
 
     @property
@@ -174,7 +177,7 @@ def view_quote(
         price="Free" if free else (amounts_text(main) or "Nothing"),
         side="" if free else _delta(charge),
         alone="" if it.alone is None or free else it.alone.replace("epsilon", "ε").replace("delta", "δ"),
-        after=_after(shown, budget.questions, free=free),
+        after=_SUMMED if quote.free else _after(shown, budget.questions, free=free),
         confidence=f"{float_nearest(100 * Fraction(it.confidence)):.6g}%",
         errors=tuple(map(_error, it.errors)),
         releases=tuple(map(_release, it.releases)),
@@ -192,6 +195,7 @@ def view_quote(
         gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
         charge=charge,
         free=free,
+        summed=quote.free,
         leaves=f"Its answer leaves after {leaves:g} s, whatever the data." if leaves and not free else "",
     )
 
@@ -238,17 +242,16 @@ def _delta(charge: Mapping[str, Fraction]) -> str:
 
 
 def _error(error: ExplainedError) -> ErrorView:
-    label = error.label.replace("count_rows(", "count(")
     if error.bound is None:
         return ErrorView(
-            label, "", "", "depends on how many values a group has; say what you suppose under “More to say”"
+            error.label, "", "", "depends on how many values a group has; say what you suppose under “More to say”"
         )
     if error.meaning == f"within {error.bound}":
-        return ErrorView(label, error.bound, "", error.meaning)
+        return ErrorView(error.label, error.bound, "", error.meaning)
     start, _, rest = error.meaning.partition(error.bound)
     if start == "within ":
-        return ErrorView(label, error.bound, rest.strip(" ,"), error.meaning)
-    return ErrorView(label, "", "", error.meaning)
+        return ErrorView(error.label, error.bound, rest.strip(" ,"), error.meaning)
+    return ErrorView(error.label, "", "", error.meaning)
 
 
 def _release(release: ExplainedRelease) -> ReleaseView:

@@ -1,4 +1,4 @@
-"""Pages of workloads: their errors and answers for everyone who sees the population, a form for owners."""
+"""Pages of workloads: their errors and answers for everyone who sees the population, a form for those who may ask."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST_LISTED: Final = 200
 
 
 async def show_workloads(visit: PageRequest) -> Response:
-    """All workloads, the newest first; for owners a form that has one answered, and the state of its job."""
+    """All workloads, the newest first; for those who may ask a form that has one answered, and the state of its job."""
     return await _workloads(visit)
 
 
@@ -98,14 +98,14 @@ def _workload(kind: str, columns: str) -> list[dict[str, Any]]:
 
 async def _workloads(visit: PageRequest, problem: PageProblem | None = None, quote: str = "") -> Response:
     found = await visit.run(visit.service.workloads, visit.user)
-    owns = visit.user.has(TokenScope.ADMIN)
-    tables = await visit.run(visit.service.tables, visit.user) if owns else ()
+    asks = visit.user.has(TokenScope.ADMIN) or visit.user.has(TokenScope.ASK)
+    tables = await visit.run(visit.service.tables, visit.user) if asks else ()
     job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
     return await visit.page(
         "workloads.html",
         200 if problem is None else problem.status,
         workloads=list(reversed(found)),
-        owns=owns,
+        asks=asks,
         sources=[each.name for each in tables if not each.table.public],
         kinds=_KINDS,
         draft={name: visit.form.get(name, "") for name in _FIELDS},

@@ -88,15 +88,11 @@ class SavedQuestions:
 
     def __init__(self, context: IdentityContext) -> None:
         self._context = context
-        self._ready = False
 
     @property
     def _tables(self) -> PeopleTables:
         """The database, with the table of questions, which is made when it is first needed."""
-        if not self._ready:
-            self._context.tables.prepare(_schema)
-            self._ready = True
-        return self._context.tables
+        return self._context.tables.prepared(_schema)
 
     def save(
         self,

@@ -108,15 +108,11 @@ class Surveys:
 
     def __init__(self, context: IdentityContext) -> None:
         self._context = context
-        self._ready = False
 
     @property
     def _tables(self) -> PeopleTables:
         """The database, with the tables of surveys, which are made when they are first needed."""
-        if not self._ready:
-            self._context.tables.prepare(_schema)
-            self._ready = True
-        return self._context.tables
+        return self._context.tables.prepared(_schema)
 
     def create(self, name: str, protocol: LocalProtocol, *, question: str = "", operator: str) -> SurveyRecord:
         """Begin a survey; it stands in the ledger's chain with its promise.

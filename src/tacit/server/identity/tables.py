@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from tacit.ledger import Ledger
 from tacit.ledger.errors import storage_errors
@@ -142,6 +142,7 @@ class PeopleTables:
     def __init__(self, database: Database, *, postgres: bool = False) -> None:
         self._database = database
         self._postgres = postgres
+        self._prepared: set[Callable[..., Schema]] = set()
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement that changes nothing."""
@@ -154,10 +155,13 @@ class PeopleTables:
         with storage_errors(), self._database.write() as run:
             yield run
 
-    def prepare(self, made: Callable[..., Schema]) -> None:
-        """Make further tables in the same database, or bring them up to date; ``made`` writes their schema."""
-        with storage_errors():
-            self._database.migrate(made(postgres=self._postgres))
+    def prepared(self, made: Callable[..., Schema]) -> Self:
+        """This database with further tables, made or brought up to date at first; ``made`` writes their schema."""
+        if made not in self._prepared:
+            with storage_errors():
+                self._database.migrate(made(postgres=self._postgres))
+            self._prepared.add(made)
+        return self
 
     def close(self) -> None:
         """Close all connections."""

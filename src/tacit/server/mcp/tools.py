@@ -27,8 +27,9 @@ from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request_body import read_json
 from tacit.server.mcp.doors import AssistantDoor
 from tacit.server.mcp.nearest import is_used_up, nearest_question
+from tacit.wire.account_responses import EntryTold, TableTold
 from tacit.wire.requests import QuestionSchema, read_question, request_text
-from tacit.wire.responses import AnswerBody, EntryTold, QuoteBody, TableTold, about_answer
+from tacit.wire.responses import AnswerBody, QuoteBody, about_answer
 
 __all__ = ["INSTRUCTIONS", "TOOLS", "AssistantTools", "ToolKind", "ToolReply"]
 

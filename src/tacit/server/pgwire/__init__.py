@@ -3,6 +3,8 @@
 Modules:
 * :mod:`.cancel_keys` — Keys that cancel statements, valid at every worker process
 * :mod:`.catalogue_functions` — Functions that a query about the catalogue may call
+* :mod:`.catalogue_rewriting` — Queries about the catalogue, rewritten from PostgreSQL's dialect to DuckDB's: what is on
+  no list is refused
 * :mod:`.catalogues` — Catalogues of one worker: a database for each part of the catalogue that people see, and answers
   that are kept
 * :mod:`.copying` — Rows as COPY sends them: text, CSV or binary

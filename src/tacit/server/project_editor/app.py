@@ -43,6 +43,7 @@ def editor_app(editing: EditedProject, gate: EditorGate, finish: Callable[[], No
         ("GET", "/", data_page.show_data),
         ("POST", "/", data_page.add_file),
         ("POST", "/database", data_page.add_database),
+        ("POST", "/limits", data_page.change_limits),
         ("GET", "/files", data_page.list_files_beside),
         ("GET", "/table", table_page.show_table),
         ("POST", "/table", table_page.change_table),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -96,6 +96,7 @@ def _wanted(form: Mapping[str, str], said: ColumnModel) -> dict[str, Any]:
         "null_category": True if form.get("null_category") == "yes" else None,
         "nullable": False if form.get("not_null") == "yes" else None,
         "unique": True if form.get("unique") == "yes" else None,
+        "references": form.get("references", "").strip() or None,
     }
 
 
@@ -122,6 +123,7 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
         "values": None,
         "epsilon": _EPSILON,
         "supposed": SUPPOSED,
+        "targets": list(_targets(visit, name)),
     }
     try:
         _, table, source = visit.viewed(name)
@@ -144,6 +146,16 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
     except TacitError as problem:
         context["trouble"] = str(problem)
     return {"is_elsewhere": False, "others": (None, None), **context}
+
+
+def _targets(visit: EditorVisit, name: str) -> Iterator[str]:
+    """Columns of other tables of which each value is there once, so that a column here may point to them."""
+    for table, said in visit.editing.content.get("tables", {}).items():
+        if table == name or not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
+            continue
+        for column, about in said["columns"].items():
+            if isinstance(about, dict) and about.get("unique") is True:
+                yield f"{table}.{column}"
 
 
 def _others(table: Table, column: str) -> tuple[str | None, str | None]:

@@ -14,11 +14,13 @@ from tacit.core.errors import InputError, TacitError
 from tacit.engines.registry import is_database_address, stored_names
 from tacit.project.database_draft import address_without_secrets, postgres_tables
 from tacit.project.file_draft import CSV, PARQUET
-from tacit.project.project_editing import draft_source
+from tacit.project.project_editing import draft_source, stated_value
+from tacit.project.project_file import LimitsModel
+from tacit.project.toml_edit import Place
 from tacit.server.console.csrf import HEADERS
 from tacit.server.project_editor.owner_pages import EditorVisit, address
 
-__all__ = ["add_database", "add_file", "list_files_beside", "show_data"]
+__all__ = ["add_database", "add_file", "change_limits", "list_files_beside", "show_data"]
 
 _MOST_FILES: Final = 200
 
@@ -39,6 +41,7 @@ async def show_data(visit: EditorVisit, problem: str = "", **typed: Any) -> Resp
         "engine": about.get("engine", "") if isinstance(about, dict) else "",
         "names": [],
         "typed": "",
+        "limits": _limits(visit),
         **typed,
     }
     return await visit.page("editor_data.html", 400 if problem else 200, problem=problem, **context)
@@ -79,6 +82,27 @@ async def add_database(visit: EditorVisit) -> Response:
 
         return await show_data(visit, f"Tables of a database need a driver: {install_command('postgres')}")
     return visit.redirect(address("table", table=name))
+
+
+async def change_limits(visit: EditorVisit) -> Response:
+    """Take over what one question may use of the machine."""
+    known, changes = _limits(visit), dict[Place, Any]()
+    for word, was in known.items():
+        said = visit.form.get(word, "").strip()
+        if said != was:
+            changes[("limits", word)] = stated_value(said) if said and word in ("seconds", "threads") else said or None
+    try:
+        visit.editing.edit(visit.revision, changes)
+    except TacitError as problem:
+        return await show_data(visit, str(problem))
+    return visit.redirect("./")
+
+
+def _limits(visit: EditorVisit) -> dict[str, str]:
+    """Limits as they are stated; empty where they are not."""
+    said = visit.editing.content.get("limits", {})
+    known = said if isinstance(said, dict) else {}
+    return {word: str(known.get(word, "")) for word in LimitsModel.model_fields}
 
 
 async def list_files_beside(visit: EditorVisit) -> Response:

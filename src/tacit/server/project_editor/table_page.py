@@ -22,7 +22,7 @@ from tacit.project.project_template import MARK, DraftColumn
 from tacit.project.schema_inference import guess_unit, read_sample
 from tacit.project.source import Source, column_types
 from tacit.project.toml_edit import Place
-from tacit.query.catalog import ROW
+from tacit.query.catalog import ROW, UNIT_ROWS
 from tacit.query.contribution import AUTO
 from tacit.server.project_editor.owner_pages import EditorVisit, address, readable
 
@@ -80,7 +80,7 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
     columns = _columns(model, drafted, stored, samples)
     unit = next((c["name"] for c in columns if c["name"].lower() == (model.unit or "").lower()), model.unit)
     names = [column["name"] for column in columns if column["is_declared"]]
-    by_key = model.unit is None and any(said.references is not None for said in model.columns.values())
+    by_key = model.unit is None and _points(model)
     context: dict[str, Any] = {
         "name": name,
         "model": model,
@@ -101,6 +101,9 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
         "kept": None,
         "is_row": model.unit == ROW,
         "by_key": by_key,
+        "may_point": _points(model),
+        "unit_rows": "" if model.unit_rows == UNIT_ROWS else model.unit_rows,
+        "usual_rows": UNIT_ROWS,
         "has_limits": not model.public and (by_key or model.unit not in (None, MARK, ROW)),
         "auto": AUTO,
     }
@@ -230,7 +233,7 @@ def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict
         return {**gone, (*at, "public"): True}
     changes: dict[Place, Any] = {(*at, "public"): None} if model.public else {}
     # Without a unit of its own a table reaches one by a foreign key.
-    unit = form.get("unit", "").strip() or (None if model.unit is None and not model.public else MARK)
+    unit = form.get("unit", "").strip() or (None if _points(model) else MARK)
     said = {"unit": unit, "population": form.get("population", "").strip() or "people"}
     for word, value in said.items():
         if value != getattr(model, word):
@@ -247,7 +250,16 @@ def _limit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dic
         value: Any = int(said) if said.isdecimal() and len(said) < 19 else said or None
         if value != getattr(model, word):
             changes[(*at, word)] = value
+    rows = form.get("unit_rows", "").strip()
+    stated = int(rows) if rows.isdecimal() and len(rows) < 19 else rows or UNIT_ROWS
+    if stated != model.unit_rows:
+        changes[(*at, "unit_rows")] = None if stated == UNIT_ROWS else stated
     return changes
+
+
+def _points(model: TableModel) -> bool:
+    """Whether a column points to another table."""
+    return any(said.references is not None for said in model.columns.values())
 
 
 def _is_said(model: TableModel, word: str) -> bool:

@@ -21,10 +21,10 @@ def plain(template: str) -> Lowering:
     return lambda d, node, args: template.format(*args)  # noqa: ARG005
 
 
-def whole_argument(node: Call, index: int, otherwise: int = 0) -> int:
-    """An argument that the registry makes sure is a whole-number constant."""
+def whole_argument(node: Call, index: int) -> int:
+    """An argument that the registry makes sure is a whole-number constant; 0 where it is left out."""
     if index >= len(node.args):
-        return otherwise
+        return 0
     arg = node.args[index]
     if not isinstance(arg, Literal) or not isinstance(arg.value, int):
         raise TypeError(f"argument {index} of {node.function} is not a constant number")

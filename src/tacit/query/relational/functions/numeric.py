@@ -273,10 +273,6 @@ def _own_step(args: Args, kind: SqlType) -> Fraction | None:
     return args[0].step or kind.step
 
 
-def _own_range(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
-    return args[0].range
-
-
 def _constant_range(low: int, high: int) -> Callable[[Args, SqlType], Range]:
     return lambda args, kind: Range(Fraction(low), Fraction(high))  # noqa: ARG005
 

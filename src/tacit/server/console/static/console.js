@@ -217,8 +217,13 @@
         label(asked);
         document.dispatchEvent(new Event("quoted"));
         const heading = result.querySelector("h2");
-        said.textContent = heading ? heading.textContent : "";
+        const trouble = document.querySelector("#trouble [data-said]");
+        said.textContent = heading?.textContent ?? trouble?.dataset.said ?? "";
         arrange();
+        if (!heading && trouble) {
+          form.elements.sql.focus({ preventScroll: true });
+          trouble.scrollIntoView({ block: "nearest" });
+        }
         if (heading) {
           heading.focus({ preventScroll: true });
           /* The answer is where one looks: what does not show enough of itself moves up. */

@@ -1,0 +1,146 @@
+"""Released quantiles and most common values: measurements, expected errors and estimates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tacit.core.errors import InternalError
+from tacit.mechanisms.base import per_output_beta
+from tacit.query.aggregate_family import (
+    AggregateCall,
+    Column,
+    ErrorTerms,
+    Family,
+    Measuring,
+    names_of,
+    noisy_numbers,
+    value_bounds,
+    value_grid,
+)
+from tacit.query.planning.measures import (
+    Measure,
+    MeasureKind,
+    categories_measure,
+    leaves_measure,
+)
+from tacit.query.planning.quantile_tree import NoisyTree, rank_error
+from tacit.query.planning.rank_choice import error_of_choice
+from tacit.query.postprocess.mode import Common, CommonEvent
+from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
+from tacit.query.question import Aggregate, AggregateKind
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import RelationNode
+from tacit.query.types import (
+    DOUBLE,
+    Kind,
+)
+
+if TYPE_CHECKING:
+    from tacit.query.postprocess.released_parts import CellNumbers
+
+
+__all__ = ["MostCommon", "Quantiles"]
+
+_ZERO: Final = Fraction(0)
+_KINDS: Final = {"min": AggregateKind.MIN, "max": AggregateKind.MAX, "quantile": AggregateKind.QUANTILE}
+
+
+class Quantiles(Family):
+    """MIN and MAX from one tree of counts; MEDIAN and quantiles drawn among the steps, with counts around them."""
+
+    error_kind = "rank"
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Counts in leaves; for quantiles between the least and the largest value, in places."""
+        argument = asked.value
+        if not argument.type.is_numeric and not argument.type.is_temporal:
+            raise Refusal(
+                "raw_aggregate",
+                f"{asked.function.upper()} of {argument.type} would return one person's value; use numbers or dates.",
+            )
+        bounds = value_bounds(asked, argument)
+        step = value_grid(asked, argument, bounds)
+        inner = asked.function == "quantile" and asked.parameter is not None and 0 < asked.parameter < 1
+        shape = MeasureKind.PLACES if inner else MeasureKind.LEAVES
+        measure = leaves_measure(shape, argument, asked.where, bounds=bounds, step=step, rows=final.rows)
+        index = final.measure(replace(measure, auto=asked.auto))
+        between = asked.function == "quantile" and argument.type.is_numeric and not asked.discrete
+        kind = DOUBLE if between else argument.type
+        return Aggregate(
+            _KINDS[asked.function], (index,), asked.parameter, kind, None if asked.auto else bounds, asked.label
+        )
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """In values of rank."""
+        index = aggregate.measures[0]
+        release = at.priced.release_of(index)
+        ends = {AggregateKind.MIN: _ZERO, AggregateKind.MAX: Fraction(1)}
+        fraction = ends.get(aggregate.kind, aggregate.parameter)
+        if release.block.tree is None or fraction is None or release.mechanism == "constant":
+            return _ZERO
+        if release.choice is not None:
+            return error_of_choice(release.choice, fraction, at.beta)
+        return rank_error(release.block.tree, release.law(index), fraction, at.beta / 2)
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
+        """Places in the tree, or drawn before it."""
+        index = aggregate.measures[0]
+        kind = {AggregateKind.MIN: "min", AggregateKind.MAX: "max"}.get(aggregate.kind, "quantile")
+        grid = LeafGrid(measure.low, measure.high, measure.leaf, measure.step)
+        tree = released.noisy[index]
+        if not isinstance(tree, NoisyTree):
+            raise InternalError("numbers where a tree was planned")
+        if tree.drawn is not None:
+            drawn = DrawnRanks(
+                tree, grid, measure.width, _fractions(released, index), Fraction(aggregate.parameter or 0)
+            )
+            return lambda group: Rank(drawn, index, group, aggregate.type)
+        ranks = Ranks(tree, grid, kind, Fraction(aggregate.parameter or 0))
+        return lambda group: Rank(ranks, index, group, aggregate.type)
+
+
+def _fractions(released: CellNumbers, measure: int) -> tuple[Fraction, ...]:
+    return released.plan.priced.release_of(measure).block.fractions
+
+
+class MostCommon(Family):
+    """MODE and the k-th most common value, from counts of declared categories."""
+
+    error_kind = "count"
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """Counts of categories."""
+        argument = asked.value
+        values = final.categories(argument)
+        if values is None or argument.type.kind is Kind.DOUBLE or not any(value is not None for value in values):
+            raise Refusal(
+                "no_categories",
+                f"MODE and TOP_K choose among declared categories; {names_of(argument)} has none. "
+                "Ask the data owner to declare them, or use COUNT with GROUP BY.",
+            )
+        index = final.measure(categories_measure(argument, asked.where, values=values, rows=final.rows))
+        return Aggregate(AggregateKind.MOST_COMMON, (index,), asked.parameter, argument.type, None, asked.label)
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """Two noisy counts change places only if their noises together bridge the gap."""
+        index = aggregate.measures[0]
+        release, width = at.priced.release_of(index), at.final.measures[index].width
+        if release.mechanism == "constant":
+            return _ZERO
+        return 2 * at.law(index).error(per_output_beta(at.beta, width))
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
+        """Categories by their noisy counts."""
+        index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
+        noisy = noisy_numbers(released, index)
+        return lambda group: Common(
+            noisy[group].astype(np.int64),
+            measure.categories,
+            rank,
+            CommonEvent(released.first + index, group),
+            aggregate.type,
+        )
