@@ -14,6 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN     = $(VENV)/bin
 RUN     = $(VENV)/.installed
+# How many tests there are is known at the end: a process imports a module when it runs it.
+SHARED  = --quiet -n $(WORKERS) -o console_output_style=classic
 TEST    = $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 comma  := ,
 PIP     = $(BIN)/python -m pip -qq --disable-pip-version-check
@@ -39,7 +41,7 @@ test: $(TEST) lint ## everything that decides whether a change is good
 	@$(MAKE) --no-print-directory -j3 suite types layers
 
 suite: $(TEST)
-	@$(BIN)/python -m pytest --quiet -n $(WORKERS)
+	@$(BIN)/python -m pytest $(SHARED)
 
 lint: $(TEST)
 	@$(BIN)/ruff format --quiet --check .
@@ -53,7 +55,7 @@ layers: $(TEST)
 	@$(BIN)/lint-imports --no-logo >$(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log; exit 1; }
 
 slowest: $(TEST) ## processor time of test modules; writes tests/seconds.json, which orders the tests
-	@PYTHONPATH=tests $(BIN)/python -m pytest --quiet -n $(WORKERS) -p support.seconds
+	@PYTHONPATH=tests $(BIN)/python -m pytest $(SHARED) -p support.seconds
 
 superset: .superset/installed ## Apache Superset in an environment of its own, for the tests of dashboards
 

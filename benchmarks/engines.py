@@ -1,11 +1,14 @@
 """A private GROUP BY on PostgreSQL beside the same query without privacy, on the same server and data, in one run.
 
-    .venv/bin/python benchmarks/engines.py [--rows 2000000]
+    .venv/bin/python benchmarks/engines.py [--rows 2000000] [--left-out]
 
 The question is that of ``query.py``: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups),
 COUNT, SUM and AVG. "Raw" is PostgreSQL without any protection. Row-level treats every order as a person; user-level
 keeps at most 10 groups of a user and 20 orders in each, which the database finds out by itself. All take turns, and
 the best repeat counts. A server of its own is started for the run.
+
+With ``--left-out`` the question of each of :data:`QUESTIONS` is measured alone, with the table of what bounding leaves
+out by a statement of its own, and with that table from the same statement.
 
 What counts is the processor time of the server's processes, helpers included, and of this one: where other work
 competes for the cores, the clock tells little. Prints Markdown.
@@ -27,6 +30,13 @@ from typing import Any
 from query import SQL, asked, generate, orders
 
 REPEATS = 3
+#: By what they ask for.
+QUESTIONS = {
+    "COUNT by 200 groups": "SELECT city, category, COUNT(*) FROM orders GROUP BY city, category",
+    "SUM, COUNT by 200 groups": "SELECT city, category, SUM(amount), COUNT(*) FROM orders GROUP BY city, category",
+    "COUNT by 20 groups": "SELECT city, COUNT(*) FROM orders GROUP BY city",
+    "SUM, COUNT": "SELECT SUM(amount), COUNT(*) FROM orders",
+}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -119,10 +129,29 @@ def compare(contenders: dict[str, Callable[[], object]], postmaster: int) -> dic
     return {name: min(costs, key=lambda cost: cost.processor) for name, costs in found.items()}
 
 
+def with_table(made: Any, catalog: Any, sql: str) -> dict[str, Callable[[], object]]:
+    """A question alone, with the table of what bounding leaves out in a second statement, and in the same one."""
+    from tacit.engines.protocol import MeasurementTask
+    from tacit.query.planning.left_out import loss_question, loss_table
+    from tacit.query.resolve import resolve
+
+    final = resolve(sql, catalog).final
+    table = loss_table(final)
+    alone, both = (MeasurementTask(final, b"benchmark", left_out=each) for each in (None, table))
+    second = MeasurementTask(loss_question(final, table), b"benchmark")
+    made.check_all([(final, table), (second.final, None)])
+    return {
+        "alone": lambda: made.measure(alone),
+        "and a second statement": lambda: (made.measure(alone), made.measure(second)),
+        "in one statement": lambda: made.measure(both),
+    }
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[2_000_000])
+    parser.add_argument("--left-out", action="store_true")
     options = parser.parse_args()
     print("| rows | PostgreSQL | processor s | ratio to raw | clock s |")
     print("|---|---|---|---|---|")
@@ -132,6 +161,18 @@ def main() -> None:
             path = Path(folder) / "orders.parquet"
             generate(path, rows)
             load(address, path)
+            if options.left_out:
+                from tacit.engines.postgres import PostgresEngine
+
+                catalog = orders("user_id")
+                made = PostgresEngine(catalog, {"orders": "orders"}, address)
+                for question, sql in QUESTIONS.items():
+                    costs = compare(with_table(made, catalog, sql), server.get_pid())
+                    for name, cost in costs.items():
+                        ratio = cost.processor / costs["alone"].processor
+                        line = f"| {rows:,} | {question}, {name} | {cost.processor:.2f} | {ratio:.2f}× alone"
+                        print(f"{line} | {cost.clock:.2f} |", flush=True)
+                continue
             contenders = {
                 "raw": raw(address),
                 "row-level": engine(address, "row"),

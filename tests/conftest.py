@@ -15,6 +15,7 @@ import pytest
 from support.bits import SeededBits
 from support.memory_disk import use_memory_disk
 from support.schedule import SlowestFirst, order
+from support.shares import pytest_pycollect_makemodule, pytest_runtest_protocol  # noqa: F401  # Hooks of pytest.
 from tacit.noise import entropy
 
 # Assertions of these helpers say what they compared.

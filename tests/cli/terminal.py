@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from support.warm import WarmProcess
+
 __all__ = ["at_a_terminal", "plain", "shell"]
 
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>()][A-Z0-9]?)")
@@ -48,7 +50,7 @@ def at_a_terminal(
         The exit code and everything that was on the screen, without escapes.
     """
     outside, inside = pty.openpty()
-    process = subprocess.Popen(
+    process = WarmProcess(
         [sys.executable, "-m", "tacit.cli", *arguments],
         stdin=inside,
         stdout=inside,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -16,22 +15,17 @@ from typing import Any
 import pytest
 
 from support.clinic import COUNT, open_clinic, shown
+from support.warm import run_warm
 from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.curator.curator import Curator
 from tacit.ledger import ConflictError, LedgerError
 from tacit.ledger.protocol import StorageError
 from tacit.receipts.verify_receipt import verify_receipt
 
-TESTS = Path(__file__).parents[1]
-
 
 def ask(ledger: Path, killed_at: str = "", sql: str = COUNT) -> subprocess.CompletedProcess[str]:
     """The clinic's program, in a process of its own."""
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, "-m", "support.clinic", str(ledger), killed_at, sql],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
+    return run_warm([sys.executable, "-m", "support.clinic", str(ledger), killed_at, sql], text=True)
 
 
 def spent(curator: Curator) -> Fraction:

@@ -16,6 +16,7 @@ import psycopg
 import pytest
 
 from support.postgres import address
+from support.warm import WarmProcess
 from tacit.cli.doctor import examine
 from tacit.core.errors import BudgetError, EngineError, InputError
 from tacit.curator.curator import Curator
@@ -198,10 +199,8 @@ def _cut(clinic: Clinic, measure: object) -> object:
 
 
 def ask(clinic: Clinic, how: str, count: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", ASK, str(clinic.project()), how, str(count)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ),
-    )  # fmt: skip
+    command = [sys.executable, "-c", ASK, str(clinic.project()), how, str(count)]
+    return WarmProcess(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
 def test_two_processes_one_database_one_budget_one_killed(clinic: Clinic) -> None:

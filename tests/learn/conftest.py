@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
+
+import pytest
 
 MISSING = importlib.util.find_spec("torch") is None
 
@@ -11,9 +14,8 @@ MISSING = importlib.util.find_spec("torch") is None
 collect_ignore_glob = ["test_torch_*.py"] if MISSING and not os.environ.get("TACIT_LEAVE_NOTHING_OUT") else []
 
 
-def pytest_configure() -> None:
-    if not MISSING:
-        import torch
-
-        # Several threads on tiny networks only wait for one another.
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> None:
+    """Several threads on tiny networks only wait for one another."""
+    if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)

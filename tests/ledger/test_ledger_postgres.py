@@ -48,18 +48,21 @@ def mortal() -> Iterator[Any]:
 
 
 def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> None:
-    """8 times: four clients at work, and the server is gone at once, without a word to its log."""
+    """5 times: four clients at work, and the server is gone at once, without a word to its log."""
     place = Place(mortal.get_uri(), tmp_path / "anchor", lambda _: None)
     clinic(place, epsilon=Fraction(FITS, 10)).close()
     tally, moments = Tally(place), Random(3)
-    for run in range(8):
+    for run in range(5):
         questions = [f"{run}-{number}" for number in range(7)]
 
         def work(pipe: int, questions: list[str] = questions) -> None:
             answer_all(place.open(), pipe, questions)
 
         clients = [child(work) for _ in range(4)]
-        time.sleep(moments.uniform(0.15, 0.5))
+        if run % 2 == 0:
+            # However slow the machine is, a caller has been answered; else many are still opening.
+            select.select([pipe for _, pipe in clients], [], [], 30)
+        time.sleep(moments.uniform(0.02, 0.3))
         os.kill(mortal.get_pid(), signal.SIGQUIT)  # an immediate stop: what was not flushed is lost
         for pid, pipe in clients:
             tally.add(received(pid, pipe)[0])
@@ -67,14 +70,14 @@ def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> N
             time.sleep(0.01)
         mortal.start()
         tally.check()
-    assert len(tally.answers) >= 8
+    assert len(tally.answers) >= 3
 
 
 def test_clients_killed_at_random_moments(postgres: Place) -> None:
-    """60 kills, while a third client opens and verifies."""
+    """40 kills, while a third client opens and verifies."""
     clinic(postgres, epsilon=Fraction(FITS, 10)).close()
     tally, moments, kills = Tally(postgres), Random(5), 0
-    for run in range(30):
+    for run in range(20):
         questions = [f"q{number}" for number in range(run // 2, run // 2 + 20)]
 
         def work(pipe: int, questions: list[str] = questions) -> None:
@@ -96,7 +99,7 @@ def test_clients_killed_at_random_moments(postgres: Place) -> None:
             kills += code != 0
         if run % 5 == 4:
             tally.check()
-    assert kills == 60
+    assert kills == 40
     assert len(tally.answers) > 10
 
 

@@ -144,6 +144,15 @@ def test_largest_rho(epsilon: str, delta: str, basic: str, tight: str) -> None:
     assert ZCDP(found).to_approx(delta).epsilon <= Fraction(epsilon)
 
 
+@pytest.mark.parametrize("delta", ["0.5", "0.1", "1e-3", "1e-6", "1e-40", "1e-300"])
+def test_no_larger_rho_would_do(delta: str) -> None:
+    for epsilon in ("1e-300", "1e-9", "0.001", "0.25", "1", "20", "1e6"):
+        rho = largest_rho(epsilon=epsilon, delta=delta)
+        assert ZCDP(rho).to_approx(delta).epsilon <= Fraction(epsilon)
+        if epsilon != "1e-300":
+            assert ZCDP(rho * (1 + Fraction(1, 10**12))).to_approx(delta).epsilon > Fraction(epsilon), epsilon
+
+
 def sampled(q: str, sigma: str) -> Event:
     return PoissonSampledEvent(Fraction(q), GaussianEvent(Fraction(sigma), Fraction(1)))
 

@@ -12,6 +12,7 @@ import pytest
 from support.crowds import Crowd, add, token
 from support.ledgers import Place, sqlite_place
 from support.postgres import postgres_place
+from support.warm import WarmProcess
 from tacit.ledger import LedgerError
 
 PROGRAM = """
@@ -40,7 +41,7 @@ def test_processes_that_start_at_once(kind: object, tmp_path: Path) -> None:
     crowd = Crowd(place)
     secret = crowd.people._links.set_up()
     others = [
-        subprocess.Popen(
+        WarmProcess(
             [sys.executable, "-c", PROGRAM, place.where, str(place.anchor), secret, str(number)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -76,7 +77,7 @@ def test_tables_are_made_by_processes_together(tmp_path: Path) -> None:
         "    sys.stdin.readline(); People.open(ledger, sys.argv[1]).close()"
     )
     command = [sys.executable, "-c", program, place.where, str(place.anchor)]
-    others = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in range(3)]
+    others = [WarmProcess(command, stdin=subprocess.PIPE, text=True) for _ in range(3)]
     for other in others:
         assert other.stdin is not None
         other.stdin.write("go\n")

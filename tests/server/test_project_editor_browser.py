@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from support.accessible import DESK, FLAGS, findings
+from support.warm import WarmProcess
 from tacit.cli.app import app
 
 pytestmark = pytest.mark.browser
@@ -37,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def editor(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command in a process, and the address that it printed."""
     command = [sys.executable, "-m", "tacit.cli", "init", "--edit", "--no-browser"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+    with WarmProcess(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = next(found.group() for line in process.stdout if (found := re.search(r"http://\S+", line)))
         yield process, address

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import tacit
 from support.serving import COUNT, PATIENCE, Server, certificate, fetch, make_clinic, make_tokens, spent, until
+from support.warm import run_warm
 from tacit.cli.app import app
 from tacit.client.client_errors import RemoteError, SignInError
 from tacit.core.errors import InputError
@@ -350,7 +351,7 @@ def test_what_stops_the_first_worker_is_said_by_the_command(
     project = make_clinic(tmp_path, patients=3)
     project.write_text(project.read_text().replace(text, instead))
     command = [sys.executable, "-m", "tacit.cli", "serve", "--port", "0", "--workers", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE, check=False)
+    done = run_warm(command, text=True, cwd=tmp_path, timeout=PATIENCE)
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr

@@ -13,6 +13,7 @@ import tacit.query
 from sql.corpus.analysts import ASKED_REFUSED
 from sql.corpus.clinic import CATALOG
 from sql.corpus.refused import REFUSED
+from support.each import check_each
 from tacit.core.errors import InputError, QueryError
 from tacit.query.refusal import CODES, Refusal
 from tacit.query.resolve import resolve, resolve_any
@@ -83,24 +84,22 @@ def test_suggestions_cost_little_and_depend_on_the_text() -> None:
     assert len({_instead("SELECT MAX_BY(note, cost) FROM visits") for _ in range(3)}) == 1
 
 
-def _label(case: tuple[str, str]) -> str:
-    return case[0]
+def test_every_hostile_query_is_refused_with_its_code() -> None:
+    def check(case: tuple[str, str]) -> None:
+        reason, sql = case
+        with pytest.raises(QueryError) as caught:
+            resolve_any(sql, CATALOG)
+        refusal = caught.value
+        assert isinstance(refusal, Refusal)
+        assert refusal.code == f"query.{reason}"
+        _check_sentence(refusal.sentence)
+        assert not [words for words, codes in ONLY_OF.items() if words in refusal.sentence and reason not in codes]
+        if refusal.instead is not None:
+            # The rule of the corpus: what a refusal suggests is accepted, and shown.
+            assert resolve_any(refusal.instead, CATALOG).columns
+            assert str(refusal) == f"{refusal.sentence} Accepted is: {refusal.instead}"
 
-
-@pytest.mark.parametrize("case", [*REFUSED, *ASKED_REFUSED], ids=_label)
-def test_every_hostile_query_is_refused_with_its_code(case: tuple[str, str]) -> None:
-    reason, sql = case
-    with pytest.raises(QueryError) as caught:
-        resolve_any(sql, CATALOG)
-    refusal = caught.value
-    assert isinstance(refusal, Refusal)
-    assert refusal.code == f"query.{reason}"
-    _check_sentence(refusal.sentence)
-    assert not [words for words, codes in ONLY_OF.items() if words in refusal.sentence and reason not in codes]
-    if refusal.instead is not None:
-        # The rule of the corpus: what a refusal suggests is accepted, and shown.
-        assert resolve_any(refusal.instead, CATALOG).columns
-        assert str(refusal) == f"{refusal.sentence} Accepted is: {refusal.instead}"
+    check_each([*REFUSED, *ASKED_REFUSED], check)
 
 
 def _check_sentence(sentence: str) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
+from support.each import check_each
 from tacit.query.relational.algebra import (
     ExistsColumn,
     Field,
@@ -55,15 +54,17 @@ def check(node: RelationNode) -> int:
     return seen + sum(check(below) for below in sources(node))
 
 
-@pytest.mark.parametrize("sql", ACCEPTED)
-def test_accepted_questions(sql: str) -> None:
-    final = resolve(sql, CATALOG).final
-    check(final.source)
-    for expression in [key.expression for key in final.keys] + [
-        part for measure in final.measures for part in (measure.argument, measure.where) if part is not None
-    ]:
-        for part in references(expression):
-            assert final.source.fields[part.slot].type == part.type
+def test_accepted_questions() -> None:
+    def typed(sql: str) -> None:
+        final = resolve(sql, CATALOG).final
+        check(final.source)
+        for expression in [key.expression for key in final.keys] + [
+            part for measure in final.measures for part in (measure.argument, measure.where) if part is not None
+        ]:
+            for part in references(expression):
+                assert final.source.fields[part.slot].type == part.type
+
+    check_each(ACCEPTED, typed)
 
 
 def test_the_null_mark_of_in_looks_at_the_other_table() -> None:

@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,11 +94,11 @@ class Analyst:
         self._dice = random.Random(number)
         self._fresh = 0
 
-    async def work(self, end: float, latest: float) -> None:
-        """Until the time is over; on a slow machine until the budget is gone, but not beyond the latest moment."""
+    async def work(self, end: float, latest: float, enough: Callable[[], bool]) -> None:
+        """Until the time is over; on a slow machine until enough has happened, but not beyond the latest moment."""
         loop = asyncio.get_running_loop()
         kinds = (self.quote, self.repeat, self.refusal, self.fresh)
-        while loop.time() < end or (loop.time() < latest and not self._findings.counts["fresh 402"]):
+        while loop.time() < end or (loop.time() < latest and not enough()):
             await self._dice.choices(kinds, (3, 4, 1, 2))[0]()
         self._line.hang_up()
 
@@ -183,8 +184,27 @@ def bound() -> float:
     return 6 / EPSILON * math.log(1 / _ALARM)
 
 
-async def crowd(port: int, tokens: list[str], seconds: float, patients: int, *, most: float = 0.0) -> Findings:
-    """Run all analysts at once, for so long or until the budget is gone (``most``), after asking known questions."""
+async def crowd(
+    port: int,
+    tokens: list[str],
+    seconds: float,
+    patients: int,
+    *,
+    most: float = 0.0,
+    enough: Callable[[], bool] = lambda: True,
+    begun: Callable[[], None] = lambda: None,
+) -> Findings:
+    """Run all analysts at once, after asking known questions.
+
+    Args:
+        port: of the server on this machine.
+        tokens: one per analyst.
+        seconds: to work at least.
+        patients: of the clinic.
+        most: seconds after which they stop though the budget is not gone or ``enough`` has not happened.
+        enough: whether what else must happen has happened.
+        begun: called when they begin, after the known questions.
+    """
     findings = Findings()
     first = Line(port, tokens[0])
     known: dict[bytes, bytes] = {}
@@ -194,9 +214,14 @@ async def crowd(port: int, tokens: list[str], seconds: float, patients: int, *, 
         findings.check(status == 200, f"a known question: {status} {content!r}")
         known[body] = content
     first.hang_up()
+    begun()
     now = asyncio.get_running_loop().time()
     analysts = [Analyst(n, Line(port, token), known, findings, patients) for n, token in enumerate(tokens)]
-    await asyncio.gather(*(analyst.work(now + seconds, now + most) for analyst in analysts))
+
+    def over() -> bool:
+        return bool(findings.counts["fresh 402"]) and enough()
+
+    await asyncio.gather(*(analyst.work(now + seconds, now + most, over) for analyst in analysts))
     return findings
 
 

@@ -1,8 +1,9 @@
 """The order of tests and their shares among processes: the slowest modules first, one Spark for all of its tests.
 
-``tests/seconds.json`` holds the processor time of every module that takes more than a second; ``make slowest`` writes
-it. A module that is not named there is quick. A module is one share, so that its fixtures are made once; a slow one
-is shared out test by test, so that no process is left with a long module at the end.
+``tests/seconds.json`` holds the processor time of every module that takes more than half a second; ``make slowest``
+writes it. One that is not named there is quick, or new. A module is one share, so that its fixtures are made once, and
+is imported by the process that runs it (``support/shares.py``); as the slowest come first, no process is left with a
+long one at the end.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["SECONDS", "SlowestFirst", "module_of", "order", "recorded_seconds"]
+__all__ = ["SECONDS", "SPARK", "SlowestFirst", "module_of", "order", "recorded_seconds"]
 
 SECONDS = Path(__file__).resolve().parents[1] / "seconds.json"
-#: A module that takes longer than this is shared out test by test.
-_LONG = 60.0
+#: Where a module that is not measured stands: a new one may be slow, and quick ones do no harm before the last.
+_UNKNOWN = 10.0
 #: Tests of the Spark inside the process, by their names or those of their modules; two modules start others outside.
-_SPARK = re.compile(r"/test_spark_(?!cluster|connect)|::test_(\w*_)?spark")
+SPARK = re.compile(r"/test_spark_(?!cluster|connect)|::test_(\w*_)?spark")
 
 
 def recorded_seconds() -> dict[str, float]:
@@ -37,22 +38,19 @@ def module_of(nodeid: str) -> str:
 def order(items: list[pytest.Item]) -> None:
     """Put the slowest modules first, and those of Spark before all others: one process runs all of them."""
     seconds = recorded_seconds()
-    items.sort(key=lambda item: (not _SPARK.search(item.nodeid), -seconds.get(module_of(item.nodeid), 0.0)))
+    items.sort(key=lambda item: (not SPARK.search(item.nodeid), -seconds.get(module_of(item.nodeid), _UNKNOWN)))
 
 
 class SlowestFirst(LoadScopeScheduling):
-    """Shares out modules, or single tests of slow modules, in the order of the collection."""
+    """Shares out modules in the order of the collection."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False
-        self._seconds = recorded_seconds()
 
     def _split_scope(self, nodeid: str) -> str:
-        if _SPARK.search(nodeid):
-            return "spark"
-        module = module_of(nodeid)
-        return nodeid if self._seconds.get(module, 0.0) > _LONG and "/test_spark_" not in module else module
+        # A module with tests of Spark beside others is two shares.
+        return "spark" if SPARK.search(nodeid) else module_of(nodeid)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Forget shares that are done: the base class counts all tests of all shares after each test."""

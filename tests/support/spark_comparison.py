@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,24 @@ from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.statements import SparkWriter
-from tacit.engines.sql.engine import Answered, read_measurements
+from tacit.engines.sql.engine import Answered, read_measurements, with_cells
 from tacit.query.catalog import Catalog
+from tacit.query.planning.left_out import loss_table
 
 
-def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> dict[str, Measurements]:
-    """Measurements of Spark, by question; every different statement runs once."""
+def measured(
+    engine: SparkEngine, catalog: Catalog, questions: Iterable[str], *, left_out: bool = False
+) -> dict[str, Measurements]:
+    """Measurements of Spark, by question; every different statement runs once.
+
+    With ``left_out``, statements that can count what bounding leaves out as well.
+    """
     finals = {sql: final_of(sql, catalog) for sql in questions}
-    planned = {sql: SparkWriter.of(SPARK, final, engine._tables, SECRET).statements() for sql, final in finals.items()}
+    tables = {sql: loss_table(final) if left_out else None for sql, final in finals.items()}
+    planned = {
+        sql: SparkWriter.of(SPARK, final, engine._tables, SECRET, tables[sql]).statements()
+        for sql, final in finals.items()
+    }
     texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
 
     def run(text: str) -> list[Any]:
@@ -34,10 +45,14 @@ def measured(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) ->
 
     with ThreadPoolExecutor(2) as pool:
         rows = dict(zip(texts, pool.map(run, texts), strict=True))
-    return {
-        sql: read_measurements(final, [Answered(part, rows[part.sql]) for part in planned[sql]])
-        for sql, final in finals.items()
-    }
+    found = {}
+    for sql, final in finals.items():
+        table, answered = tables[sql], [Answered(part, rows[part.sql]) for part in planned[sql]]
+        if table is not None:
+            answered = [with_cells(each, final, table) for each in answered]
+        cells = next((np.array(each.left_out) for each in answered if each.left_out is not None), None)
+        found[sql] = replace(read_measurements(final, answered), raw_left_out=cells)
+    return found
 
 
 #: A constant or a quoted name, a word, or a sign.
@@ -67,10 +82,18 @@ def covering(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) ->
     return list(words)
 
 
-def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[str, ...], *, some: bool = False) -> int:
+def compare(
+    catalog: Catalog,
+    frames: Mapping[str, pa.Table],
+    questions: tuple[str, ...],
+    *,
+    some: bool = False,
+    left_out: bool = False,
+) -> int:
     """Compare both on all questions; the number of those with a measure that is not zero throughout.
 
-    With ``some``, integers are compared on the :func:`covering` questions alone.
+    With ``some``, integers are compared on the :func:`covering` questions alone; with ``left_out``, also the units by
+    what bounding left out of them, where one statement counts both.
     """
     told = 0
     with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
@@ -81,10 +104,13 @@ def compare(catalog: Catalog, frames: Mapping[str, pa.Table], questions: tuple[s
             assert refused == refusal(spark, final), sql
             asked += [] if refused else [sql]
         asked = covering(spark, catalog, asked) if some else asked
-        found = measured(spark, catalog, asked)
+        found = measured(spark, catalog, asked, left_out=left_out)
         for sql in asked:
-            want = duckdb.measure(MeasurementTask(final_of(sql, catalog), SECRET))
+            final, cells = final_of(sql, catalog), found[sql].raw_left_out
+            want = duckdb.measure(MeasurementTask(final, SECRET, left_out=None if cells is None else loss_table(final)))
             assert shown(found[sql]) == shown(want), sql
+            if cells is not None and want.raw_left_out is not None:
+                assert cells.tolist() == want.raw_left_out.tolist(), sql
             told += any(np.any(cell) for array in want.raw for cell in array)
         for sql in asked[::40]:
             # The engine does by itself what was done here by hand.

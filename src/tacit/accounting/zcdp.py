@@ -11,7 +11,10 @@ small ρ, since its high moments are those of the Gaussian.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Final
 
 from tacit.accounting.basic import stated_pair
 from tacit.accounting.composed import Composed
@@ -19,10 +22,24 @@ from tacit.accounting.composition_plan import CompositionPlan, Leaf, read_plan
 from tacit.accounting.prices import guarantees_of
 from tacit.core.errors import AccountingError
 from tacit.core.events import ParallelEvent, PoissonSampledEvent
-from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
-from tacit.core.numbers import Number, exact_nonnegative, exact_probability, log_bounds, round_down, sqrt_bounds
+from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP, golden_minimum
+from tacit.core.numbers import (
+    Number,
+    exact_nonnegative,
+    exact_probability,
+    float_nearest,
+    log_bounds,
+    round_down,
+    sqrt_bounds,
+)
 
 __all__ = ["compose_zcdp", "largest_rho", "rho_of"]
+
+#: Digits of the largest ρ, how often it is made smaller by as much as the last of them, and how wasteful it may be.
+_DIGITS: Final = 15
+_TRIES: Final = 4
+_LESS: Final = 1 - Fraction(1, 10**_DIGITS)
+_MORE: Final = 1 + Fraction(1, 10 ** (_DIGITS - 2))
 
 
 def compose_zcdp(plan: CompositionPlan, delta: Fraction) -> Composed:
@@ -62,17 +79,48 @@ def largest_rho(*, epsilon: Number, delta: Number, tight: bool = True) -> Fracti
     """
     e, d = exact_nonnegative(epsilon, "epsilon"), exact_probability(delta, "delta")
     log_low, log_high = (-bound for bound in reversed(log_bounds(d)))
-    closed = round_down((sqrt_bounds(log_low + e)[0] - sqrt_bounds(log_high)[1]) ** 2) if e else Fraction(0)
-    closed = max(closed, Fraction(0))
+    # Roots that are too close to be told apart must not become a positive square.
+    closed = round_down(max(sqrt_bounds(log_low + e)[0] - sqrt_bounds(log_high)[1], Fraction(0)) ** 2)
     if not tight or e == 0:
         return closed
-    low, high = closed, 2 * closed + e
+
+    def implies(rho: Fraction) -> bool:
+        return ZCDP(rho).to_approx(d).epsilon <= e
+
+    found = _at_best_order(e, d, closed)
+    if found is not None:
+        # As good as certain; and what follows from ρ is computed in one way alone, so that is what decides.
+        for _ in range(_TRIES):
+            found = round_down(found * _LESS, _DIGITS)
+            if implies(found):
+                return found if found > closed and not implies(found * _MORE) else _bisected(implies, closed, e)
+    return _bisected(implies, closed, e)
+
+
+def _at_best_order(epsilon: Fraction, delta: Fraction, closed: Fraction) -> Fraction | None:
+    """The ρ with which the best Renyi order gives ε; None where floats cannot look for that order.
+
+    At order α the guarantee gives ε = ρα + g(α), so ρ = (ε - g(α))/α is the largest that the order allows. Orders that
+    allow a certain ρ are an interval, as ρα + g(α) falls and then rises; so there is one best order.
+    """
+    e, rho, log_delta = float_nearest(epsilon), float_nearest(closed), float_nearest(log_bounds(delta)[0])
+    if not (1e-290 < e < 1e290 and 1e-290 < rho < 1e290 and log_delta < 0):
+        return None
+
+    def less_rho(alpha: float) -> float:
+        return (math.log1p(-1 / alpha) - (log_delta + math.log(alpha)) / (alpha - 1) - e) / alpha
+
+    alpha = golden_minimum(less_rho, 1 + math.sqrt(-log_delta / rho))
+    rest = log_bounds(1 - 1 / alpha)[1] - log_bounds(delta * alpha)[0] / (alpha - 1)
+    return max((epsilon - rest) / alpha, Fraction(0))
+
+
+def _bisected(implies: Callable[[Fraction], bool], closed: Fraction, epsilon: Fraction) -> Fraction:
+    """The largest ρ, from one that will do and one that will not."""
+    low, high = closed, 2 * closed + epsilon
     for _ in range(60):
         middle = (low + high) / 2
-        if ZCDP(middle).to_approx(d).epsilon <= e:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if implies(middle) else (low, middle)
     return round_down(low)
 
 

@@ -46,7 +46,17 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-__all__ = ["DEFAULT_ORDERS", "GDP", "RDP", "ZCDP", "ApproxDP", "Guarantee", "PureDP", "renyi_epsilon_up"]
+__all__ = [
+    "DEFAULT_ORDERS",
+    "GDP",
+    "RDP",
+    "ZCDP",
+    "ApproxDP",
+    "Guarantee",
+    "PureDP",
+    "golden_minimum",
+    "renyi_epsilon_up",
+]
 
 #: Groups up to this size, and losses up to it, are unrolled exactly.
 _FEW: Final = 64
@@ -229,7 +239,7 @@ class ZCDP(Guarantee):
             return rho * alpha + math.log1p(-1 / alpha) - (log_delta + math.log(alpha)) / (alpha - 1)
 
         # Any order gives a valid ε, so the search may be in floats; only the order found is evaluated upwards.
-        best = _golden_minimum(epsilon_estimate, 1 + math.sqrt(-log_delta / rho))
+        best = golden_minimum(epsilon_estimate, 1 + math.sqrt(-log_delta / rho))
         epsilon = renyi_epsilon_up(best, best * self.rho, available)
         return ApproxDP(epsilon, total, relation=self.relation)
 
@@ -370,7 +380,7 @@ def _orders(orders: Iterable[Number]) -> list[Fraction]:
     return [_order(alpha) for alpha in orders]
 
 
-def _golden_minimum(function: Callable[[float], float], start: float) -> Fraction:
+def golden_minimum(function: Callable[[float], float], start: float) -> Fraction:
     """An order near the minimum of a function of α > 1 that falls and then rises."""
     low, high = math.log(1e-9), math.log(max(start, 2.0)) + 5
     ratio = (math.sqrt(5) - 1) / 2

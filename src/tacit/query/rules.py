@@ -180,8 +180,9 @@ def _simpler(measure: Measure) -> Measure:
     if measure.kind is MeasureKind.VALUES and measure.argument is not None:
         argument, where = measure.argument, measure.where
         # Without conditions none says that the argument is not NULL.
-        is_known = where is not None and call("not", call("is_null", argument)) in _conditions(where)
-        if is_known or not argument.nullable:
+        if not argument.nullable or (
+            where is not None and call("not", call("is_null", argument)) in _conditions(where)
+        ):
             return replace(measure, kind=MeasureKind.ROWS, argument=None)
     return measure
 

@@ -75,11 +75,11 @@ class DuckDBEngine(SqlEngine):
         self.interrupt()
         self._sources.close()
 
-    def _written(self, final: FinalAggregation) -> tuple[Statement, ...]:
+    def _written(self, final: FinalAggregation, left_out: LossTable | None = None) -> tuple[Statement, ...]:
         # Rows of a view have no number; a statement that needs one cannot be written. Every other statement can, and is
         # written when it is known whether it reads files or their copies.
         if has_row_units(final.source) and any(self._tables[name].row is None for name in scanned(final.source)):
-            super()._written(final)
+            super()._written(final, left_out)
         return ()
 
     def _named_tables(self) -> Mapping[str, StoredTable]:

@@ -57,13 +57,13 @@ class DuckDBWriter(Writer):
         first = self.first()
         rows = self.row_plan([self.final.measures[i] for i in self.summed])
         return (
-            DuckDBStatement(first.write, first.measures, first.is_spread, rows),
+            DuckDBStatement(first.write, first.measures, first.is_spread, rows=rows),
             *(
                 DuckDBStatement(
                     other.write,
                     other.measures,
                     other.is_spread,
-                    self.spread_plan(self.final.measures[other.measures[0]]),
+                    rows=self.spread_plan(self.final.measures[other.measures[0]]),
                 )
                 for other in self.others()
             ),

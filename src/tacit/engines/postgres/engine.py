@@ -30,8 +30,8 @@ from tacit.engines.postgres.tables import (
 )
 from tacit.engines.protocol import Limits, Marks, MeasurementTask
 from tacit.engines.sql.engine import SqlEngine
+from tacit.engines.sql.loss_cells import CellWriter
 from tacit.engines.sql.relations import StoredTable, scanned
-from tacit.engines.sql.statements import Writer
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.catalog import Catalog
 from tacit.query.relational.algebra import RelationNode
@@ -41,7 +41,7 @@ __all__ = ["PostgresEngine", "PostgresWriter", "first_look", "read_names", "read
 
 
 @dataclass(frozen=True)
-class PostgresWriter(Writer):
+class PostgresWriter(CellWriter):
     """Writes statements that bound units by one sort."""
 
     def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
@@ -50,17 +50,28 @@ class PostgresWriter(Writer):
             return super()._pairs(partials, read)
         columns = "".join(f", {name}" for name in partials.rows)
         collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
-        rows, by = f"SELECT * FROM {self.d.fenced(self.all_rows(partials.rows, read))} WHERE g IS NOT NULL", "u, g"
-        if self.chooser.whole:
+        listed = "" if self.has_others else " WHERE g IS NOT NULL"
+        rows, by = f"SELECT * FROM {self.d.fenced(self.all_rows(partials.rows, read))}{listed}", "u, g"
+        if self.places_rows:
             inner = f"SELECT *, {self.chooser.parameters(self.d, 'u')} AS h FROM {self.d.derived(rows)}"
             place = self.chooser.place("h", "g", self.groups.count)
             rows = f"SELECT u, CAST({place} AS SMALLINT) AS p, g{columns} FROM {self.d.fenced(inner)}"
             by = "u, p, g"
         return f"SELECT {by}{collected} FROM {self.d.fenced(f'{rows} ORDER BY {by}')} GROUP BY {by}"
 
-    def chosen(self, pairs: str) -> str:
+    @property
+    def places_rows(self) -> bool:
+        """Whether the place of a group in the order of its unit is computed for each row."""
+        return self.groups.is_public and self.must_choose and self.chooser.whole
+
+    @property
+    def pair_columns(self) -> tuple[str, ...]:
+        """The unit, the place of the group if it was computed, and the group."""
+        return ("u", *(("p",) if self.places_rows else ()), *self.groups.columns)
+
+    def pair_order(self) -> str:
         """By the place that was computed for each row, if it was."""
-        return self.first_of(pairs, "p") if self.groups.is_public and self.chooser.whole else super().chosen(pairs)
+        return "p" if self.places_rows else super().pair_order()
 
 
 _OPERATOR = logging.getLogger("tacit.operator")
@@ -218,7 +229,7 @@ def first_look(server: Server) -> Iterator[PostgresSession]:
     except (psycopg.Error, PoolTimeout, OSError) as problem:
         state = getattr(problem, "sqlstate", None) or type(problem).__name__
         _OPERATOR.error("cannot use the database %s: %s", server.place.words, problem)
-    # Its own words may quote a password; psql shows them to the owner alone.
+    # Its own words are in the operator's log; psql shows them to the owner.
     why = "psql with the same address says why"
     raise InputError("engine", f"cannot use the database at {server.place.words} ({state}); {why}")
 

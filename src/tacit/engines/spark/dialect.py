@@ -127,6 +127,11 @@ class Spark(Dialect):
             return f"{left} DIV {right}"
         return self.let(left, lambda v: f"CAST(({v} - {v} % {right}) / {right} AS {self.wide})")
 
+    @property
+    def unguarded(self) -> Dialect:
+        """Without casts to wide numbers, which take many times as long."""
+        return _UNGUARDED
+
     def fit_integer(self, value: str) -> str:
         """Cast with ``try_cast``."""
         return f"try_cast({value} AS BIGINT)"
@@ -337,4 +342,13 @@ def mantissa(value: str, scale: int) -> str:
     return f"CAST({value} * CAST({10**scale} AS DECIMAL(10,0)) AS BIGINT)"
 
 
+class UnguardedSpark(Spark):
+    """For whole numbers of which the caller knows that no result leaves 64 bits."""
+
+    def whole_operation(self, operator: str, left: str, right: str) -> str:
+        """In BIGINT."""
+        return f"({left} {operator} {right})"
+
+
 SPARK = Spark()
+_UNGUARDED = UnguardedSpark()

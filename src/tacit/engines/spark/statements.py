@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tacit.engines.sql.dialect import column
+from tacit.engines.sql.loss_cells import CellWriter
 from tacit.engines.sql.relations import scanned
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.engines.sql.statements import Named, Writer
+from tacit.engines.sql.statements import Named
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
 from tacit.query.types import INTEGER
@@ -35,7 +36,7 @@ _WORD = 64
 
 
 @dataclass(frozen=True)
-class SparkWriter(Writer):
+class SparkWriter(CellWriter):
     """Writes statements that bound units with one exchange."""
 
     def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
@@ -43,7 +44,7 @@ class SparkWriter(Writer):
         collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
         collected += ", count(*) AS seen"
         carried = "".join(f", {name}" for name in (*partials.collected, "seen"))
-        first = self._first_places()
+        first = None if self.has_others else self._first_places()
         if first is not None:
             rows = self._pruned(partials.rows, read, first)
             return self.in_public_groups(f"SELECT u, g{collected} FROM ({rows} DISTRIBUTE BY u) GROUP BY u, g", "seen")
@@ -54,7 +55,7 @@ class SparkWriter(Writer):
         if not self.groups.is_public:
             return pairs
         coded = f"SELECT u, {self.groups.code(self.d, list(keys))} AS g{carried} FROM ({pairs})"
-        return self.in_public_groups(coded, "seen") if keys else coded
+        return self.in_public_groups(coded, "seen") if keys and not self.has_others else coded
 
     def in_public_groups(self, coded: str, seen: str) -> str:
         """Rows of ``coded`` in public groups.

@@ -11,6 +11,7 @@ Modules:
   meaning gives
 * :mod:`.group_choice` — Groups of a question, and the choice of the groups and values of a unit that count, by keyed
   hash
+* :mod:`.loss_cells` — Sums of a question and the table of what bounding leaves out of it, in one statement
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
 * :mod:`.row_sums` — Sums over rows of whole numbers, as SQL: what a model adds up, computed where the rows are
 * :mod:`.scalars` — Expressions as SQL: total casts, and one lowering per function id

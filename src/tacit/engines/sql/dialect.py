@@ -165,6 +165,11 @@ class Dialect(ABC):
         """``+``, ``-`` or ``*`` of two whole numbers, as BIGINT; NULL where it does not fit."""
         return self.fit_integer(f"({self.huge(left)}) {operator} ({self.huge(right)})")
 
+    @property
+    def unguarded(self) -> Dialect:
+        """The same dialect for whole numbers that are so small that no result can leave 64 bits."""
+        return self
+
     def fit_decimal(self, value: str) -> str:
         """A wide whole number as a DECIMAL without its point, NULL where it does not fit."""
         limit = DECIMAL_LIMIT - 1

@@ -27,6 +27,7 @@ from tacit.core.row_sums import WholeSums
 from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
+from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
 from tacit.engines.sql.row_sums import add_up, sum_statements
 from tacit.engines.sql.statements import SPREAD, SpreadRows, Statement, Writer
@@ -37,7 +38,7 @@ from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, is_public_throughout
-from tacit.query.types import Kind, SqlType, Value, sort_key
+from tacit.query.types import DOUBLE, Kind, SqlType, Value, sort_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,27 +113,36 @@ class CheckedQuestions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[int, tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]]
-        self._known = OrderedDict()
+        self._known: OrderedDict[
+            tuple[int, LossTable | None], tuple[FinalAggregation, Mapping[str, StoredTable], Sequence[Statement]]
+        ] = OrderedDict()
 
-    def add(self, final: FinalAggregation, tables: Mapping[str, StoredTable], statements: Sequence[Statement]) -> None:
+    def add(
+        self,
+        final: FinalAggregation,
+        tables: Mapping[str, StoredTable],
+        statements: Sequence[Statement],
+        left_out: LossTable | None = None,
+    ) -> None:
         """Remember a question, by identity; ``statements`` over ``tables``, none where they depend on the secret."""
         if sum(len(statement.sql) for statement in statements) > _MOST_CHARACTERS:
             statements = ()
         with self._lock:
-            self._known[id(final)] = final, tables, statements
+            self._known[id(final), left_out] = final, tables, statements
             if len(self._known) > _MOST_CHECKED:
                 self._known.popitem(last=False)
 
     def holds(self, final: FinalAggregation) -> bool:
         """Whether a question has passed."""
         with self._lock:
-            return id(final) in self._known
+            return (id(final), None) in self._known
 
-    def written(self, final: FinalAggregation, tables: Mapping[str, StoredTable]) -> Sequence[Statement]:
-        """Its statements over these tables; none where they are not known."""
+    def written(
+        self, final: FinalAggregation, tables: Mapping[str, StoredTable], left_out: LossTable | None = None
+    ) -> Sequence[Statement]:
+        """Its statements over these tables, with a table of what is left out; none where they are not known."""
         with self._lock:
-            known = self._known.get(id(final))
+            known = self._known.get((id(final), left_out))
         return known[2] if known is not None and known[1] is tables else ()
 
 
@@ -192,9 +202,17 @@ class SqlEngine(Engine):
         check_windows(self.dialect, final.source)
         self._checked.add(final, self._tables, self._written(final))
 
-    def _written(self, final: FinalAggregation) -> Sequence[Statement]:
+    def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
+        """Refuse the table of what bounding leaves out only where a statement of its own has to count it."""
+        made = self._written(final, table)
+        if any(statement.tells_left_out for statement in made):
+            self._checked.add(final, self._tables, made, table)
+        else:
+            self.check(loss_question(final, table))
+
+    def _written(self, final: FinalAggregation, left_out: LossTable | None = None) -> Sequence[Statement]:
         """The statements, written out without the secret; a statement that cannot be written is refused."""
-        made = self.writer.of(self.dialect, final, self._tables, None).statements()
+        made = self.writer.of(self.dialect, final, self._tables, None, left_out).statements()
         for statement in made:
             _ = statement.sql
         return made
@@ -229,11 +247,12 @@ class SqlEngine(Engine):
         self, session: SqlSession, final: FinalAggregation, tables: Mapping[str, StoredTable], work: MeasurementTask
     ) -> list[Answered]:
         """The rows of all statements of a final aggregation."""
-        planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables)]
+        table = work.left_out if final is work.final else None
+        planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables, table)]
         if not planned:
-            table = work.left_out if final is work.final else None
             planned = [*self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()]
-        return [self._answer(session, statement) for statement in planned]
+        answered = [self._answer(session, statement) for statement in planned]
+        return answered if table is None else [with_cells(each, final, table) for each in answered]
 
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
         """All rows of a public relation, sorted; refused where there are more than ``most``."""
@@ -257,7 +276,10 @@ class SqlEngine(Engine):
     def examples(
         self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-        """One row of each unit: the numbers as float64 with NaN for NULL, and the labels with None for NULL."""
+        """One row of each unit: the numbers as float64 with NaN for NULL, and the labels with None for NULL.
+
+        A slot of text among the numbers makes objects of all of them: floats, and texts with None for NULL.
+        """
         self.check_examples(relation)
 
         def run() -> list[pa.ChunkedArray]:
@@ -266,10 +288,11 @@ class SqlEngine(Engine):
                 return session.columns(sql, len(numbers) + (label is not None))
 
         found = self._hidden(relation, run)
-        raw = np.empty((len(found[0]) if found else 0, len(numbers)))
-        for place in range(len(numbers)):
+        texts = [_example_type(relation.fields[slot].type) is not DOUBLE for slot in numbers]
+        raw = np.empty((len(found[0]) if found else 0, len(numbers)), dtype=object if any(texts) else np.float64)
+        for place, is_text in enumerate(texts):
             # A column of NULLs alone may have come without a type.
-            raw[:, place] = found[place].cast("double").to_numpy()
+            raw[:, place] = found[place].to_pylist() if is_text else found[place].cast("double").to_numpy()
         if label is None:
             return raw, None
         labels = np.empty(len(raw), dtype=object)
@@ -282,13 +305,14 @@ class SqlEngine(Engine):
     ) -> Iterator[Callable[[WholeSums], NDArray[np.int64]]]:
         """Sums over one row of each unit, the same rows as :meth:`examples`, on one snapshot where there are any."""
         self.check_examples(relation)
-        kind = None if label is None else (f"e{len(numbers)}", relation.fields[label].type)
+        kinds = [_example_type(relation.fields[slot].type) for slot in numbers]
+        kinds += [] if label is None else [relation.fields[label].type]
         with ExitStack() as held:
             session, tables = self._hidden(relation, lambda: held.enter_context(self._session(relation, None)))
             chosen = examples_sql(self.dialect, relation, numbers, label, key_secret, tables)
 
             def run(wanted: WholeSums) -> NDArray[np.int64]:
-                made = sum_statements(self.dialect, wanted, chosen, kind)
+                made = sum_statements(self.dialect, wanted, chosen, kinds)
                 found = self._hidden(relation, lambda: [(first, session.rows(sql)) for first, sql in made])
                 return add_up(wanted, found)
 
@@ -329,6 +353,15 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
 
 
 # -- Measurements from result rows: every public group, or private groups in key order.
+
+
+def with_cells(answered: Answered, final: FinalAggregation, table: LossTable) -> Answered:
+    """The same with the cells of the table apart, where the statement counted them."""
+    statement, rows, _ = answered
+    if not statement.counts_cells or isinstance(rows, SpreadRows):
+        return answered
+    cells, groups = cells_and_rows(rows, table, Groups(final))
+    return Answered(statement, groups, cells)
 
 
 def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> Measurements:
@@ -518,9 +551,18 @@ def examples_sql(
         ties = ", ".join(f"{column(slot)} NULLS LAST" for slot in read)
         first = f"row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}, {ties})"
         inner = f"SELECT * FROM {d.derived(f'SELECT *, {first} AS place FROM {d.derived(inner)}')} WHERE place = 1"
-    shown = [_double(d, column(slot), relation.fields[slot].type) for slot in numbers]
+    kinds = [relation.fields[slot].type for slot in numbers]
+    shown = [
+        _double(d, column(slot), kind) if _example_type(kind) is DOUBLE else column(slot)
+        for slot, kind in zip(numbers, kinds, strict=True)
+    ]
     shown += [] if label is None else [column(label)]
     return f"SELECT {', '.join(f'{sql} AS e{place}' for place, sql in enumerate(shown))} FROM {d.derived(inner)}"
+
+
+def _example_type(kind: SqlType) -> SqlType:
+    """Type of a value that a model reads: text unchanged, for categories, and everything else as a double."""
+    return kind if kind.kind is Kind.TEXT else DOUBLE
 
 
 def _double(d: Dialect, value: str, kind: SqlType) -> str:

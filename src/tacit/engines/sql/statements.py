@@ -44,17 +44,19 @@ class Statement:
     """SQL, and which measures its columns are.
 
     Rows are the group columns, then for sums ``units`` and one column per measure, and for a spread measure ``place``
-    and ``n``.
+    and ``n``. A statement that counts cells has ``cell`` as its last column: see :mod:`.loss_cells`.
 
     Args:
         write: the SQL; called when it is wanted, since a database may have another way.
         measures: their places in the final aggregation.
         is_spread: whether it is the statement of a spread measure.
+        counts_cells: whether it counts the cells of the table of what bounding leaves out as well.
     """
 
     write: Callable[[], str]
     measures: tuple[int, ...]
     is_spread: bool
+    counts_cells: bool = False
 
     @cached_property
     def sql(self) -> str:
@@ -68,11 +70,11 @@ class Statement:
     @property
     def tells_left_out(self) -> bool:
         """Whether its rows tell the table of what bounding leaves out as well."""
-        return False
+        return self.counts_cells
 
     def keyed(self, secret: bytes) -> Statement:
         """The same with a secret, of a statement that was written without one."""
-        return Statement(partial(keyed, self.sql, secret), self.measures, self.is_spread)
+        return Statement(partial(keyed, self.sql, secret), self.measures, self.is_spread, self.counts_cells)
 
 
 class SpreadRows(NamedTuple):
@@ -116,6 +118,7 @@ class Writer:
         groups: of the aggregation.
         unit: the slot of the unit.
         left_out: the table of what bounding leaves out, where a statement may be able to tell it as well.
+        has_others: whether pairs of a unit and a group are collected, with those whose group is not on the public list.
     """
 
     d: Dialect
@@ -125,6 +128,7 @@ class Writer:
     groups: Groups
     unit: int
     left_out: LossTable | None = None
+    has_others: bool = False
 
     @classmethod
     def of(
@@ -149,7 +153,7 @@ class Writer:
     @property
     def alone(self) -> bool:
         """Whether every row is a unit of its own: one row, one group, nothing to choose."""
-        return self.final.source.row_units
+        return self.final.source.row_units and not self.has_others
 
     @property
     def must_choose(self) -> bool:
@@ -197,15 +201,18 @@ class Writer:
             return pairs
         carried = "".join(f", {name}" for name in partials.collected)
         coded = f"SELECT u, {self.groups.code(self.d, list(keys))} AS g{carried} FROM {self.d.derived(pairs)}"
-        return self.in_public_groups(coded, "") if keys else coded
+        return self.in_public_groups(coded, "") if keys and not self.has_others else coded
 
     def in_public_groups(self, coded: str, seen: str) -> str:  # noqa: ARG002 - some planners need it
         """Rows of ``coded`` whose group ``g`` is on the public list; their column ``seen``, a count, is never 0."""
         return f"SELECT * FROM {self.d.fenced(coded)} WHERE g IS NOT NULL"
 
-    def reading_loosely(self, measures: list[Measure]) -> Self:
-        """The same for sums alone, of doubles as they are stored: quantising drops what is not finite."""
-        used = slots_of(key.expression for key in self.final.keys) | {self.unit}
+    def reading_loosely(self, measures: list[Measure], others: frozenset[int] = frozenset()) -> Self:
+        """The same for sums alone, of doubles as they are stored: quantising drops what is not finite.
+
+        ``others`` are the slots that something else reads.
+        """
+        used = slots_of(key.expression for key in self.final.keys) | {self.unit} | others
         used |= slots_of(measure.where for measure in measures)
         summed = {(m.argument, m.where) for m in measures if m.kind in TOTALS}
         used |= slots_of(m.argument for m in measures if (m.argument, m.where) not in summed)
@@ -302,13 +309,18 @@ class Writer:
         rank = self.chooser.rank(self.d, "groups", "u", list(zip(names, self.groups.types, strict=True)))
         return ", ".join([rank, *(f"{name} NULLS LAST" for name in names)])
 
+    @property
+    def pair_columns(self) -> tuple[str, ...]:
+        """The columns of a pair (unit, group), beside what is collected."""
+        return ("u", *self.groups.columns)
+
+    def pair_order(self) -> str:
+        """The order in which a unit keeps its groups; over the columns of pairs."""
+        return self.order()
+
     def chosen(self, pairs: str) -> str:
         """At most ``max_groups`` of each unit's pairs (unit, group)."""
-        return self.first_of(pairs, self.order())
-
-    def first_of(self, pairs: str, order: str) -> str:
-        """The same in a given order."""
-        seat = f"row_number() OVER (PARTITION BY u ORDER BY {order})"
+        seat = f"row_number() OVER (PARTITION BY u ORDER BY {self.pair_order()})"
         seated = f"SELECT *, {seat} AS seat FROM {self.d.derived(pairs)}"
         return f"SELECT * FROM {self.d.derived(seated)} WHERE seat <= {self.final.max_groups}"
 

@@ -237,7 +237,7 @@ class Partials:
             return f"CASE WHEN {count} > 0 THEN 1 ELSE 0 END" if measure.kind is MeasureKind.UNITS else count
         steps = self._row(quantised_sql(self.dialect, measure))
         largest = max(abs(measure.low), abs(measure.high))
-        total = self._collect(_whole(self.dialect, self.dialect.total(steps, largest), largest))
+        total = self.summed(measure)
         if measure.kind is MeasureKind.SUM:
             return total
         count = self._collect(f"count({steps})")
@@ -249,6 +249,12 @@ class Partials:
             largest += abs(measure.centre)
             centred = _named(self.centred, _about(self.dialect, total, count, measure.centre), "z")
         return _named(self.shares, _scaled(self.dialect, centred, count, measure.rows, largest), "s")
+
+    def summed(self, measure: Measure) -> str:
+        """The name of the sum of the steps of a unit in a group; 0 over no values."""
+        steps = self._row(quantised_sql(self.dialect, measure))
+        largest = max(abs(measure.low), abs(measure.high))
+        return self._collect(_whole(self.dialect, self.dialect.total(steps, largest), largest))
 
     def _count(self, measure: Measure) -> str:
         """Count the rows that count; the values of a sum over the same rows are counted instead where there is one."""

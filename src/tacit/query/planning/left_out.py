@@ -63,18 +63,22 @@ __all__ = [
     "ROWS",
     "CountedValues",
     "Interval",
+    "LossStages",
     "LossTable",
     "cell_counts",
     "counted_values",
     "excess_limits",
+    "is_within",
     "lists_exactly",
     "loss_question",
+    "loss_stages",
     "loss_table",
     "moves_to_bounds",
     "row_value",
     "total_argument",
     "total_limits",
     "total_type",
+    "totals_steps",
 ]
 
 #: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, and rows whose
@@ -90,6 +94,8 @@ _MOST_BUCKETS: Final = 10
 _QUARTERS: Final = 4
 #: Quarters of excess that are told apart: powers of two, and one for all that is farther outside.
 EXCESSES: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+#: Doubles up to this size hold whole numbers exactly.
+_EXACT: Final = 2**53
 #: Longer lists of keys are compared by their ends, where they have an order.
 _LONG_LIST: Final = 64
 #: Texts that all keys together are compared with; beyond, any that is not NULL counts as listed.
@@ -256,6 +262,40 @@ def loss_question(final: FinalAggregation, table: LossTable) -> FinalAggregation
 
 
 def _question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
+    source, stages = _staged(final, table)
+    return cell_counts(source, stages.cell, table)
+
+
+@dataclass(frozen=True, slots=True)
+class LossStages:
+    """The question step by step, for an engine that goes along with it while it measures another one.
+
+    Columns of each step are numbered from 0 on, in the order given, and constants are no columns.
+
+    Args:
+        calls: aggregates over the rows of a unit and a group; they come after the unit and the keys.
+        pair: of a unit and a group, over unit, keys and ``calls``.
+        totals: for each call the measurement whose total it is, of values within their bounds; None for other calls.
+            The total comes right after the number of its values.
+        of_unit: over the sums of ``pair`` over a unit's listed groups, the number of its other groups if there may be
+            any, and that of its listed groups if there are keys.
+        cell: for each cause whether it applies, and the bucket; over ``of_unit``.
+    """
+
+    calls: tuple[UnitCall, ...]
+    totals: tuple[Measure | None, ...]
+    pair: tuple[Expression, ...]
+    of_unit: tuple[Expression, ...]
+    cell: tuple[Expression, ...]
+
+
+def loss_stages(final: FinalAggregation, table: LossTable) -> LossStages:
+    """The steps of the question about a table."""
+    return _staged(final, table)[1]
+
+
+def _staged(final: FinalAggregation, table: LossTable) -> tuple[RelationNode, LossStages]:
+    """The relation with one row per unit, and the steps to it."""
     unit = final.source.unit
     if unit is None:
         raise AssertionError("a final aggregation needs an owned source")
@@ -263,13 +303,26 @@ def _question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
     calls = [made for _, own in counted for made in own]
     keys = [(None, reference(final.source, unit)), *((None, key.expression) for key in final.keys)]
     source = ownership.group(final.source, keys, calls)
-    source, parts = _computed(source, _losses(source, counted, table, len(source.fields) - len(calls)), final, table)
+    found = _losses(source, counted, table, len(source.fields) - len(calls))
+    source, parts = _computed(source, found, final, table)
     groups, others = parts.pop(), parts.pop()
-    losses = [_Loss(*parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    # Rows are turned into parts of rows once for a unit, not for each of its groups.
+    losses = [
+        _Loss(_parts(number, table), cut if each.has_total else _parts(cut, table), excess)
+        for (each, _), number, cut, excess in zip(counted, parts[::3], parts[1::3], parts[2::3], strict=True)
+    ]
     # One step more, so that an engine computes a loss once and not for every power of two.
     flags, loss, one = _flags(losses, groups, others, final, table)
-    source, (*flags, loss, one) = _named(source, [*flags, loss, one])
-    return cell_counts(source, [*flags, _bucket(loss, one, table)], table)
+    of_unit = [*flags, loss, one]
+    source, (*flags, loss, one) = _named(source, of_unit)
+    cell = (*flags, _bucket(loss, one, table))
+    pair = _columns(part for each in found for part in each)
+    totals = [each.measure if i == 1 and each.has_total else None for each, own in counted for i in range(len(own))]
+    return source, LossStages(tuple(made for made, _ in calls), tuple(totals), pair, _columns(of_unit), cell)
+
+
+def _columns(parts: Iterable[Expression]) -> tuple[Expression, ...]:
+    return tuple(part for part in parts if not isinstance(part, Literal))
 
 
 def cell_counts(source: RelationNode, cell: Sequence[Expression], table: LossTable) -> FinalAggregation:
@@ -288,7 +341,7 @@ def cell_counts(source: RelationNode, cell: Sequence[Expression], table: LossTab
 
 def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationNode, list[Expression]]:
     """The relation of some expressions, and references to them; constants stay what they are."""
-    kept = [part for part in parts if not isinstance(part, Literal)]
+    kept = _columns(parts)
     made = ownership.compute(source, [(None, part) for part in kept])
     places = iter(range(len(kept)))
     return made, [part if isinstance(part, Literal) else reference(made, next(places)) for part in parts]
@@ -322,7 +375,10 @@ class CountedValues(NamedTuple):
 
 
 class _Loss(NamedTuple):
-    """For one kind of measurement: all values, values that are cut in their group, and excess; in parts of a row."""
+    """For one kind of measurement: all values, values that are cut in their group, and excess.
+
+    In parts of a row; of a single group, values and those of them that are cut by their number in rows.
+    """
 
     all: Expression
     cut: Expression
@@ -356,10 +412,19 @@ def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
     if each.has_total:
         calls.append(_called("sum", total_argument(measure), measure.where))
     if each.clipped and measure.argument is not None:
-        known = call("not", call("is_null", measure.argument))
-        where = known if measure.where is None else call("and", measure.where, known)
-        calls.append(_called("sum", _beyond(measure.argument, excess_limits(measure)), where))
+        limits = excess_limits(measure)
+        outside = _outside(measure.argument, limits[0])
+        where = outside if measure.where is None else call("and", measure.where, outside)
+        calls.append(_called("sum", _beyond(measure.argument, limits), where))
     return calls
+
+
+def _outside(value: Expression, bounds: Interval) -> Expression:
+    """Whether a value is outside its bounds: few are, so that little is added up. NULL is not."""
+    low, high = bounds
+    parts = [] if low is None else [call("lt", value, literal(low, value.type))]
+    parts += [] if high is None else [call("gt", value, literal(high, value.type))]
+    return call("or", *parts) if len(parts) > 1 else parts[0] if parts else _FALSE
 
 
 def _function(measure: Measure) -> str:
@@ -400,6 +465,23 @@ def total_argument(measure: Measure) -> Expression:
     # Nearest, ties up; the double below one half would be rounded up when one half is added.
     nearest = call("floor", call("add", steps, literal(0.5, DOUBLE)))
     return case([(call("eq", steps, literal(math.nextafter(0.5, 0), DOUBLE)), _whole(0))], nearest)
+
+
+def totals_steps(measure: Measure) -> bool:
+    """Whether the total of :func:`total_argument` is that of the steps which are released, as a whole number."""
+    if measure.argument is None or total_type(measure).kind is Kind.DOUBLE:
+        return False
+    stored = measure.argument.type
+    double = stored.kind is Kind.DOUBLE and max(abs(measure.low), abs(measure.high)) <= _EXACT // 4
+    return (double or (stored.kind is not Kind.DOUBLE and measure.step == stored.step)) and is_within(measure)
+
+
+def is_within(measure: Measure) -> bool:
+    """Whether no value that is added up is beyond the bounds of the measurement; most are moved to them."""
+    if moves_to_bounds(measure):
+        return True
+    ends = None if measure.argument is None else measure.argument.range.ends
+    return ends is not None and measure.low * measure.step <= ends[0] and ends[1] <= measure.high * measure.step
 
 
 def total_type(measure: Measure) -> SqlType:
@@ -471,14 +553,14 @@ def _losses(
             cut = case([(call("is_null", total), _whole(0))], _beyond(total, total_limits(each.measure, total.type)))
         elif not each.once and ROWS in table.causes:
             most = _whole(each.measure.rows)
-            cut = _parts(call("sub", call("greatest", number, most), most), table)
+            cut = call("sub", call("greatest", number, most), most)
         excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
-        found.append(_Loss(_parts(number, table), cut, excess))
+        found.append(_Loss(number, cut, excess))
     return found
 
 
 def _parts(rows: Expression, table: LossTable) -> Expression:
-    return rows if table.parts == 1 else call("mul", rows, _whole(table.parts))
+    return rows if table.parts == 1 or rows == _whole(0) else call("mul", rows, _whole(table.parts))
 
 
 def _computed(
@@ -595,4 +677,4 @@ def _amount(loss: _Loss, groups: Expression, kept: Expression) -> Expression:
     remaining = loss.all if loss.cut == _whole(0) else call("sub", loss.all, loss.cut)
     stays = call("mul", remaining, call("least", groups, kept))
     missing = call("sub", call("mul", loss.all, groups), stays)
-    return _plus(missing, call("mul", loss.excess, groups))
+    return missing if loss.excess == _whole(0) else _plus(missing, call("mul", loss.excess, groups))

@@ -458,11 +458,13 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
             "option", "These groups are not public: group by declared categories, or leave PUBLIC_GROUPS out."
         )
     if not currency_named(terms.account).has_delta:
+        # Keys with public values are chosen privately too where their product is too large.
+        name = next((key.name for key in final.keys if key.values is None), final.keys[0].name)
         raise Refusal(
             "option",
             f"These groups are not public, and choosing them privately needs a delta, which a {terms.account} account "
-            "does not have: group by a column with declared categories, or have the owner of the data declare them, or "
-            "a delta for the budget.",
+            f"does not have: group by a column with declared categories, list the values with WHERE {name} IN (…), or "
+            "have the owner of the data declare categories, or keep the account as zcdp, which has a delta beside rho.",
         )
     if not terms.delta:
         raise Refusal(

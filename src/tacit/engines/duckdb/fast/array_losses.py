@@ -40,8 +40,8 @@ from tacit.query.planning.left_out import (
     LossTable,
     counted_values,
     excess_limits,
+    is_within,
     lists_exactly,
-    moves_to_bounds,
     total_limits,
     total_type,
 )
@@ -313,7 +313,7 @@ def _total(measure: Measure) -> TotalLoss | None:
     stored, kind = measure.argument.type, total_type(measure)
     # Values within their bounds, as whole numbers of steps, are read already.
     double = stored.kind is Kind.DOUBLE and max(abs(measure.low), abs(measure.high)) <= _EXACT // 4
-    if not (double or (stored.kind is not Kind.DOUBLE and measure.step == stored.step)) or not _is_within(measure):
+    if not (double or (stored.kind is not Kind.DOUBLE and measure.step == stored.step)) or not is_within(measure):
         return None
     whole, scale = kind.kind is not Kind.DOUBLE, 10**stored.scale
     lows, highs = (
@@ -324,14 +324,6 @@ def _total(measure: Measure) -> TotalLoss | None:
         return None
     largest = 2 * max(abs(measure.low), abs(measure.high)) + 1
     return TotalLoss(measure.low - 1, largest, None if whole else scale, lows, highs)
-
-
-def _is_within(measure: Measure) -> bool:
-    """Whether no value that is added up is beyond the bounds of the measurement; most are moved to them."""
-    if moves_to_bounds(measure):
-        return True
-    ends = None if measure.argument is None else measure.argument.range.ends
-    return ends is not None and measure.low * measure.step <= ends[0] and ends[1] <= measure.high * measure.step
 
 
 def _compared(end: Value, kind: SqlType, scale: int, *, whole: bool) -> float:
