@@ -388,14 +388,25 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
             numbers = np.array([places[key] for key in own], dtype=np.int64)[found[:, 0]]
             _spread(final.measures[statement.measures[0]], arrays[statement.measures[0]], numbers, found[:, 1:])
             continue
-        for row in rows:
-            group, cells = places[tuple(row[:width])], row[width:]
-            # Added, not set: keys that a database tells apart and Python does not are one group.
-            units[group] += int(cells[0])
-            for index, cell in zip(statement.measures, cells[1:], strict=True):
-                arrays[index][group] += int(cell)
+        if not rows:
+            continue
+        columns = list(zip(*rows, strict=True))
+        found_places = np.fromiter(map(places.__getitem__, zip(*columns[:width], strict=True)), np.int64, len(rows))
+        # Added, not set: keys that a database tells apart and Python does not are one group.
+        np.add.at(units, found_places, np.fromiter(map(int, columns[width]), np.int64, len(rows)))
+        for index, cells in zip(statement.measures, columns[width + 1 :], strict=True):
+            _add(arrays[index], found_places, cells)
     raw = [_shaped(measure, arrays[index]) for index, measure in enumerate(final.measures)]
     return Measurements(keys, units, tuple(raw))
+
+
+def _add(array: NDArray[Any], groups: NDArray[np.int64], cells: Sequence[Any]) -> None:
+    """Add whole numbers of groups to those that an array has."""
+    if array.dtype != object:
+        np.add.at(array, groups, np.fromiter(map(int, cells), np.int64, len(cells)))
+        return
+    for group, cell in zip(groups.tolist(), cells, strict=True):
+        array[group] += int(cell)
 
 
 def _spread(measure: Measure, array: NDArray[Any], groups: NDArray[np.int64], counted: NDArray[np.int64]) -> None:
@@ -439,10 +450,34 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
         keys = groups.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
     kinds = groups.types
+    if _sort_by_themselves(found, kinds):
+        rows = sorted(set(found))
+        places = {row: place for place, row in enumerate(rows)}
+        exact = all(kind.kind is not Kind.DECIMAL for kind in kinds)
+        return tuple(rows if exact else (tuple(map(value_of, row, kinds)) for row in rows)), places
     decoded = [tuple(map(value_of, row, kinds)) for row in found]
     order = sorted(set(decoded), key=lambda row: tuple(map(sort_key, row, kinds)))
     places = {key: place for place, key in enumerate(order)}
     return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
+
+
+#: The types of stored values that sort as what they stand for; decimals come without their point.
+_STORED = {
+    Kind.INTEGER: int,
+    Kind.DECIMAL: int,
+    Kind.TEXT: str,
+    Kind.BOOLEAN: bool,
+    Kind.DATE: dt.date,
+    Kind.TIMESTAMP: dt.datetime,
+}
+
+
+def _sort_by_themselves(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) -> bool:
+    """Whether keys as a database gave them sort as their values do; there may be many, so all are looked at at once."""
+    columns = zip(*found, strict=True)
+    return bool(found) and all(
+        set(map(type, column)) == {_STORED.get(kind.kind)} for column, kind in zip(columns, kinds, strict=True)
+    )
 
 
 def value_of(cell: Any, kind: SqlType) -> Value | None:
