@@ -262,6 +262,18 @@ def test_a_foreign_key_rows_in_joins_and_limits_of_the_machine_have_forms(owner:
     assert "limits.seconds" in unescape(owner.post("/limits", seconds="soon", memory="", threads="", spill=""))
 
 
+@pytest.mark.parametrize("wrong", [{"unit_rows": "0"}, {"unit_rows": "many"}, {"max_rows": "0"}])
+def test_a_wrong_number_of_a_table_leaves_its_form_there(owner: Owner, wrong: dict[str, str]) -> None:
+    owner.post("/", source="visits.csv")
+    owner.post("/table?table=visits", part="unit", unit="patient_id", population="people")
+    said = {"part": "limits", "max_rows": "3", "max_groups": "1", "unit_rows": "50"}
+    page = owner.post("/table?table=visits", 400, **(said | wrong))
+    assert f"tables.visits.{next(iter(wrong))}" in page
+    assert 'name="unit_rows"' in page
+    owner.post("/table?table=visits", **said)
+    assert owner.editing.content["tables"]["visits"]["unit_rows"] == 50
+
+
 def test_names_of_files_are_completed(owner: Owner) -> None:
     (owner.editing.folder / "more").mkdir()
     (owner.editing.folder / "more" / "x.parquet").touch()

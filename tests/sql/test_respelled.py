@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
 from sql.corpus.clinic import CATALOG
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.refusal import Refusal
 from tacit.query.resolve import resolve
+from tacit.query.types import DATE, INTEGER
 
 PAIRS = [
     ("AVG(seen - admitted)", "AVG(EXTRACT(EPOCH FROM seen - admitted))"),
@@ -44,3 +49,46 @@ def test_spellings_of_other_databases(theirs: str, ours: str) -> None:
         return [(m.kind, m.argument) for m in resolve(f"SELECT {aggregate} AS x FROM visits", CATALOG).final.measures]
 
     assert final(theirs) == final(ours)
+
+
+#: Columns that are called as units are, and one with a dot in its name.
+_DAYS = (dt.date(2020, 1, 1), dt.date(2020, 12, 31))
+NAMED_AS_UNITS = Catalog(
+    (
+        Table(
+            "t",
+            (
+                Column("id", INTEGER),
+                Column("day", DATE, bounds=_DAYS),
+                Column("month", DATE, bounds=_DAYS),
+                Column("t.x", INTEGER, bounds=(0, 9)),
+                Column("x", INTEGER, bounds=(0, 3)),
+            ),
+            unit="id",
+            population="people",
+        ),
+    ),
+    (Population("people"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("COUNT(DATE_TRUNC('month', day))", "COUNT(DATE_TRUNC('month', t.day))"),
+        ("AVG(DATE_DIFF('day', month, day))", "AVG(DATE_DIFF('day', t.month, t.day))"),
+        ("AVG(DATEDIFF(day, month, day))", "AVG(DATE_DIFF('day', t.month, t.day))"),
+        ("COUNT(TIMESTAMP_TRUNC(day, MONTH))", "COUNT(DATE_TRUNC('month', t.day))"),
+        ("COUNT(*), SUM(`t.x`)", 'COUNT(*), SUM("t.x")'),
+        ("SUM(COALESCE(x, `t.x`))", 'SUM(COALESCE(x, "t.x"))'),
+    ],
+)  # fmt: skip
+def test_columns_that_are_called_as_units_or_paths_are(written: str, same: str) -> None:
+    one, other = (resolve(f"SELECT {text} FROM t", NAMED_AS_UNITS) for text in (written, same))
+    assert one.final == other.final
+
+
+@pytest.mark.parametrize("call", ["DATE_TRUNC(day, MONTH)", "DATE_DIFF(day, month, DAY)"])
+def test_a_unit_that_may_stand_at_either_end_is_refused(call: str) -> None:
+    with pytest.raises(Refusal, match="first in some databases and last in others"):
+        resolve(f"SELECT COUNT({call}) FROM t", NAMED_AS_UNITS)

@@ -379,3 +379,13 @@ def test_rules_do_not_make_a_model_larger_than_its_bound(monkeypatch: pytest.Mon
         small = {} if sets else {"tied": (*tied, ("a", "c", "e", "f"))}
         with pytest.raises(InputError, match="in one model"):
             SynthesisPlan(method, sizes, Fraction(1), sets=sets, **({"tied": tied} | small))  # type: ignore[arg-type]
+
+
+def test_columns_with_other_signs_in_their_names_are_asked_about() -> None:
+    """A name that is written in quotes belongs to the synthetic table as to the real one."""
+    columns = {"person": {"type": "integer"}, "visit cost": {"type": "integer", "bounds": [0, 1]}}
+    rows = pa.table({"person": range(60), "visit cost": [each % 2 for each in range(60)]})
+    curator = tacit.open(rows, table="t", unit="person", rho="1e6", delta="1e-3", columns=columns, max_rows=1)
+    curator.synthesize("t", ["visit cost"], rho="1e5", method="independent")
+    answer = curator.sql('SELECT "visit cost", COUNT(*) FROM t_synthetic GROUP BY 1 ORDER BY 1')
+    assert answer.finished.values == ((0, 30), (1, 30))

@@ -63,7 +63,7 @@ def _named(context: QuestionContext, sql: str) -> dict[str, int]:
 def _check_alone(sql: str, named: Mapping[str, int]) -> None:
     """Refuse a synthetic table that stands in FROM beside others; a name inside a text constant is no table."""
     for name in named:
-        if re.search(rf"\b(?:from|join)\s+\"?{name}\b|,\s*\"?{name}\b", sql, re.IGNORECASE):
+        if re.search(rf"(?:\b(?:from|join)\s+|,\s*)[\"`\[]?{name}\b", sql, re.IGNORECASE):
             raise Refusal(
                 "unknown_table",
                 f"{name} is a synthetic table and is asked about alone, or with other synthetic tables; leave the "
@@ -81,7 +81,12 @@ class _Reader(Closing):
         drawn = {
             name: {each.lower(): rows for each, rows in made[place].items()}[name] for name, place in named.items()
         }
-        model = validate(ProjectModel, {"tables": {name: {"source": "frame", "public": True} for name in drawn}})
+        told = {
+            # Columns with other signs in their names belong to a table where they are declared.
+            name: {"source": "frame", "public": True, "columns": {each: {} for each in rows.column_names}}
+            for name, rows in drawn.items()
+        }
+        model = validate(ProjectModel, {"tables": told})
         project = build(model, {name: Source.of_frame(rows) for name, rows in drawn.items()})
         self.engine = open_engine("duckdb", project.catalog, project.sources, project.limits.model_dump())
         self.plans = Planner(PublicSizes(project.catalog, self.engine, lambda _: ""), {}, self.engine)

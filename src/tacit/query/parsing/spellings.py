@@ -47,14 +47,47 @@ _OPERANDS: Final = frozenset(
     (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET)
 )
 _BEFORE_TABLES: Final = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
+_BRACKETS: Final = (TokenType.L_BRACKET, TokenType.R_BRACKET)
+#: Clauses after which a comma has no table behind it.
+_NO_TABLES: Final = frozenset(
+    (
+        TokenType.SELECT, TokenType.WHERE, TokenType.ON, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY,
+        TokenType.WINDOW, TokenType.ORDER_BY, TokenType.LIMIT,
+    )
+)  # fmt: skip
+
+
+class _Clauses:
+    """Whether tables are listed at a place of the text: in FROM of a SELECT, but not in ``EXTRACT(year FROM x)``."""
+
+    def __init__(self) -> None:
+        # For each open parenthesis, and around all: whether a SELECT has begun, and whether its FROM has.
+        self._open = [(True, False)]
+
+    @property
+    def lists_tables(self) -> bool:
+        return self._open[-1][1]
+
+    def read(self, kind: TokenType) -> None:
+        selects, _ = self._open[-1]
+        if kind is TokenType.L_PAREN:
+            self._open.append((False, False))
+        elif kind is TokenType.R_PAREN and len(self._open) > 1:
+            self._open.pop()
+        elif kind in (TokenType.FROM, TokenType.JOIN):
+            self._open[-1] = (selects, selects)
+        elif kind in _NO_TABLES:
+            self._open[-1] = (selects or kind is TokenType.SELECT, False)
 
 
 def named_tokens(tokens: list[Token], sql: str) -> list[Token]:
     """The tokens with each name between brackets as one, and a path of one between backticks as its parts."""
     found: list[Token] = []
+    clauses = _Clauses()
     place = 0
     while place < len(tokens):
         token = tokens[place]
+        clauses.read(token.token_type)
         closing = _bracketed_name(tokens, place, sql)
         if closing is not None:
             name = sql[token.end + 1 : tokens[closing].start].strip()
@@ -63,7 +96,7 @@ def named_tokens(tokens: list[Token], sql: str) -> list[Token]:
             continue
         parts = token.text.split(".")
         is_path = token.token_type is TokenType.IDENTIFIER and sql[token.start] == "`" and len(parts) in (2, 3)
-        if is_path and all(parts) and found and found[-1].token_type in _BEFORE_TABLES:
+        if is_path and all(parts) and clauses.lists_tables and found[-1].token_type in _BEFORE_TABLES:
             for part in parts[:-1]:
                 found += [_like(token, TokenType.IDENTIFIER, part), _like(token, TokenType.DOT, ".")]
             found.append(_like(token, TokenType.IDENTIFIER, parts[-1]))
@@ -79,7 +112,8 @@ def _bracketed_name(tokens: list[Token], place: int, sql: str) -> int | None:
         return None
     if place and tokens[place - 1].token_type in _OPERANDS:
         return None
-    closing = next((i for i in range(place + 1, len(tokens)) if tokens[i].token_type is TokenType.R_BRACKET), None)
+    # No further than to the next bracket, which no name holds: hostile text has many of them.
+    closing = next((i for i in range(place + 1, len(tokens)) if tokens[i].token_type in _BRACKETS), None)
     if closing is None or not _BRACKETED.fullmatch(sql[tokens[place].end + 1 : tokens[closing].start].strip()):
         return None
     return closing

@@ -287,6 +287,8 @@ _BARE_UNITS: Final = frozenset(("year", "quarter", "month", "day", "hour", "minu
 UNIT_CALLS: Final = frozenset(
     ("datepart", "date_part", "datediff", "date_diff", "date_trunc", "datetrunc", "timestamp_trunc", "datename")
 )
+#: Those that some databases give it first, and others last.
+_EITHER_END: Final = frozenset(("date_diff", "date_trunc"))
 
 
 def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression | None:
@@ -301,8 +303,16 @@ def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expressi
     if name == "datename" and len(args) == 2 and first in ("month", "weekday"):
         return _in_format(name, resolve(args[1]), "%B" if first == "month" else "%A")
     leads = first in _UNIT_WORDS
-    if not leads and last not in _UNIT_WORDS:
+    # A unit in quotes leaves its name to a column, as in DATE_TRUNC('month', day).
+    if (not leads and last not in _UNIT_WORDS) or any(arg.is_string for arg in args[:1]):
         return None
+    if leads and last in _UNIT_WORDS and name in _EITHER_END and len(args) > 1:
+        raise Refusal(
+            "arguments",
+            f"{name.upper()} takes its unit first in some databases and last in others, and {first} and {last} are "
+            f"both units; write it in quotes, as in {name.upper()}('{last}', …), or the column as table.{first}.",
+        )
+    leads = leads and name != "timestamp_trunc"
     unit, rest = (first, args[1:]) if leads else (last, args[:-1])
     if name in ("datediff", "date_diff") and len(rest) == 2:
         return call("date_diff", literal(_told_alike(name, unit), TEXT), *map(resolve, rest if leads else rest[::-1]))

@@ -17,7 +17,7 @@ from tacit.project.csv_draft import draft_csv
 from tacit.project.csv_guess import AMBIGUOUS, read_rows
 from tacit.project.file_draft import CSV
 from tacit.project.owner_view import RowsKept, rows_kept
-from tacit.project.project_file import ColumnModel, TableModel
+from tacit.project.project_file import ColumnModel, TableModel, validate
 from tacit.project.project_template import MARK, DraftColumn
 from tacit.project.schema_inference import guess_unit, read_sample
 from tacit.project.source import Source, column_types
@@ -56,6 +56,9 @@ async def change_table(visit: EditorVisit) -> Response:
                 changes[("populations", people, "epsilon")] = MARK
         elif part == "limits":
             changes = _limit_changes(at, visit.form, model)
+            stated = {str(place[-1]): value for place, value in changes.items() if value is not None}
+            # With a number that no table may have, this page could not be shown again.
+            validate(TableModel, {**visit.editing.content["tables"][name], **stated}, f"tables.{name}")
         elif part == "add":
             changes = await run_in_threadpool(_new_column, visit, name)
         else:
