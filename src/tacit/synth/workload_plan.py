@@ -107,14 +107,15 @@ class LevelPlan(MarginalPlan):
     @cached_property
     def _precisions(self) -> dict[Columns, dict[Columns, float]]:
         """For each residual what every level that has its columns tells about it: 1 over the variance of a sum."""
-        found: dict[Columns, dict[Columns, float]] = {}
-        for names in _residuals(self.part, self.sizes):
-            wanted = set(names)
-            found[names] = {
-                level: 1 / (m.sigma2 * cell_count([n for n in level if n not in wanted], self.sizes))
-                for level, m in self.measurements.items()
-                if wanted <= set(level)
-            }
+        found: dict[Columns, dict[Columns, float]] = {names: {} for names in _residuals(self.part, self.sizes)}
+        known = {frozenset(names): names for names in found}
+        # By levels, which have few subsets: there may be as many residuals as levels, and tens of thousands of both.
+        for level, m in self.measurements.items():
+            for below in subsets(level):
+                names = known.get(frozenset(below))
+                if names is not None:
+                    others = cell_count([n for n in level if n not in names], self.sizes)
+                    found[names][level] = 1 / (m.sigma2 * others)
         return found
 
     @cached_property
