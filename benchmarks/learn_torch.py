@@ -1,19 +1,21 @@
 """Steps per second of private training, Tacit beside Opacus and beside plain torch, in one run.
 
-    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1]
-    .venv/bin/python benchmarks/learn_torch.py --accuracy | --strategies | --memory
+    .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1] [--brief]
+    .venv/bin/python benchmarks/learn_torch.py --accuracy | --strategies | --memory | --split
 
 The same network, rows, expected batch and optimizer for everyone; Poisson samples, per-example clipping, noise and
 update included. Contenders take turns, and processor time is counted, so that a busy machine changes little; the median
 of the rounds is shown, and the smallest and largest. Opacus draws its samples and noise from torch's generator
 (``secure_mode`` off), Tacit exact noise from the operating system. ``--accuracy`` trains on the digits of scikit-learn
 instead, ``--strategies`` compares correlated noise with secret samples there, and ``--memory`` takes the largest
-resident size of a fresh process for each contender. Prints Markdown.
+resident size of a fresh process for each contender; ``--split`` shows which parts of a step of Tacit take how long.
+Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import statistics
 import subprocess
@@ -204,12 +206,13 @@ def rate(take: Contender, seconds: float) -> float:
     return done / (time.process_time() - start)
 
 
-def speed(rounds: int, seconds: float) -> None:
-    """The table of steps per second."""
+def speed(rounds: int, seconds: float, *, brief: bool) -> None:
+    """The table of steps per second; if brief, of Tacit and ghost clipping alone."""
+    contenders = {who: CONTENDERS[who] for who in list(CONTENDERS)[: 2 if brief else None]}
     print(f"Batch {BATCH} of {ROWS} rows on average, {torch.get_num_threads()} thread(s), torch {torch.__version__}.\n")
     print("| network | contender | steps/s (median, min–max) | beside Opacus' ghost clipping |\n|---|---|---|---|")
     for name, make in NETWORKS.items():
-        takes = {who: build(make) for who, build in CONTENDERS.items()}
+        takes = {who: build(make) for who, build in contenders.items()}
         for take in takes.values():
             take(2)
         rates: dict[str, list[float]] = {who: [] for who in takes}
@@ -320,8 +323,8 @@ def memory() -> None:
     print("| network | contender | peak beyond the start (MB) | beside Opacus' ghost clipping |\n|---|---|---|---|")
     for network in NETWORKS:
         found = {}
-        for who in (name for name in CONTENDERS if name != "Opacus"):
-            command = [sys.executable, __file__, "--one", network, who]
+        for who in list(CONTENDERS)[:2]:
+            command = [sys.executable, __file__, "--threads", str(torch.get_num_threads()), "--one", network, who]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             found[who] = float(done.stdout.split()[-1])
         for who, size in found.items():
@@ -336,7 +339,7 @@ def one(network: str, who: str) -> None:
 
     import tacit.learn.torch  # noqa: F401 - likewise
 
-    torch.set_num_threads(1)
+    importlib.import_module("torch.fx.experimental.proxy_tensor")
     take = CONTENDERS[who](NETWORKS[network])
     gc.collect()
     # Forget the peak of making things.
@@ -345,6 +348,43 @@ def one(network: str, who: str) -> None:
     before = _status("VmRSS")
     take(3)
     print((_status("VmHWM") - before) / 1024)
+
+
+def split(seconds: float) -> None:
+    """Processor time of the parts of a step of Tacit, in milliseconds."""
+    from tacit.learn import release
+    from tacit.learn.torch import trainer
+    from tacit.learn.torch.gradients import ExampleGradients
+
+    spent: dict[str, float] = {}
+
+    def timed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            start = time.process_time()
+            try:
+                return function(*args, **named)
+            finally:
+                spent[name] = spent.get(name, 0.0) + time.process_time() - start
+
+        return call
+
+    parts = ("passes", "whole numbers and their sum", "exact noise", "the rest")
+    ExampleGradients.floats = timed(parts[0], ExampleGradients.floats)  # type: ignore[method-assign]
+    ExampleGradients.add_to = timed(parts[1], ExampleGradients.add_to)  # type: ignore[method-assign]
+    trainer.release.release_gaussian = timed(parts[2], release.release_gaussian)  # type: ignore[attr-defined]
+    print(f"| network | step (ms) | {' | '.join(parts)} |\n|---|---|{'---|' * len(parts)}")
+    for name, make in NETWORKS.items():
+        take = tacit_steps(make)
+        take(3)
+        spent.clear()
+        start, done = time.process_time(), 0
+        while time.process_time() - start < seconds:
+            take(3)
+            done += 3
+        whole = time.process_time() - start
+        spent[parts[3]] = whole - sum(spent.values())
+        cells = " | ".join(f"{1e3 * spent[part] / done:.1f}" for part in parts)
+        print(f"| {name} | {1e3 * whole / done:.1f} | {cells} |", flush=True)
 
 
 def _status(name: str) -> int:
@@ -359,9 +399,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--brief", action="store_true")
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--strategies", action="store_true")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--split", action="store_true")
     parser.add_argument("--one", nargs=2, metavar=("NETWORK", "CONTENDER"), help="used by --memory")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 8.0])
     parser.add_argument("--repeats", type=int, default=3)
@@ -373,12 +415,14 @@ def main() -> None:
         one(*arguments.one)
     elif arguments.memory:
         memory()
+    elif arguments.split:
+        split(arguments.seconds)
     elif arguments.strategies:
         strategies(arguments.repeats, arguments.epsilons)
     elif arguments.accuracy:
         accuracy(arguments.repeats)
     else:
-        speed(arguments.rounds, arguments.seconds)
+        speed(arguments.rounds, arguments.seconds, brief=arguments.brief)
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def audited(project: Project, *questions: str, samples: int = 50) -> list[CheckOutcome]:
+def audited(project: Project, *questions: str, samples: int = 200) -> list[CheckOutcome]:
     return list(run_checks(project_checks(project, questions, samples=samples)[0]))
 
 
@@ -284,7 +284,7 @@ def test_the_command_audits_the_history_and_touches_neither_data_nor_budget(smal
     data = small.parent / "visits.csv"
     kept = data.read_text()
     data.write_text("nothing of this is read\n")
-    result = run(str(small), "--samples", "50", "--json")
+    result = run(str(small), "--samples", "200", "--json")
     assert result.exit_code == 0, result.output
     told: dict[str, Any] = json.loads(result.stdout)
     names = [check["name"] for check in told["checks"]]
@@ -301,6 +301,6 @@ def test_a_ledger_that_was_changed_fails_the_audit(small: Path) -> None:
         for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {trigger}")
         database.execute("UPDATE entries SET body = replace(body, 'cost > 3', 'cost > 4')")
-    result = run(str(small), "--samples", "50")
+    result = run(str(small), "--samples", "200")
     assert result.exit_code != 0
     assert "chain" in result.output or "chain" in result.stderr

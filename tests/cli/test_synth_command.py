@@ -38,7 +38,8 @@ def test_a_table_its_report_and_its_receipt(concentrated: Path, run: Run, run_js
 def test_refusals_cost_nothing(clinic: Path, run: Run) -> None:
     assert run("synth", ROWS, "--epsilon", "1", "-o", "made.txt").exit_code != 0
     assert not list(clinic.glob("made.*"))
-    assert run("synth", ROWS, "--epsilon", "1", "-o", "made.csv").exit_code != 0
+    for price in (("--epsilon", "1e-11"), ("--rho", "1"), ("--mu", "1"), ("--epsilon", "5")):
+        assert run("synth", ROWS, *price, "-o", "made.csv").exit_code != 0
     assert "0 of 4 spent" in run("budget").stdout
 
 
@@ -121,6 +122,6 @@ def test_two_tables_that_belong_together(concentrated: Path, run: Run, run_json:
     visits = made["beside"].to_pylist()
     assert not any(row["ward"] == "surgery" and sexes[row["patient_id"]] == "m" for row in visits)
     assert "number_of_visits: measured" in (concentrated / "made/synthetic.report.txt").read_text()
-    assert "charged nothing" in run(*asked, "-o", "made").stdout
+    assert "charged nothing" in run(*asked, "-o", "made", "--rules", "rules.json").stdout
     for wrong in (("synth", "a", "b", "c", "-e", "1"), (*asked, "-c", "ward"), (*asked, "--rules", "nothing.json")):
         assert run(*wrong).exit_code != 0

@@ -115,6 +115,26 @@ def test_a_model_comes_back_charged_and_receipted(seeded: SeededBits) -> None:
     assert curator.check_receipt(fitted.receipt).ok
 
 
+def test_text_is_categories_of_the_catalogue_and_a_column_weighs_rows(seeded: SeededBits) -> None:
+    curator = opened(frame())
+    fitted = curator.fit(model(max_weight=1), "SELECT age, outcome, weight, risk FROM visits", weight="weight")
+    assert fitted.model.categories == {1: ["ill", "well"]}
+    assert (fitted.features, fitted.target) == (("age", "outcome"), "risk")
+    names = fitted.model.get_feature_names_out(fitted.features).tolist()
+    assert names == ["age", "outcome=ill", "outcome=well"]
+    assert fitted.model.predict([[40, "well"]]).shape == (1,)
+    for wrong, words in (
+        ({"weight": "cost"}, "column of the SELECT"),
+        ({"weight": "weight"}, "no declared bounds"),
+    ):
+        with pytest.raises((InputError, Refusal), match=words):
+            curator.fit(model(), "SELECT age, outcome, weight, risk FROM visits", **wrong)
+    with pytest.raises(InputError, match="takes no weights"):
+        curator.fit(GaussianNB(epsilon=1, delta="1e-4"), "SELECT age, weight, risk FROM visits", weight="weight")
+    with pytest.raises(Refusal, match="models take numbers"):
+        curator.fit(PCA(epsilon=1, delta="1e-4"), "SELECT age, outcome FROM visits")
+
+
 def test_the_account_stops_it_before_data_is_read(seeded: SeededBits, monkeypatch: pytest.MonkeyPatch) -> None:
     curator = opened(frame(100))
     monkeypatch.setattr(DuckDBEngine, "examples", lambda *_: pytest.fail("data was read"))
@@ -189,7 +209,7 @@ def test_numbers_and_no_target(seeded: SeededBits) -> None:
     ("sql", "words"),
     [
         ("SELECT patient, age, outcome FROM visits", "patient is the unit itself"),
-        ("SELECT note, age, outcome FROM visits", "models take numbers"),
+        ("SELECT note, age, outcome FROM visits", "text without declared categories"),
         ("SELECT weight, outcome FROM visits", "CLAMP\\(weight"),
         ("SELECT age, note FROM visits", "no declared categories"),
         ("SELECT age, dose FROM visits", "a class is a text"),

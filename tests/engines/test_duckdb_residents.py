@@ -216,3 +216,17 @@ def test_many_threads_and_a_file_that_keeps_changing(tmp_path: Path) -> None:
         assert all(one in ([5, 5], [10, 10], [15, 15]) for one in found)
         assert [units(engine) for _ in range(2)] == [[15, 15]] * 2
         assert len(copies(engine)) == 1
+
+
+def test_a_large_frame_is_copied_and_a_small_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of frames give what the frames give: decimals, texts that are not declared, rows as units."""
+    frames = clinic.arrow(clinic.random_rows(6, 30, 200))
+    asked = [MeasurementTask(final_of(sql, clinic.CATALOG), SECRET) for sql in clinic.QUESTIONS[::3]]
+    with duckdb_engine(clinic.CATALOG, frames) as engine:
+        want = [shown(engine.measure(work)) for work in asked]
+        assert copies(engine) == []
+    monkeypatch.setattr(residents, "_LEAST_ROWS", 1)
+    with duckdb_engine(clinic.CATALOG, frames) as engine:
+        assert [shown(engine.measure(work)) for work in asked] == want
+        assert len(copies(engine)) > 2
+        assert [shown(engine.measure(work)) for work in asked[:9]] == want[:9]

@@ -21,6 +21,9 @@ from tacit.engines.sql.row_sums import sum_statements
 from tacit.learn import (
     PCA,
     AdditiveClassifier,
+    AdditiveRegressor,
+    BoostedTreesClassifier,
+    BoostedTreesRegressor,
     GammaRegressor,
     GaussianNB,
     KMeans,
@@ -33,8 +36,10 @@ from tacit.learn import (
     StandardScaler,
     release,
 )
+from tacit.learn.integer_rows import Box
 from tacit.learn.stored_rows import StoredRows
 from tacit.noise import entropy
+from tacit.paid_work.model_fit import _columns
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
@@ -58,9 +63,58 @@ MODELS: dict[str, tuple[Any, str]] = {
     "softmax": (LogisticRegression(**PRICE, classes=[1, 2, 4.0], steps=2), "ward"),
     "margin": (LinearSVC(**PRICE, classes=[True, False], steps=2), "risk"),
     "margins": (LinearSVC(**PRICE, classes=[1, 2, 3], steps=2), "ward"),
+    "shapes": (AdditiveClassifier(**PRICE, classes=["ill", "well"], rounds=2), "outcome"),
+    "more shapes": (AdditiveClassifier(**PRICE, classes=[1, 2, 4.0], class_weight={1: 3}, rounds=2), "ward"),
+    "bends": (AdditiveRegressor(**NUMBER, rounds=2), "stay"),
+    "trees": (BoostedTreesClassifier(**PRICE, classes=["ill", "well"], trees=3), "outcome"),
+    "more trees": (BoostedTreesClassifier(**PRICE, classes=[1, 2, 4.0], class_weight={2: 3}, trees=3), "ward"),
+    "leaves": (BoostedTreesRegressor(**NUMBER, trees=3), "stay"),
+    "sure shapes": (
+        AdditiveClassifier(**PRICE | {"epsilon": 3}, classes=[1, 2, 4.0], class_weight={1: 3}, rounds=2),
+        "ward",
+    ),
+    "sure trees": (BoostedTreesClassifier(**PRICE | {"epsilon": 3}, classes=["ill", "well"], trees=2), "outcome"),
+    "weights": (LogisticRegression(**PRICE, classes=["ill", "well"], class_weight={"ill": 3}, steps=2), "outcome"),
+}
+#: Categories of text and of numbers, and weights of rows: what is selected beside the target, and the weight.
+CODED: dict[str, tuple[str, str]] = {
+    "codes of a line": ("age, outcome, ward", "dose"),
+    "codes of a margin": ("age, outcome, ward", "dose"),
+    "codes of shapes": ("outcome, age, ward", "cost"),
+    "codes of trees": ("age, ward, risk, outcome", "cost"),
+    "codes of leaves": ("outcome, age", "dose"),
+}
+LISTED: dict[str, Any] = {"epsilon": 2, "delta": "1e-4", "bounds": [(0, 100)], "max_weight": "0.7"}
+MODELS |= {
+    "codes of a line": (
+        LinearRegression(**LISTED, target_bounds=(0, 50), steps=2, categories={1: ["well", "no"], 2: [1, 3.0, 9]}),
+        "stay",
+    ),
+    "codes of a margin": (
+        LogisticRegression(
+            **LISTED, classes=[True, False], class_weight={True: 2}, steps=2, categories={1: ["ill", "well"], 2: [5, 2]}
+        ),
+        "risk",
+    ),
+    "codes of shapes": (
+        AdditiveRegressor(
+            **LISTED | {"max_weight": 80}, target_bounds=(0, 50), rounds=2, categories={0: ["ill", "well"], 2: [1, 2]}
+        ),
+        "stay",
+    ),
+    "codes of trees": (
+        BoostedTreesClassifier(
+            **LISTED | {"max_weight": 80}, classes=[1, 2, 3], trees=2, categories={1: [1, 2], 2: [True], 3: ["ill"]}
+        ),
+        "ward",
+    ),
+    "codes of leaves": (
+        BoostedTreesRegressor(**LISTED, target_bounds=(0, 50), trees=3, categories={0: ["well", "other"]}),
+        "stay",
+    ),
 }
 #: A statement of Spark takes a third of a second; these hold every kind of expression.
-FEW = ("bayes", "logistic")
+FEW = ("bayes", "logistic", "codes of shapes", "codes of trees")
 
 
 def catalog() -> Catalog:
@@ -125,16 +179,16 @@ def learned(kept: list[Any], model: Any, fit: Callable[[Any], Any]) -> list[Any]
 
 def compared(engine: Any, known: Catalog, name: str, kept: list[Any]) -> None:
     model, target = MODELS[name]
-    relation = resolve_rows(f"SELECT age, dose, risk, cost{target and ', '}{target} FROM visits", known)
-    shown = [slot for slot, part in enumerate(relation.fields) if part.name]
-    classed = target in ("outcome", "ward", "risk")
-    numbers, label = (shown[:-1], shown[-1]) if classed else (shown, None)
-    raw, labels = engine.examples(relation, numbers, label, SECRET)
-    X, y = (raw, labels) if classed or not target else (raw[:, :-1], raw[:, -1])
-    here = learned(kept, model, lambda each: each.fit(X, y))
+    features, weight = CODED.get(name, ("age, dose, risk, cost", ""))
+    selected = ", ".join(each for each in (features, weight, target) if each)
+    relation = resolve_rows(f"SELECT {selected} FROM visits", known)
+    columns = _columns(relation, model, weight or None)
+    X, y, weights = columns.read(engine, relation, SECRET)
+    weighted = {} if weights is None else {"sample_weight": weights}
+    here = learned(kept, model, lambda each: each.fit(X, y, **weighted))
     assert model.sums_only()
-    with engine.summing(relation, numbers, label, SECRET) as run:
-        rows = StoredRows(len(numbers), run)
+    with engine.summing(relation, columns.numbers, columns.classes, SECRET) as run:
+        rows = columns.stored(run)
         there = learned(kept, model, lambda each: each.fit(rows, rows))
     assert len(here) == len(there) > 0
     for one, other in zip(here, there, strict=True):
@@ -179,19 +233,25 @@ def test_a_curator_reads_no_row_of_a_database_elsewhere(monkeypatch: pytest.Monk
         fitted = curator.fit(GaussianNB(epsilon=2, delta="1e-4", classes=["ill", "well"]), sql)
         assert fitted.model.class_prior_.sum() == pytest.approx(1)
         assert (fitted.features, fitted.target) == (("age", "dose"), "outcome")
-        # A model that needs rows reads them, and a failure of the database says nothing.
+        # Text is categories, another column the weight; and hashed categories need rows.
+        coded = "SELECT outcome, CLAMP(cost, 0, 100) AS cost, CLAMP(stay, 0, 50) AS stay FROM visits"
+        trees = BoostedTreesRegressor(epsilon=2, delta="1e-4", trees=2, categories={"outcome": ["ill", "well"]})
+        fitted = curator.fit(trees, coded, weight="cost")
+        assert (fitted.features, fitted.target, fitted.model.max_weight) == (("outcome",), "stay", 100)
+        assert "counts by cost" in fitted.receipt["answers"][0]["bounding"]
+        assert fitted.model.predict([["ill"], ["well"]]).shape == (2,)
         with pytest.raises(BaseException, match="a row was read"):
-            curator.fit(AdditiveClassifier(epsilon=2, delta="1e-4", classes=["ill", "well"]), sql)
+            curator.fit(trees.set_params(categories={"outcome": 7}), coded, weight="cost")
 
 
 def test_wide_rows_nest_no_deeper_than_databases_allow() -> None:
     written: list[str] = []
 
     def run(wanted: WholeSums) -> Any:
-        written.extend(sql for _, sql in sum_statements(DuckDB(), wanted, "SELECT 1", None))
+        written.extend(sql for _, sql in sum_statements(DuckDB(), wanted, "SELECT 1", []))
         return np.zeros((wanted.groups, len(wanted.sums)), dtype=np.int64)
 
-    wide = StoredRows(1_500, run).to_steps(np.zeros(1), np.ones(1), 1 << 10).with_length()
+    wide = StoredRows(1_500, run).to_steps(Box.read((-1, 1), None), 1 << 10).with_length()
     wide.sums([wide.columns[-1]])
     (text,) = written
     assert "(" * 20 not in text

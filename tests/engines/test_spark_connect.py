@@ -246,14 +246,18 @@ def test_sessions_that_are_not_fit_are_refused(server: Server) -> None:
 
 def test_time_limit_and_progress(server: Server, other: SessionHandle, caplog: pytest.LogCaptureFixture) -> None:
     other.spark.sql(f"CREATE OR REPLACE VIEW endless AS {ENDLESS}")
-    told: list[float] = []
     with engine(server, DataSource("table", "endless")) as made:
-        with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
-            made.measure(MeasurementTask(HARD, b"k", timeout=2.0, progress=told.append))
-        check_opaque(caught, caplog)
-        assert told == sorted(told)
+        # On a machine with other work it can take a while until the first task is done.
+        for seconds in (2.0, 10.0, 60.0):
+            told: list[float] = []
+            with caplog.at_level(logging.ERROR), pytest.raises(EngineError) as caught:
+                made.measure(MeasurementTask(HARD, b"k", timeout=seconds, progress=told.append))
+            check_opaque(caught, caplog)
+            assert told == sorted(told)
+            assert made._held.is_alive()
+            if told[-1] > 0:
+                break
         assert 0 < told[-1] < 100
-        assert made._held.is_alive()
 
 
 def test_interrupt_from_another_thread(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,8 +15,9 @@ from tacit.core.errors import InputError
 from tacit.learn import AdditiveClassifier, AdditiveRegressor
 from tacit.learn.additive import _Rounds, raw_residuals
 from tacit.learn.binned import BinnedRows, bins_of, one_row, raw_bin_sums
+from tacit.learn.confidence import confidence_phase, raw_slopes, scale_of
 from tacit.learn.integer_rows import FINE, UNIT
-from tacit.learn.losses import WHOLE, Logistic, Softmax
+from tacit.learn.losses import GRID, WHOLE, Logistic, Softmax
 
 STEPS = arrays(np.int64, (4, 3), elements=st.integers(-FINE, FINE))
 
@@ -107,3 +111,35 @@ def test_a_chart_of_a_shape() -> None:
     assert "layer" in model.plot_shape(0).to_dict()
     with pytest.raises(InputError, match="feature"):
         model.plot_shape("height")
+
+
+def test_no_row_adds_more_to_slopes_than_the_phase_states_and_parts_add_up() -> None:
+    made = np.random.default_rng(8)
+    for loss, clip, outputs in ((Logistic(), WHOLE, 1), (Softmax(), math.isqrt(2 * WHOLE * WHOLE), 4)):
+        logits = made.integers(-40 * GRID, 40 * GRID, size=(60, outputs))
+        targets = made.integers(0, max(outputs, 2), size=(60, 1))
+        shares = made.integers(0, 1025, size=60)
+        rows = BinnedRows(np.zeros((60, 0), np.int64), targets, shares)
+        parts = [
+            raw_slopes(loss, clip, logits[i : i + 1], BinnedRows(rows.places, targets[i : i + 1], None))
+            for i in range(60)
+        ]
+        most = confidence_phase(clip).l2_squared
+        assert all(int((part**2).sum()) <= most for part in parts)
+        assert max(int((part**2).sum()) for part in parts) > most / 4, "the bound is not idle"
+        weighted = [
+            raw_slopes(loss, clip, logits[i : i + 1], BinnedRows(rows.places, targets[i : i + 1], shares[i : i + 1]))
+            for i in range(60)
+        ]
+        assert (np.abs(weighted) <= np.abs(parts)).all()
+        assert (raw_slopes(loss, clip, logits, rows) == np.sum(weighted, axis=0)).all()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_scores_that_are_too_cautious_are_stretched_and_noise_is_not_believed() -> None:
+    made = np.random.default_rng(9)
+    logits = made.integers(-3 * GRID, 3 * GRID, size=(4000, 1))
+    targets = (made.random((4000, 1)) < 1 / (1 + np.exp(-2.0 * logits / GRID))).astype(np.int64)
+    raw = raw_slopes(Logistic(), WHOLE, logits, BinnedRows(logits, targets))
+    assert 1.8 < scale_of(raw, Fraction(WHOLE**2)) < 2.2
+    assert 0.9 < scale_of(raw, Fraction(WHOLE**2 * 10**8)) < 1.1

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.learn import BoostedTreesClassifier, BoostedTreesRegressor
-from tacit.learn.boosting import _ROW, _Forest, leaves_of, raw_leaf_sums
+from tacit.learn.boosting import _Forest
+from tacit.learn.leaf_sums import ROW, leaves_of, raw_leaf_sums
 from tacit.learn.losses import WHOLE, Softmax, clip_residuals
 
 PLACES = arrays(np.int64, (5, 3), elements=st.integers(0, 63))
@@ -31,7 +32,7 @@ def test_a_row_adds_no_more_than_declared(places: np.ndarray, label: int, logits
 def test_a_bound_that_forgets_the_row_is_exceeded() -> None:
     """The test of the test: a residual of one with its row is longer than a residual of one."""
     part = raw_leaf_sums(np.zeros(1, np.int64), np.full((1, 1), WHOLE), 8)
-    assert int((part**2).sum()) == WHOLE**2 + _ROW**2 > WHOLE**2
+    assert int((part**2).sum()) == WHOLE**2 + ROW**2 > WHOLE**2
 
 
 def crossing(rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score
 
@@ -37,6 +38,7 @@ from tacit.learn import (
 )
 from tacit.learn.integer_rows import FINE, UNIT, Box, beside_bias, scale_rows
 from tacit.learn.kmeans import nearest, raw_clusters, raw_survey
+from tacit.learn.model_format import model_from_text, model_to_text
 from tacit.learn.moments import FeatureSums, SecondMoments, raw_triangle
 from tacit.learn.whitening import centred_rows
 
@@ -289,3 +291,52 @@ def test_no_rows_at_all_is_a_table_like_any_other(name: str) -> None:
     apply = fitted.predict if hasattr(fitted, "predict") else fitted.transform
     assert len(apply(X)) == 50
     assert fitted.event_ == MODELS[name]().fit(X, y).event_
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("kind", [GaussianNB, StandardScaler])
+def test_calls_of_partial_fit_add_up_and_so_does_their_account(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = np.random.default_rng(6)
+    X, y = made.uniform(-1, 1, size=(600, 2)), made.integers(0, 2, size=600)
+    common: dict[str, Any] = {"epsilon": 1, "delta": "1e-5", "bounds": (-1, 1)}
+    model = kind(**common | ({"classes": [0, 1]} if kind is GaussianNB else {}))
+
+    def called(each: Any, part: slice) -> Any:
+        return record(monkeypatch, lambda: each.partial_fit(X[part], y[part]))
+
+    seen = [called(model, part) for part in (slice(0, 200), slice(200, 201), slice(201, 600))]
+    whole = record(monkeypatch, lambda: clone(model).fit(X, y))
+    # The sums of all calls are those of one fit, and each call has the noise of one fit.
+    assert (sum(each.raw[0] for each in seen) == whole.raw[0]).all()
+    assert {each.noise[0] for each in seen} == set(whole.noise)
+    assert (model._noisy_sums == sum(each.noisy[0] for each in seen)).all()
+    assert model.call_guarantee_.epsilon == model.price(2).guarantee.epsilon
+    assert model.guarantee_.epsilon == model.price_of_calls(2, 3).guarantee.epsilon
+    assert 1.5 < model.guarantee_.epsilon < 3
+    events = released_events(model.event_)
+    assert len(events) == 3
+    assert "3 calls" in str(model.privacy_report())
+    # A neighbour in one call moves that call's sums alone, by no more than is stated.
+    other = clone(model).partial_fit(X[:200], y[:200])
+    apart = called(other, slice(201, 599)).raw[0] - seen[2].raw[0]
+    assert 0 < int((apart**2).sum()) <= events[2].l2_squared
+    # Saved and read, it goes on; a fit begins anew; what would change the meaning of sums is refused.
+    assert len(released_events(model_from_text(model_to_text(model)).partial_fit(X[:9], y[:9]).event_)) == 4
+    with pytest.raises(InputError, match="call to call"):
+        model.set_params(bounds=(-2, 2)).partial_fit(X, y)
+    with pytest.raises(InputError, match="call to call"):
+        model.set_params(bounds=(-1, 1), relation="replace_one").partial_fit(X, y)
+    model.set_params(relation="add_remove").fit(X, y)
+    assert model.guarantee_ == model.call_guarantee_
+
+
+def test_classes_of_partial_fit_are_declared_once() -> None:
+    X, y = np.zeros((4, 1)), [0, 1, 0, 1]
+    common: dict[str, Any] = {"epsilon": 1, "delta": "1e-5", "bounds": (-1, 1)}
+    model = GaussianNB(**common).partial_fit(X, y, classes=[0, 1]).partial_fit(X, y)
+    assert model.classes_.tolist() == [0, 1]
+    for wrong in (model, GaussianNB(**common, classes=[0, 1])):
+        with pytest.raises(InputError, match="call to call"):
+            wrong.partial_fit(X, y, classes=[0, 2])
+    with pytest.raises(InputError, match="declared"):
+        GaussianNB(**common, classes="discover").partial_fit(X, y)

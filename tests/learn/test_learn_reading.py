@@ -11,13 +11,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 
 from learn.replay import Recorder, record
 from support.bits import SeededBits
 from tacit.core.errors import InputError
-from tacit.learn import GaussianNB, KMeans, LinearRegression, LinearSVC, LogisticRegression, MinMaxScaler
+from tacit.learn import (
+    BoostedTreesClassifier,
+    GaussianNB,
+    KMeans,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    MinMaxScaler,
+)
 from tacit.learn.labels import check_classes, discover_classes, numbered, read_labels
 from tacit.learn.value_reading import read_numbers, read_table
 from tacit.noise import entropy
@@ -270,3 +279,17 @@ def test_no_rows_at_all_in_a_list() -> None:
     assert fitted.coef_.shape == (1, 3)
     assert read_table([], columns=3).shape == (0, 3)
     assert read_table([[1.0]], columns=3).shape == (1, 3)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_columns_of_polars_are_labels_and_targets() -> None:
+    frame = pl.DataFrame({"age": [0.1, 0.5, 0.9], "town": ["A", "B", None]})
+    common: dict[str, Any] = {"epsilon": 1, "delta": "1e-4"}
+    common |= {"bounds": {"age": (0, 1)}, "categories": {"town": ["A", "B"]}}
+    kinds: list[tuple[list[Any], list[Any]]] = [([0, 1, 1], [0, 1]), (["no", "yes", None], ["no", "yes"])]
+    for labels, classes in kinds:
+        fitted = BoostedTreesClassifier(**common, classes=classes, trees=2).fit(frame, pl.Series(labels))
+        assert set(fitted.predict(frame).tolist()) <= set(classes)
+    line = LinearRegression(**common, target_bounds=(0, 1), steps=2).fit(frame, pl.Series([0.1, None, 1.0]))
+    assert line.get_feature_names_out().tolist() == ["age", "town=A", "town=B"]
+    assert line.predict(frame).shape == (3,)

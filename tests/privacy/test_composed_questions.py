@@ -29,6 +29,7 @@ from tacit.curator import planner
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
 from tacit.query.refusal import Refusal
+from tacit.query.resolve import sql_statements
 
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
 ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())
@@ -85,7 +86,8 @@ def batch(seed: int) -> tuple[int, dict[str, str]]:
 def main(cases: int, seed: int, log: Path | None) -> int:
     """Run batches until the log holds so many cases; returns how many findings it has."""
     # A question is resolved once for both neighbours: that is a function of the text and the catalog.
-    planner.resolve_any = cache(planner.resolve_any)  # type: ignore[assignment]
+    resolved = cache(planner.resolve_any)
+    planner.resolve_any = sql_statements.resolve_any = resolved  # type: ignore[assignment]
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log and log.exists() else []
     known = {line["seed"]: line for line in lines}
     done, wrong = sum(line["cases"] for line in lines), sum(len(line["findings"]) for line in lines)
@@ -100,7 +102,7 @@ def main(cases: int, seed: int, log: Path | None) -> int:
                     out.write(json.dumps(line) + "\n")
             for sql, what in found.items():
                 print(seed, sql, what, sep="\n  ", flush=True)
-            planner.resolve_any.cache_clear()  # type: ignore[attr-defined]
+            resolved.cache_clear()
             question_of.cache_clear()
         seed += 1
     print(f"{done} cases, {wrong} findings", flush=True)

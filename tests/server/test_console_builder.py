@@ -201,6 +201,7 @@ def test_a_curve_has_the_errors_of_quotes(served: Served) -> None:
     assert served.spent() == 0
 
 
+@pytest.mark.usefixtures("seeded")
 def test_a_curve_falls_also_where_its_beginning_is_free(served: Served) -> None:
     by_ward = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
     served.curator.sql(by_ward, epsilon="1")

@@ -7,23 +7,31 @@ same seed gives the same questions on every machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from support.bits import SeededBits
 
 __all__ = ["composed"]
+
+T = TypeVar("T")
 
 _NUMBERS = (
     "cost", "nights", "CLAMP(points, 0, 50)", "CLAMP(score, -5, 5)", "EXTRACT(hour FROM seen)", "EXTRACT(doy FROM admitted)",
     "WIDTH_BUCKET(cost, 0, 5000, 8)", "CLAMP(LENGTH(note), 0, 40)", "CASE WHEN urgent THEN nights ELSE 0 END",
     "CLAMP(date_diff('day', admitted, DATE '2024-12-31'), 0, 2000)", "COALESCE(nights, 1) * 2",
     "EXTRACT(hour FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'America/New_York')", "LEAST(nights, 20)", "nights % 7",
+    "EXTRACT(hour FROM seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC')", "CLAMP(TRY_CAST(note AS INTEGER), 0, 99)", "CLAMP(score, AUTO)",
     "CLAMP(EPOCH(seen) / 86400 - 18000, 0, 3000)", "CLAMP(date_diff('hour', seen, TIMESTAMP '2022-01-01 00:00:00'), -90, 90)",
 )  # fmt: skip
 _KEYS = (
-    "ward", "urgent", "EXTRACT(year FROM admitted)", "EXTRACT(quarter FROM admitted)", "DAYNAME(admitted)",
+    "ward", "urgent", "EXTRACT(year FROM admitted)", "EXTRACT(quarter FROM admitted)",
     "date_trunc('year', admitted)", "CASE WHEN nights > 3 THEN 'long' ELSE 'short' END", "WIDTH_BUCKET(nights, 0, 60, 4)",
-    "STRFTIME(admitted, '%m')", "TIME_BUCKET(INTERVAL '1' YEAR, admitted)", "MONTHNAME(admitted)", "UPPER(LEFT(ward, 3))",
-    "EXTRACT(dow FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo')",
+    "TIME_BUCKET(INTERVAL '1' YEAR, admitted)", "UPPER(LEFT(ward, 3))",
+    "EXTRACT(dow FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo')",     "EXTRACT(dow FROM seen AT TIME ZONE 'America/New_York' AT TIME ZONE 'Asia/Tokyo')", "urgent AND nights = '2'",
+)  # fmt: skip
+_CHOSEN_KEYS = (
+    "doctor", "LEFT(note, 2)", "CONCAT_WS('-', ward, doctor)", "points", "MONTHNAME(admitted)", "DAYNAME(admitted)",
+    "date_trunc('month', seen AT TIME ZONE 'Asia/Tokyo' AT TIME ZONE 'UTC')", "STRFTIME(admitted, '%m')",
 )  # fmt: skip
 _CONDITIONS = (
     "urgent", "cost > 100", "nights BETWEEN 1 AND 9", "ward = 'surgery'", "ward <> 'oncology'", "ward IN ('surgery', 'cardiology')",
@@ -34,7 +42,9 @@ _CONDITIONS = (
     "EXTRACT(hour FROM seen AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin') < 12",
     "cost > (SELECT AVG(cost) FROM visits)", "nights < (SELECT MAX(beds) FROM wards)", "SPLIT_PART(note, ' ', 1) <> ''",
     "ward IN (SELECT k FROM (VALUES ('surgery'), ('oncology')) t(k))", "NOT EXISTS (SELECT 1 FROM wards w WHERE w.ward = visits.ward AND w.beds > 20)",
-    "patient_id IN (SELECT id FROM patients WHERE active)",
+    "patient_id IN (SELECT id FROM patients WHERE active)", "note = 12", "doctor <> 3", "nights IN ('1', '2', '3')", "urgent = 1", "cost > '20'",
+    "seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC' < TIMESTAMP '2022-06-01 00:00:00'", "note BETWEEN 1 AND 20",
+    "patient_id IN (SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 3)",
 )  # fmt: skip
 _WHOLE_NUMBERS = ("nights", "cost", "CLAMP(points, -20, 50)", "nights - 30", "CLAMP(LENGTH(note), 0, 40)")
 _WHOLE = ("COUNT(*)", "COUNT(DISTINCT patient_id)", "COUNT(doctor)", "COUNT(*) FILTER (WHERE urgent)")
@@ -51,7 +61,7 @@ class _Composer:
     def below(self, count: int) -> int:
         return self._bits.bits(32) % count
 
-    def one(self, words: Sequence[str]) -> str:
+    def one(self, words: Sequence[T]) -> T:
         return words[self.below(len(words))]
 
     def some(self, words: Sequence[str], most: int) -> list[str]:
@@ -71,12 +81,13 @@ class _Composer:
                 self.additive(), self.one(_WHOLE), f"MEDIAN({number})", f"QUANTILE_DISC({number}, 0.25)",
                 f"COUNT(DISTINCT {number})", f"{self.one(('SUM', 'AVG'))}(DISTINCT {self.one(_WHOLE_NUMBERS)})",
                 f"{self.one(_PAIRS)}({number}, {other})", f"MAX({number})",
-                f"{self.one(_SHAPES)}({number})",
+                f"{self.one(_SHAPES)}({number})", "MODE(ward)", "NTH_MOST_COMMON(ward, 2)", f"APPROX_QUANTILES({number}, 4)[OFFSET(1)]",
+                f"SUM({number}) FILTER (WHERE {self.one(_CONDITIONS[:6])})", "SUM(score, contribution_bounds_per_group => (-9, 50))",
             )
         )  # fmt: skip
 
     def plain(self) -> str:
-        keys = self.some(_KEYS, 1 + (self.below(3) == 0))
+        keys = self.some(self.one((_KEYS, _KEYS, _CHOSEN_KEYS)), 1 + (self.below(3) == 0))
         listed = ", ".join(f"{key} AS k{i}" for i, key in enumerate(keys))
         found = ", ".join(
             f"{each} AS a{i}" for i, each in enumerate(self.some([self.aggregate() for _ in range(3)], 3))
@@ -104,6 +115,16 @@ class _Composer:
             f"SELECT {', '.join(keys)}, GROUPING(k0) AS g, {self.additive().replace('doctor', 'nights')} AS a FROM (SELECT *, "
             f"{inner} FROM visits{self.where()}) t GROUP BY {form}"
         )
+
+    def histogram(self) -> str:
+        """Rows of bins, beside keys or alone."""
+        bins = self.one(
+            ("ward", "urgent", "nights, 6", "cost, 0, 900, 9", "CLAMP(score, -5, 5), 4", "points, -3, 61, 8", "doctor")
+        )
+        kept = self.one(("", " FILTER (WHERE urgent)", f" FILTER (WHERE {self.one(_CONDITIONS[:6])})"))
+        key = self.one(("", self.one(_KEYS), self.one(_CHOSEN_KEYS)))
+        listed, group = (f"{key} AS k, ", " GROUP BY 1") if key else ("", "")
+        return f"SELECT {listed}HISTOGRAM({bins}){kept} AS b FROM visits{self.where()}{group}"
 
     def person(self) -> str:
         inner = self.one(
@@ -161,11 +182,16 @@ class _Composer:
                 f"WITH s AS (SELECT ward, {one} AS n FROM visits GROUP BY ward) SELECT ward, n - (SELECT AVG(n) FROM s) AS d FROM s",
                 f"SELECT y, n, AVG(n) OVER (ORDER BY y ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS m FROM (SELECT EXTRACT(year FROM "
                 f"admitted) AS y, {one} AS n FROM visits{self.where()} GROUP BY 1) s ORDER BY y",
+                f"SELECT m, SUM(n) OVER (ORDER BY m RANGE BETWEEN {self.one(('2 PRECEDING', 'UNBOUNDED PRECEDING'))} AND CURRENT ROW) AS s FROM "
+                f"(SELECT EXTRACT(month FROM admitted) AS m, {one} AS n FROM visits GROUP BY 1) s ORDER BY m",
+                f"WITH s AS (SELECT doctor, {one} AS n FROM visits{self.where()} GROUP BY doctor) SELECT COUNT(*) AS d, MAX(n) AS x FROM s",
             )
         )
 
     def question(self) -> str:
-        forms = (self.plain, self.total, self.sets, self.person, self.public, self.several, self.plain, self.several)
+        forms = (
+            self.plain, self.total, self.sets, self.person, self.public, self.several, self.plain, self.several, self.histogram,
+        )  # fmt: skip
         return forms[self.below(len(forms))]()
 
 

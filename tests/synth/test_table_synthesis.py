@@ -51,7 +51,7 @@ PLANS = {
     "aim": SynthesisPlan("aim", SIZES, Fraction(1)),
     # Noise hides some values, which are counted together.
     "rare": SynthesisPlan("mst", SIZES, Fraction(1, 1000)),
-    "gdp": SynthesisPlan("aim", SIZES, Fraction(2), noise=ROUNDED_GAUSSIAN),
+    "gdp": SynthesisPlan("mst", SIZES, Fraction(2), noise=ROUNDED_GAUSSIAN),
     "pure": SynthesisPlan("aim", SIZES, Fraction(2), noise=DISCRETE_LAPLACE),
     "pure mst": SynthesisPlan("mst", SIZES, Fraction(2), noise=DISCRETE_LAPLACE),
     # So few rows for the price that all of it is spent on columns by themselves.

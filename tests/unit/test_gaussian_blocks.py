@@ -26,8 +26,20 @@ class Words(SeededBits):
         self._written = np.array(list(words), dtype=np.uint64)
 
     def words(self, count: int) -> NDArray[np.uint64]:
-        assert count == len(self._written)
-        return self._written.copy()
+        given, self._written = self._written[:count], self._written[count:]
+        assert len(given) == count
+        return given.copy()
+
+
+def proposed(table: GaussianBlocks, words: list[int]) -> list[int]:
+    """Proposals of these words that are kept."""
+    room = np.empty(len(words), dtype=np.int64)
+    dropped = table._proposed(room, Words(words))
+    return [int(number) for number in np.delete(room, dropped)]
+
+
+def word(table: GaussianBlocks, entry: int, place: int, coin: int) -> int:
+    return (coin << table.digits | place) << 14 | entry
 
 
 @pytest.mark.parametrize("sigma2", SIGMAS, ids=str)
@@ -35,13 +47,15 @@ def test_no_chance_exceeds_one_and_entries_add_up(sigma2: Fraction) -> None:
     table = GaussianBlocks(sigma2)
     assert int(table.counts.sum()) == 1 << 14
     assert table.counts[-1] >= 0
+    assert table.counts[-2] == 1
     assert (table.blocks << table.digits) ** 2 >= 144 * sigma2
     for block, count in enumerate(table.counts[:-2].tolist()):
-        edge = block << table.digits
+        edge = (block % table.blocks) << table.digits
         assert table.scale * exp_bounds(-Fraction(edge * edge) / (2 * sigma2), 20)[1] <= count
     far = table.blocks << table.digits
-    chance = table.scale * table.blocks * 2 * exp_bounds(-Fraction(far * far) / (2 * sigma2), 40)[1]
+    chance = table.scale * table.blocks * 4 * exp_bounds(-Fraction(far * far) / (2 * sigma2), 40)[1]
     assert chance < Fraction(1, 2**45), "so a coin that does not begin with zeros drops every number of the tail"
+    assert table.coin <= 45
 
 
 @pytest.mark.parametrize("sigma2", SIGMAS, ids=str)
@@ -51,34 +65,62 @@ def test_every_coin_is_the_exact_inequality(sigma2: Fraction) -> None:
     block_of = np.repeat(np.arange(len(table.counts)), table.counts)
     words, wanted = [], []
     for turn in range(600):
-        entry, place = int(made.integers(1 << 14)), int(made.integers(1, 1 << table.digits))
-        block = int(block_of[entry])
-        if block >= table.blocks:
+        entry, place = int(made.integers(1 << 14)), int(made.integers(1 << table.digits))
+        side, block = divmod(int(block_of[entry]), table.blocks)
+        if side > 1:
             continue
-        size = (block << table.digits) + place
+        number = ((-block - 1 if side else block) << table.digits) + place
         low, high = (
             bound * Fraction(table.scale, int(table.counts[block])) * 2**table.coin
-            for bound in exp_bounds(-Fraction(size * size) / (2 * sigma2), 40)
+            for bound in exp_bounds(-Fraction(number * number) / (2 * sigma2), 40)
         )
         coin = int(made.integers(1 << table.coin)) if turn % 3 else int(low) + turn % 2 * 2 - 1
         coin = min(max(coin, 0), (1 << table.coin) - 1)
         if low < coin + 1 and coin < high:
             continue
-        words.append(((entry << table.digits | place) << 1 | turn % 2) << table.coin | coin)
+        words.append(word(table, entry, place, coin))
         if coin + 1 <= low:
-            wanted.append(-size if turn % 2 else size)
-    got = table.candidates(len(words), Words(words))
-    assert got.tolist() == wanted
+            wanted.append(number)
+    assert proposed(table, words) == wanted
     assert 200 < len(wanted) < len(words)
+    assert min(wanted) < 0 < max(wanted)
 
 
-def test_minus_zero_and_what_is_far() -> None:
+@pytest.mark.parametrize("sigma2", [Fraction(1 << 20), Fraction(10**7, 3)], ids=str)
+def test_every_number_is_proposed_once(sigma2: Fraction) -> None:
+    """Blocks of both sides hold each whole number up to their edge once, zero included."""
+    table = GaussianBlocks(sigma2)
+    firsts = np.concatenate(([0], np.cumsum(table.counts[:-3])))
+    places = range(1 << table.digits)
+    words = [word(table, int(entry), place, 0) for entry in firsts for place in places]
+    room = np.empty(len(words), dtype=np.int64)
+    table._proposed(room, Words(words))
+    edge = table.blocks << table.digits
+    assert sorted(room.tolist()) == list(range(-edge, edge))
+
+
+def test_what_is_far(monkeypatch: pytest.MonkeyPatch) -> None:
     table = GaussianBlocks(Fraction(1 << 48))
-    zero = [0, 1 << table.coin]
-    assert table.candidates(2, Words(zero)).tolist() == [0]
-    tail = int(table.counts[:-2].sum()) << (64 - 14)
-    assert not len(table.candidates(2, Words([tail | 1, tail + (1 << (64 - 14))])))
-    assert not len(table.candidates(1, Words([tail]))), "a coin of zeros reveals more digits, and drops it as well"
+    tail = int(table.counts[:-2].sum())
+    assert not proposed(table, [word(table, tail, 0, 1), word(table, tail + 1, 0, 0)])
+    assert not proposed(table, [word(table, tail, 0, 0)]), "a coin of zeros reveals more digits, and drops it as well"
+    edge = table.blocks << table.digits
+    monkeypatch.setattr(GaussianBlocks, "_settled", lambda *_: True)
+    for number in (edge, edge + 5, -edge - 1):
+        monkeypatch.setattr(GaussianBlocks, "_far", lambda _, __, number=number: (number, Fraction(1)))
+        assert proposed(table, [word(table, tail, 0, 0)]) == [number]
+    monkeypatch.setattr(GaussianBlocks, "_far", lambda _, __: (-edge, Fraction(1)))
+    assert not proposed(table, [word(table, tail, 0, 0)]), "a block has it already"
+
+
+def test_numbers_far_out_have_the_chance_of_all_others() -> None:
+    """Range, place and sign of :meth:`_far` times its factor are A over the number of places, for every number."""
+    table = GaussianBlocks(Fraction(1 << 48))
+    for seed in range(20):
+        number, factor = table._far(SeededBits(seed))
+        doubled = (abs(number) // (table.blocks << table.digits)).bit_length() - 1
+        proposal = Fraction(1, 2 << doubled) / 2 / (table.blocks << (table.digits + doubled))
+        assert proposal * factor == Fraction(table.scale, 1 << table.digits)
 
 
 def test_the_law_is_gaussian() -> None:

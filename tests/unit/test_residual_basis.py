@@ -77,7 +77,7 @@ def test_near_the_optimum_of_residuals_and_far_below_the_finest_cells(
     """The residual basis with a noise for each residual is optimal among all Gaussian mechanisms for marginals."""
     names = [f"k{axis}" for axis in range(len(sizes))]
     workload = Workload.marginals([tuple(names[axis] for axis in kept) for kept in sets])
-    best = plan_workload(workload, dict(zip(names, sizes, strict=True)), rho=Fraction(1, 2)).parts[0].total_variance
+    best = plan_workload(workload, dict(zip(names, sizes, strict=True)), price=Fraction(1, 2)).parts[0].total_variance
     basis = basis_of(sizes, sets)
     made = sum(math.prod(sizes[axis] for axis in kept) * cell_variance(basis, kept) for kept in sets)
     finest = math.prod(sizes) * len(sets)

@@ -16,7 +16,7 @@ from tacit.audit.neighbours import Neighbours
 from tacit.audit.search import replay_neighbours
 from tacit.audit.self_audit import AuditCheck
 
-__all__ = ["fit_checks"]
+__all__ = ["audited_estimators", "fit_checks"]
 
 _ROWS: Final = [(((7 * i) % 11) / 5 - 1, ((3 * i) % 13) / 6 - 1, i % 2) for i in range(30)]
 #: Rows that a reader, a type or a solver might trip over: two features and a label or target.
@@ -37,20 +37,34 @@ def fit_checks() -> Iterator[AuditCheck]:
     """One replay on many neighbours for each estimator and method; none where scikit-learn is not installed."""
     if importlib.util.find_spec("sklearn") is None:
         return
-    for name, make in _estimators().items():
+    for name, make in audited_estimators().items():
         yield AuditCheck(f"fit: {name}", "replay", partial(_replayed, make))
 
 
-def _estimators() -> dict[str, Callable[[], Any]]:
+def audited_estimators() -> dict[str, Callable[[], Any]]:
+    """Every estimator of :mod:`tacit.learn`, small, by what it is; linear ones by each of their methods."""
     from tacit import learn
 
-    classes = _COMMON | {"classes": [0, 1]}
+    classes, number = _COMMON | {"classes": [0, 1]}, _COMMON | {"target_bounds": (0, 1)}
     return {
         "logistic regression by gradients": lambda: learn.LogisticRegression(**classes, steps=3),
         "a support vector classifier by its minimiser": lambda: learn.LinearSVC(**classes, method="output"),
         "logistic regression by a tilted objective": lambda: learn.LogisticRegression(**classes, method="objective"),
         "naive Bayes": lambda: learn.GaussianNB(**classes),
-        "least squares": lambda: learn.LinearRegression(**_COMMON, target_bounds=(0, 1)),
+        "least squares": lambda: learn.LinearRegression(**number, steps=3),
+        "ridge regression by second moments": lambda: learn.Ridge(**number, alpha="auto"),
+        "Poisson regression": lambda: learn.PoissonRegressor(**number, steps=3),
+        "gamma regression": lambda: learn.GammaRegressor(**_COMMON, target_bounds=("0.1", 1), steps=3),
+        "quantile regression": lambda: learn.QuantileRegressor(**number, steps=3),
+        "an additive model of classes": lambda: learn.AdditiveClassifier(**classes | {"epsilon": 3}, rounds=3),
+        "an additive model of a number": lambda: learn.AdditiveRegressor(**number, rounds=3),
+        "boosted trees for classes": lambda: learn.BoostedTreesClassifier(**classes | {"epsilon": 3}, trees=3),
+        "boosted trees for a number": lambda: learn.BoostedTreesRegressor(**number, trees=3),
+        "a scaler": lambda: learn.StandardScaler(**_COMMON),
+        "a scaler of bounds alone": lambda: learn.MinMaxScaler(bounds=(-1, 1)),
+        "a search among models": lambda: learn.PrivateSearch(
+            candidates=[learn.GaussianNB(**classes | {"epsilon": each}) for each in (1, 2)], epsilon=1
+        ),
         "principal components": lambda: learn.PCA(**_COMMON),
         "clusters": lambda: learn.KMeans(**_COMMON, n_clusters=2, steps=3),
     }
@@ -60,6 +74,11 @@ def _replayed(make: Callable[[], Any]) -> Verdict:
     pairs = [Neighbours("without a row", _ROWS, _ROWS[1:])]
     pairs += [Neighbours(f"with the row {row!r} at the end", _ROWS, [*_ROWS, row]) for row in _STRANGE]
     pairs += [Neighbours(f"with the row {row!r} at the start", _ROWS, [row, *_ROWS]) for row in _STRANGE]
+    if "candidates" in make().get_params(deep=False):
+        # Each row throws a coin, and coins agree where tables are of one length: a row without a class adds nothing.
+        nothing = (0.0, 0.0, "no class")
+        strange = [*_STRANGE, (0.5, 0.5, 1)]
+        pairs = [Neighbours(f"with the row {row!r}", [*_ROWS, nothing], [*_ROWS, row]) for row in strange]
     return judged(replay_neighbours(partial(_fitted, make), _ROWS, neighbours=pairs))
 
 

@@ -404,6 +404,7 @@ class RemoteCurator(Closing):
         estimator: Any,
         sql: str,
         *,
+        weight: str | None = None,
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
     ) -> Fitted:
@@ -412,6 +413,7 @@ class RemoteCurator(Closing):
         Args:
             estimator: of :mod:`tacit.learn`, not fitted; its name and parameters are sent.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
+            weight: name of a column of the SELECT by which rows count, up to ``max_weight``.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
@@ -421,6 +423,7 @@ class RemoteCurator(Closing):
             raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
         named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
         told = {"estimator": type(estimator).__name__, "parameters": parameters_told(estimator), "sql": sql}
+        told |= {} if weight is None else {"weight": weight}
         body = self._job("/v1/fit", json.dumps(told), named, progress).model
         _agree("sql", body.sql, sql)
         _agree("estimator", body.estimator, told["estimator"])

@@ -127,9 +127,9 @@ def quantised(place: int, middle: float, half_width: float, fine: int) -> Whole:
     return Whole("quantised", (), -fine, fine, (place, middle, half_width, fine))
 
 
-def label_place(classes: Sequence[Any]) -> Whole:
-    """The place of the label among classes, -1 for any other."""
-    return Whole("label", (), -1, len(classes) - 1, tuple(classes))
+def label_place(place: int, classes: Sequence[Any]) -> Whole:
+    """The place of a raw value among classes or categories, -1 for any other."""
+    return Whole("label", (), -1, len(classes) - 1, (place, tuple(classes)))
 
 
 def looked_up(table: Sequence[int], place: Whole) -> Whole:
@@ -166,16 +166,17 @@ def is_place(number: Whole, place: int, then: int, otherwise: int) -> Whole:
 
 @dataclass(frozen=True, eq=False)
 class WholeSums:
-    """Sums over all rows, for each of disjoint groups of them.
+    """Sums over all rows, for each of disjoint groups of them; or for several groupings at once.
 
     Attributes:
-        layers: columns computed from those of the layer before; those of the first from raw numbers and the label.
+        layers: columns computed from those of the layer before; those of the first from raw values.
         sums: what each row adds, computed from the last layer.
-        group: number of the group of a row; rows below 0 are in none.
-        groups: how many groups.
+        groupings: number of the group of a row, in each grouping; below 0 a row is in none. Without any, all rows are
+            one group.
+        groups: how many groups each grouping has.
     """
 
     layers: tuple[tuple[Whole, ...], ...]
     sums: tuple[Whole, ...]
-    group: Whole | None = None
+    groupings: tuple[Whole, ...] = ()
     groups: int = 1

@@ -254,7 +254,15 @@ class Curator(Closing):
         caller = Caller(analyst or self.analyst, idempotency_key)
         return charge_directly(self._context, self._population(population), charge, label, caller)
 
-    def fit(self, estimator: Any, sql: str, *, analyst: str | None = None, idempotency_key: str = "") -> Fitted:
+    def fit(
+        self,
+        estimator: Any,
+        sql: str,
+        *,
+        weight: str | None = None,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+    ) -> Fitted:
         """Fit a model to protected rows: they stay inside, the model comes out, and the same account pays.
 
         The estimator's ``epsilon`` and ``delta`` hold for every unit, because at most one row of
@@ -262,9 +270,11 @@ class Curator(Closing):
         patient``. A fit is charged before data is read; fitting again is a new fit and a new charge.
 
         Args:
-            estimator: of :mod:`tacit.learn`, not fitted; bounds and classes that it leaves open come from the
-                catalogue.
+            estimator: of :mod:`tacit.learn`, not fitted; bounds, classes and categories that it leaves open come from
+                the catalogue.
             sql: a SELECT of rows: the features, and for a model with a target the target last.
+            weight: name of a column of the SELECT by which rows count, up to the estimator's ``max_weight``; it is no
+                feature.
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
 
@@ -272,7 +282,7 @@ class Curator(Closing):
             Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
-        return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst, idempotency_key))
+        return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst, idempotency_key), weight)
 
     def models(self) -> tuple[ModelRelease, ...]:
         """The models that were paid for, the oldest first; free."""

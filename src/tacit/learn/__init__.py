@@ -11,6 +11,7 @@ Modules:
 * :mod:`.budget_allocation` — Allocation of (ε, δ) among the releases of a fit, before any data is seen
 * :mod:`.categories` — Declared categories: columns of text or codes, as one-hot columns or as numbers of a public
   list
+* :mod:`.confidence` — Confidence of a classifier: one factor of all scores, from noisy slopes of the loss along it
 * :mod:`.estimator` — Base class of private estimators
 * :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
   lie
@@ -20,6 +21,8 @@ Modules:
 * :mod:`.integer_rows` — Integer rows of exactly bounded norm from tables of floats
 * :mod:`.kmeans` — Private k-means: Lloyd's algorithm with noisy sums
 * :mod:`.labels` — Class labels: declared, or selected privately at a price
+* :mod:`.leaf_sums` — Leaves of trees: from the bins of rows to exact sums of what each leaf's rows add, here or where
+  rows are stored
 * :mod:`.linear` — Linear models trained by noisy gradients, by their noisy minimiser, or by the minimiser of a
   noisy objective
 * :mod:`.logistic` — Logistic regression under differential privacy
@@ -34,6 +37,8 @@ Modules:
   linear term
 * :mod:`.output_perturbation` — Output perturbation: the minimiser itself, rounded to a grid, with noise for how far
   one row can move it
+* :mod:`.partial_sums` — Sums that grow call by call, and the account of all calls: ``partial_fit`` of models that need
+  sums alone
 * :mod:`.pca` — Principal components under differential privacy
 * :mod:`.progress` — A progress bar for long fits: only on a terminal, only when it takes a while, and only about
   public numbers

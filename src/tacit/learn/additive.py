@@ -9,7 +9,7 @@ of integers; ``additive.proof.md`` has the proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -20,6 +20,7 @@ from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
+from tacit.core.row_sums import Whole, looked_up, total_of
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -33,13 +34,18 @@ from tacit.learn.binned import (
     kept_shares,
     noisy_bin_counts,
     raw_bin_sums,
+    stored_bin_sums,
+    stored_bins,
+    stored_residuals,
 )
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of, stored_slopes
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
 
 __all__ = ["AdditiveClassifier", "AdditiveRegressor", "FittedShapes", "Shape"]
@@ -92,6 +98,7 @@ class _Rounds:
         clip: norm of residuals, in steps of the loss.
         rounds: sums of residuals.
         nominal: places of features that are categories.
+        confident: whether the size of scores is set by a last release.
     """
 
     columns: int
@@ -100,12 +107,14 @@ class _Rounds:
     clip: int
     rounds: int
     nominal: tuple[int, ...] = ()
+    confident: bool = False
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual."""
         counts = Phase("bins", UNIT**2, self.columns * BINS, _COUNTS)
         width = self.features * BINS * self.outputs
-        return [counts, Phase("residuals", self.clip**2 * self.features, width, 1 - _COUNTS, self.rounds)]
+        rounds = Phase("residuals", self.clip**2 * self.features, width, 1 - _COUNTS, self.rounds)
+        return [counts, rounds, *([confidence_phase(self.clip)] if self.confident else [])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +126,9 @@ class FittedShapes:
     errors: Floats
 
 
-def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2: Fraction, title: str) -> FittedShapes:
+def _descend(
+    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, counts: Floats, sigma2: Fraction, title: str
+) -> FittedShapes:
     """Rounds of noisy sums of residuals: accelerated steps on shapes that are pulled towards straight lines.
 
     Args:
@@ -149,9 +160,7 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
     tables, offsets = [], []
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     for step in progress(range(plan.rounds), title):
-        scores = np.rint(np.clip(ahead, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
-        whole = np.rint(np.clip(offset, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
-        raw = raw_residuals(plan, loss, rows, scores, whole)
+        raw = raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset))
         noisy = release.release_gaussian(raw, sigma2).reshape(table.shape) / WHOLE
         found = np.stack(
             [
@@ -181,15 +190,63 @@ def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2
     return FittedShapes(middle, np.mean(offsets, axis=0), errors)
 
 
-def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers, constants: Integers) -> Integers:
+def raw_residuals(
+    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, scores: Integers, constants: Integers
+) -> Integers:
     """Sums of residuals per feature and bin before noise, exactly; a row adds at most clip·√features in norm."""
-    places = rows.places
-    logits = np.broadcast_to(constants, (len(places), plan.outputs)).copy()
-    for feature in range(plan.features):
-        logits += scores[feature][places[:, feature]]
+    if isinstance(rows, StoredRows):
+        return _stored_residuals(plan, loss, rows, scores, constants)
+    places, logits = rows.places, _raw_logits(rows.places, scores, constants)
     residuals = clip_residuals(loss.residuals(logits, rows.targets), np.full(len(places), plan.clip))
     residuals = shared(residuals, rows.shares)
     return raw_bin_sums(places[:, : plan.features], residuals)
+
+
+def _raw_logits(places: Integers, scores: Integers, constants: Integers) -> Integers:
+    """Scores of rows by the bins of their features, in whole steps."""
+    logits = np.broadcast_to(constants, (len(places), len(constants))).copy()
+    for feature in range(len(scores)):
+        logits += scores[feature][places[:, feature]]
+    return logits
+
+
+def _stored_logits(scores: Integers, constants: Integers) -> Callable[[tuple[Whole, ...]], list[Whole]]:
+    """The same of a row that is stored."""
+    tables, offsets = scores.tolist(), constants.tolist()
+
+    def logits(places: tuple[Whole, ...]) -> list[Whole]:
+        found = [
+            [looked_up([entry[output] for entry in table], place) for table, place in zip(tables, places, strict=True)]
+            for output in range(len(offsets))
+        ]
+        return [total_of(each) + offset for each, offset in zip(found, offsets, strict=True)]
+
+    return logits
+
+
+def _made_confident(
+    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, fitted: FittedShapes, sigma2: Fraction
+) -> FittedShapes:
+    """Shapes and constants of the size that noisy slopes of the loss ask for."""
+    scores, constants = _on_grid(fitted.table), _on_grid(fitted.constants)
+    if isinstance(rows, StoredRows):
+        raw = stored_slopes(loss, plan.clip, _stored_logits(scores, constants), plan.outputs, rows)
+    else:
+        raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, constants), rows)
+    scale = scale_of(raw, sigma2)
+    return FittedShapes(fitted.table * scale, fitted.constants * scale, fitted.errors * scale)
+
+
+def _on_grid(scores: Floats) -> Integers:
+    """Public scores in whole steps."""
+    return np.rint(np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
+
+
+def _stored_residuals(plan: _Rounds, loss: Loss, rows: StoredRows, scores: Integers, constants: Integers) -> Integers:
+    """The same sums where the rows are stored."""
+    left = stored_residuals(rows, _stored_logits(scores, constants), loss, plan.clip)
+    places, added = left.columns[: plan.features], left.columns[plan.features :]
+    return stored_bin_sums(left, places, added, BINS, classed=loss.classed)
 
 
 def _errors(loss: Loss, counts: Floats, smooth: Floats, noise: float, trust: Floats) -> Floats:
@@ -276,8 +333,8 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         guarantee_, event_: what the fit promises and what it released.
 
     Privacy:
-        (ε, δ)-DP under ``relation``: numbers of rows per bin, then ``rounds`` sums of residuals per bin, all with
-        discrete Gaussian noise.
+        (ε, δ)-DP under ``relation``: numbers of rows per bin, then ``rounds`` sums of residuals per bin, and from ε = 3
+        on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√columns (√2 times that for more than two
@@ -324,12 +381,20 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
-        kept = places >= 0
-        shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
-        rows = BinnedRows(bins_of(box.to_steps(values))[kept], places[kept][:, None], shares)
-        counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
+        rows: BinnedRows | StoredRows
+        if isinstance(values, StoredRows):
+            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
+            rows = stored_bins(box.to_steps(labelled), BINS)
+            counts = noisy_bin_counts(rows, spent.of("bins"))
+        else:
+            kept = places >= 0
+            shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
+            rows = BinnedRows(bins_of(box.to_steps(values))[kept], places[kept][:, None], shares)
+            counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
         fitted = _descend(plan, loss, rows, counts, spent.of("residuals"), type(self).__name__)
+        if plan.confident:
+            fitted = _made_confident(plan, loss, rows, fitted, spent.of("confidence"))
         self._keep_shapes(fitted, box)
         self._keep(spent.price)
         if chosen is not None:
@@ -346,7 +411,8 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Rounds, Spent]:
         outputs = 1 if classes == 2 else classes
         clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
-        plan = _Rounds(columns, columns, outputs, clip, self._rounds(), self._nominal(columns, BINS))
+        nominal = self._nominal(columns, BINS)
+        plan = _Rounds(columns, columns, outputs, clip, self._rounds(), nominal, epsilon >= LEAST_EPSILON)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
 
@@ -400,12 +466,17 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveRegressor:
         """Learn the shapes, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
-        shares = self._shares(sample_weight, len(steps))
         plan, spent = self._plan(steps.shape[1] - 1)
-        places = bins_of(steps)
-        counts = noisy_bin_counts(places, spent.of("bins"), shares, pooled=True)
-        self._target = StandardTarget.from_counts(target_box, counts[-1])
-        rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
+        rows: BinnedRows | StoredRows
+        if isinstance(steps, StoredRows):
+            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"), pooled=True)
+            self._target = StandardTarget.from_counts(target_box, counts[-1])
+            rows = stored_bins(self._target.stored(steps), BINS)
+        else:
+            shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)
+            counts = noisy_bin_counts(places, spent.of("bins"), shares, pooled=True)
+            self._target = StandardTarget.from_counts(target_box, counts[-1])
+            rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)
         self._keep_shapes(fitted, box, self._target.unit)
         self._keep(spent.price)

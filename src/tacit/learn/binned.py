@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -17,14 +18,16 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
+from tacit.core.row_sums import Whole, where_at_least
 from tacit.core.sensitivity import check_bounds
 from tacit.learn import release
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
-from tacit.learn.losses import GRID
+from tacit.learn.losses import GRID, Loss, clip_stored_residuals
 from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
-from tacit.learn.weights import Weighted, shared
+from tacit.learn.weights import Weighted, shared, stored_shared
 
 __all__ = [
     "BINS",
@@ -39,6 +42,9 @@ __all__ = [
     "noisy_bin_counts",
     "one_row",
     "raw_bin_sums",
+    "stored_bin_sums",
+    "stored_bins",
+    "stored_residuals",
 ]
 
 Floats = NDArray[np.float64]
@@ -50,6 +56,57 @@ BINS: Final = 64
 def bins_of(steps: Integers, bins: int = BINS) -> Integers:
     """The bin of each value given in steps between its bounds: 0 to bins - 1, by integers."""
     return cast("Integers", np.minimum((steps + FINE) * bins // (2 * FINE), bins - 1))
+
+
+def stored_bins(rows: StoredRows, *bins: int) -> StoredRows:
+    """Bins of stored rows: so many of each column, or of the last one where two numbers are given."""
+    last = len(rows.columns) - 1
+
+    def placed(found: tuple[Whole, ...]) -> list[Whole]:
+        counts = [bins[-1] if place == last else bins[0] for place in range(len(found))]
+        return [((w + FINE) * n).over(2 * FINE).at_most(n - 1) for w, n in zip(found, counts, strict=True)]
+
+    return rows.mapped(placed)
+
+
+def stored_bin_sums(
+    rows: StoredRows, places: Sequence[Whole], added: Sequence[Whole], bins: int, *, classed: bool = True
+) -> Integers:
+    """Sums of stored rows per place and bin; where targets are classes, rows without one are left out."""
+    counted = list(places)
+    if classed and rows.target is not None:
+        counted = [where_at_least(rows.target, 0, place, -1) for place in counted]
+    return rows.sums(added, bins, *counted).reshape(len(counted), bins, len(added))
+
+
+def stored_residuals(
+    rows: StoredRows,
+    logits: Callable[[tuple[Whole, ...]], list[Whole]],
+    loss: Loss,
+    clip: int,
+    *,
+    weighted: bool = True,
+) -> StoredRows:
+    """Columns of stored rows, and after them their clipped residuals, shared by weights, one per output.
+
+    Args:
+        rows: columns, such as bins, and targets.
+        logits: from the columns of a row to its scores, in steps of the loss.
+        loss: of the model.
+        clip: norm of residuals.
+        weighted: whether they are shared by weights.
+    """
+    width = len(rows.columns)
+    scored = rows.mapped(lambda found: [*found, *logits(found)])
+    prepared = scored.mapped(lambda found: [*found[:width], *loss.stored_scores(found[width:])])
+    target = cast("Whole", prepared.target)
+    left = prepared.mapped(
+        lambda found: [*found[:width], Whole.constant(clip), *loss.stored_residuals(found[width:], target)]
+    )
+    clipped = clip_stored_residuals(left, width)
+    if not weighted:
+        return clipped
+    return clipped.mapped(lambda found: [*found[:width], *stored_shared(found[width:], clipped.share)])
 
 
 def raw_bin_sums(places: Integers, added: Integers, bins: int = BINS) -> Integers:
@@ -66,15 +123,18 @@ def one_row(columns: int) -> int:
 
 
 def noisy_bin_counts(
-    places: Integers, sigma2: Fraction, shares: Integers | None = None, *, pooled: bool = False
+    places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None, *, pooled: bool = False
 ) -> Floats:
     """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one.
 
     Where ``pooled``, bins of little more than noise share their rows with their neighbours.
     """
     unit = one_row(places.shape[1])
-    ones = shared(np.full((len(places), 1), unit, dtype=np.int64), shares)
-    noisy = release.release_gaussian(raw_bin_sums(places, ones), sigma2)[:, :, 0] / unit
+    if isinstance(places, StoredRows):
+        raw = stored_bin_sums(places, places.columns, stored_shared([Whole.constant(unit)], places.share), BINS)
+    else:
+        raw = raw_bin_sums(places, shared(np.full((len(places), 1), unit, dtype=np.int64), shares))
+    noisy = release.release_gaussian(raw, sigma2)[:, :, 0] / unit
     if pooled:
         noisy = _pooled(noisy, math.sqrt(float_nearest(sigma2)) / unit)
     return np.maximum(noisy, 0.0)
@@ -114,6 +174,10 @@ class BinnedEstimator(Weighted, PrivateEstimator):
 
     categories: Any
     _one_hot = False
+
+    def sums_only(self) -> bool:
+        """Whether a fit needs sums over rows alone: not where categories are hashed."""
+        return self._listed_categories()
 
     def _nominal(self, columns: int, bins: int) -> tuple[int, ...]:
         """Places of columns of categories; every category needs a bin of its own."""
@@ -181,6 +245,10 @@ class StandardTarget:
         """Targets in steps of their bounds, standardised by integers alone."""
         return cast("Integers", (steps - self.shift) * self.factor >> 30)
 
+    def stored(self, steps: StoredRows) -> StoredRows:
+        """Stored rows with such targets, from their last column."""
+        return steps.aimed(lambda target: ((target - self.shift) * self.factor).floored(30))
+
     @property
     def unit(self) -> float:
         """One standard deviation, in the units of the data."""
@@ -218,9 +286,13 @@ class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
         low, high = check_bounds(self.target_bounds, "target_bounds")
         return Box((low,), (high,))
 
-    def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Integers]:
+    def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Any]:
         """Bounds of features and target, and both in steps of them, the target last."""
         values = self._read(X, reset=True)
+        if isinstance(values, StoredRows):
+            box, target_box = self._boxes(values.shape[1])
+            joint = box.joined(target_box, values.shape[1])
+            return box, target_box, joint.to_steps(self._stored_shares(values))
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
         box, target_box = self._boxes(values.shape[1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
+from tacit.core.row_sums import Whole, is_place
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -31,14 +32,19 @@ from tacit.learn.binned import (
     kept_shares,
     one_row,
     raw_bin_sums,
+    stored_bin_sums,
+    stored_bins,
 )
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, scale_of
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
-from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
+from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores, SymmetricTree
+from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
-from tacit.learn.weights import shared
+from tacit.learn.stored_rows import StoredRows
+from tacit.learn.weights import shared, stored_shared
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
@@ -54,8 +60,6 @@ _DEPTHS: Final = ((30, 5), (3, 4), (0, 3))
 _DEEPEST: Final = 8
 #: Part of the privacy for the numbers of rows per bin.
 _COUNTS: Final = Fraction(1, 20)
-#: Weight of a row in the number of rows of a leaf, beside a residual of one.
-_ROW: Final = WHOLE // 4
 #: Step of a tree towards its leaves' best values.
 _STEP: Final = 0.3
 #: Size that the value of a leaf is expected to have.
@@ -68,46 +72,6 @@ _REGRESSION_CLIP: Final = 2
 _LARGEST_SCORE: Final = 32.0
 #: Resolution of draws by weight.
 _DRAWS: Final = 1 << 30
-
-
-@dataclass(frozen=True, eq=False)
-class SymmetricTree:
-    """A tree that asks the same questions on all of its paths.
-
-    Attributes:
-        features: asked about, in order.
-        bins: a row answers yes if its bin is at least this one.
-        values: of the leaves, by the binary number of the answers; one column per output.
-        ranks: for a question about categories, the place of each in the order that the question uses.
-    """
-
-    features: tuple[int, ...]
-    bins: tuple[int, ...]
-    values: Floats
-    ranks: tuple[Integers | None, ...] = ()
-
-    def leaves(self, places: Integers) -> Integers:
-        """The leaf of each row."""
-        return leaves_of(places, self.features, self.bins, self.ranks or (None,) * len(self.features))
-
-
-def leaves_of(
-    places: Integers, features: tuple[int, ...], bins: tuple[int, ...], ranks: tuple[Integers | None, ...]
-) -> Integers:
-    """The leaf of each row: the binary number of its answers, by integers."""
-    leaves = np.zeros(len(places), dtype=np.int64)
-    for feature, first, rank in zip(features, bins, ranks, strict=True):
-        asked = places[:, feature] if rank is None else rank[places[:, feature]]
-        leaves = 2 * leaves + (asked >= first)
-    return leaves
-
-
-def raw_leaf_sums(leaves: Integers, residuals: Integers, count: int, shares: Integers | None = None) -> Integers:
-    """For each leaf the sums of residuals and, last, of :data:`_ROW` for each row, exactly."""
-    added = shared(np.hstack([residuals, np.full((len(residuals), 1), _ROW, dtype=np.int64)]), shares)
-    total = np.zeros((count, added.shape[1]), dtype=np.int64)
-    np.add.at(total, leaves, added)
-    return total
 
 
 @dataclass(frozen=True)
@@ -123,6 +87,7 @@ class _Forest:
         depth: questions of a tree.
         nominal: places of features that are categories.
         classes: number of classes, of which the histograms of categories know; 1 for a regression.
+        confident: whether the size of scores is set by a last release.
     """
 
     columns: int
@@ -133,13 +98,15 @@ class _Forest:
     depth: int
     nominal: tuple[int, ...] = ()
     classes: int = 1
+    confident: bool = False
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, and in one leaf of a tree, where it adds its residual and a row."""
         width = (self.outputs + 1) << self.depth
         return [
             Phase("bins", UNIT**2, (self.columns + len(self.nominal) * (self.classes - 1)) * _BINS, _COUNTS),
-            Phase("leaves", self.clip**2 + _ROW**2, width, 1 - _COUNTS, self.trees),
+            Phase("leaves", self.clip**2 + ROW**2, width, 1 - _COUNTS, self.trees),
+            *([confidence_phase(self.clip)] if self.confident else []),
         ]
 
 
@@ -189,12 +156,14 @@ def _shuffled(count: int) -> Integers:
     return order
 
 
-def raw_histograms(plan: _Forest, rows: BinnedRows) -> Integers:
+def raw_histograms(plan: _Forest, rows: BinnedRows | StoredRows) -> Integers:
     """Numbers of rows per column and bin before noise, for categories per class, exactly.
 
     A row adds ``one_row`` to one number of each column.
     """
     unit = one_row(plan.columns)
+    if isinstance(rows, StoredRows):
+        return _stored_histograms(plan, rows, unit)
     ones = shared(np.full((len(rows.places), 1), unit, dtype=np.int64), rows.shares)
     by_class = plan.nominal if plan.classes > 1 else ()
     plain = [place for place in range(plan.columns) if place not in by_class]
@@ -205,7 +174,20 @@ def raw_histograms(plan: _Forest, rows: BinnedRows) -> Integers:
     return np.concatenate(parts)
 
 
-def _noisy_histograms(plan: _Forest, rows: BinnedRows, sigma2: Fraction) -> _Histograms:
+def _stored_histograms(plan: _Forest, rows: StoredRows, unit: int) -> Integers:
+    """The same numbers where the rows are stored."""
+    by_class = plan.nominal if plan.classes > 1 else ()
+    plain = [each for place, each in enumerate(rows.columns) if place not in by_class]
+    one = stored_shared([Whole.constant(unit)], rows.share)
+    parts = [stored_bin_sums(rows, plain, one, _BINS).ravel()] if plain else []
+    if by_class:
+        target = cast("Whole", rows.target)
+        spread = [is_place(target, number, 1, 0) * one[0] for number in range(plan.classes)]
+        parts.append(stored_bin_sums(rows, [rows.columns[place] for place in by_class], spread, _BINS).ravel())
+    return np.concatenate(parts)
+
+
+def _noisy_histograms(plan: _Forest, rows: BinnedRows | StoredRows, sigma2: Fraction) -> _Histograms:
     unit = one_row(plan.columns)
     noise = math.sqrt(float_nearest(sigma2)) / unit
     noisy = release.release_gaussian(raw_histograms(plan, rows), sigma2) / unit
@@ -223,7 +205,7 @@ def _noisy_histograms(plan: _Forest, rows: BinnedRows, sigma2: Fraction) -> _His
 
 
 def _grow(
-    plan: _Forest, loss: Loss, table: BinnedRows, histograms: _Histograms, sigma2: Fraction, title: str
+    plan: _Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: _Histograms, spent: Spent, title: str
 ) -> list[SymmetricTree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
@@ -232,29 +214,34 @@ def _grow(
         loss: of the model.
         table: bins and targets of the rows that count.
         histograms: noisy numbers of rows.
-        sigma2: of the noise in the leaves, in steps.
+        spent: noise of the leaves, and of the confidence.
         title: for a progress bar.
     """
+    sigma2 = spent.of("leaves")
     sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
-    chances, places = _Chances(plan.features), table.places
-    logits = np.zeros((len(places), plan.outputs), dtype=np.int64)
+    chances = _Chances(plan.features)
+    scored = (
+        StoredLeafScores(loss, plan.clip, plan.outputs, table)
+        if isinstance(table, StoredRows)
+        else LeafScores(loss, plan.clip, plan.outputs, table)
+    )
     trees: list[SymmetricTree] = []
     for _ in progress(range(plan.trees), title):
         features = chances.draw(plan.depth)
         ranks = tuple(histograms.ranks(feature, plan.nominal) for feature in features)
         bins = tuple(histograms.drawn_bin(feature, rank) for feature, rank in zip(features, ranks, strict=True))
-        leaves = leaves_of(places, features, bins, ranks)
-        residuals = clip_residuals(loss.residuals(logits, table.targets), np.full(len(places), plan.clip))
-        raw = raw_leaf_sums(leaves, residuals, 1 << plan.depth, table.shares)
-        noisy = release.release_gaussian(raw, sigma2) / WHOLE
-        rows = np.maximum(noisy[:, -1:] * (WHOLE / _ROW), 0.0)
+        noisy = release.release_gaussian(scored.raw_sums(features, bins, ranks), sigma2) / WHOLE
+        rows = np.maximum(noisy[:, -1:] * (WHOLE / ROW), 0.0)
         values = -_STEP * _best_values(noisy[:, :-1], rows, loss.curvature, sigma)
         chances.learn(features, values, rows, loss.curvature, sigma)
         # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
-        logits += whole.astype(np.int64)[leaves]
         trees.append(SymmetricTree(features, bins, whole / GRID, ranks))
-    return trees
+        scored.add(trees[-1], whole.astype(np.int64))
+    if not plan.confident:
+        return trees
+    scale = scale_of(scored.raw_slopes(), spent.of("confidence"))
+    return [replace(tree, values=tree.values * scale) for tree in trees]
 
 
 def _best_values(sums: Floats, rows: Floats, curvature: float, sigma: float) -> Floats:
@@ -326,7 +313,8 @@ class _Boosted(BinnedEstimator):
         depth = check_count(deep if self.depth is None else self.depth, "depth", maximum=_DEEPEST)
         outputs = 1 if classes <= 2 else classes
         nominal = self._nominal(features, _BINS)
-        return _Forest(features + target, features, outputs, clip, trees, depth, nominal, classes)
+        confident = classes > 1 and epsilon >= LEAST_EPSILON
+        return _Forest(features + target, features, outputs, clip, trees, depth, nominal, classes, confident)
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self, "trees_")
@@ -370,7 +358,8 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
 
     Privacy:
         (ε, δ)-DP under ``relation``: numbers of rows per bin, then for each tree sums of residuals and numbers of rows
-        per leaf, all with discrete Gaussian noise. Features and bins of trees are drawn from released numbers.
+        per leaf, and from ε = 3 on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
+        Features and bins of trees are drawn from released numbers.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(1 + 1/16) (√(2 + 1/16) for more than two
@@ -419,12 +408,17 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
-        kept = places >= 0
-        shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
-        rows = BinnedRows(bins_of(box.to_steps(values), _BINS)[kept], places[kept][:, None], shares)
+        rows: BinnedRows | StoredRows
+        if isinstance(values, StoredRows):
+            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
+            rows = stored_bins(box.to_steps(labelled), _BINS)
+        else:
+            kept = places >= 0
+            shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
+            rows = BinnedRows(bins_of(box.to_steps(values), _BINS)[kept], places[kept][:, None], shares)
         histograms = _noisy_histograms(plan, rows, spent.of("bins"))
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        self._keep_trees(_grow(plan, loss, rows, histograms, spent.of("leaves"), type(self).__name__), box)
+        self._keep_trees(_grow(plan, loss, rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         if chosen is not None:
             self._add_discovery(chosen)
@@ -495,14 +489,20 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesRegressor:
         """Grow the trees, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
-        shares = self._shares(sample_weight, len(steps))
         plan, spent = self._plan(steps.shape[1] - 1)
         # The target has fewer and fuller bins, which say more about its spread than about the noise.
-        places = np.hstack([bins_of(steps[:, :-1], _BINS), bins_of(steps[:, -1:])])
-        histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
-        self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
-        rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
-        self._keep_trees(_grow(plan, Squared(), rows, histograms, spent.of("leaves"), type(self).__name__), box)
+        rows: BinnedRows | StoredRows
+        if isinstance(steps, StoredRows):
+            histograms = _noisy_histograms(plan, stored_bins(steps, _BINS, BINS), spent.of("bins"))
+            self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
+            rows = stored_bins(self._target.stored(steps), _BINS)
+        else:
+            shares = self._shares(sample_weight, len(steps))
+            places = np.hstack([bins_of(steps[:, :-1], _BINS), bins_of(steps[:, -1:])])
+            histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
+            self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
+            rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
+        self._keep_trees(_grow(plan, Squared(), rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         return self
 

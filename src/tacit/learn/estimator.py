@@ -113,6 +113,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Whether a fit with these parameters needs sums over rows alone, so that rows may stay in their database."""
         return False
 
+    def _listed_categories(self) -> bool:
+        """Whether all declared categories are lists, which a database compares with; hashes are made here."""
+        declared = getattr(self, "categories", None) or {}
+        return isinstance(declared, Mapping) and not any(isinstance(each, int) for each in declared.values())
+
     def _read(self, X: Any, *, reset: bool) -> Any:
         """The features as floats; any values, any number of rows.
 
@@ -120,8 +125,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         of rows.
         """
         if isinstance(X, StoredRows):
-            self.n_features_in_ = X.width
-            return X
+            self.n_features_in_ = X.features
+            return X if getattr(self, "categories", None) is None else X.encoded(self._encoding(X.features))
         if reset:
             warn_of_unpaid_reading(PrivateEstimator)
         if getattr(self, "categories", None) is not None:
@@ -209,7 +214,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             pairs = np.shape(bounds)
         except ValueError:
             return None
-        return int(pairs[0]) if len(pairs) == 2 else None
+        # Categories have no bounds, so a list of pairs is one of the other columns.
+        return int(pairs[0]) + len(getattr(self, "categories", None) or ()) if len(pairs) == 2 else None
 
     def _same_length(self, X: NDArray[np.float64], y: NDArray[Any]) -> None:
         if len(X) != len(y):

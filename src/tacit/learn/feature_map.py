@@ -34,7 +34,7 @@ from tacit.learn.integer_rows import (
     square_norms,
 )
 from tacit.learn.stored_rows import StoredRows, shortened
-from tacit.learn.weights import shared
+from tacit.learn.weights import shared, stored_shared
 
 __all__ = ["BIAS", "LONGEST_ROW", "AffineMap", "RowMap", "Survey", "Surveyed", "shrink_to_noise"]
 
@@ -192,7 +192,8 @@ class Survey:
         )
         place = placed.columns[-1]
         members = [is_place(place, number, _COUNTING, 0) for number in range(_LENGTHS)]
-        return cast("Integers", placed.sums([*placed.columns[:-1], *members])[0])
+        added = stored_shared([*placed.columns[:-1], *members], placed.share)
+        return cast("Integers", placed.sums(added)[0])
 
     def run(self, steps: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None) -> Surveyed:
         """Centre, spread and number of rows, from the noisy sums."""

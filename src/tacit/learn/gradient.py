@@ -9,7 +9,7 @@ live on a public grid between steps. Later work on the noisy sums is post-proces
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, cast
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.core.row_sums import Whole, total_of, where_at_least
+from tacit.core.row_sums import Whole, total_of
 from tacit.learn import release
 from tacit.learn.integer_rows import UNIT, Integers, ceil_sqrt, exact_product, square_norms
-from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
+from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals, clip_stored_residuals
 from tacit.learn.progress import progress
 from tacit.learn.stored_rows import StoredRows
-from tacit.learn.weights import shared
+from tacit.learn.weights import shared, stored_shared
 from tacit.noise import entropy
 
 __all__ = [
@@ -154,28 +154,15 @@ class Descent:
 
         def residual(found: tuple[Whole, ...]) -> list[Whole]:
             allowed = Whole.constant(self.clip * UNIT).over(found[width].at_least(1)).at_most(1 << 30)
-            return [*found[:width], allowed, *self.loss.stored_residuals(found[width + 1 :], target)]
+            residuals = self.loss.stored_residuals(found[width + 1 :], target)
+            return [*found[:width], allowed, *stored_shared(residuals, prepared.share)]
 
         prepared = scores.mapped(lambda found: [*found[: width + 1], *self.loss.stored_scores(found[width + 1 :])])
         target = cast("Whole", prepared.target)
-        left = prepared.mapped(residual)
-        if self.outputs > 1:
-            squares = left.mapped(lambda found: [*found, total_of([each.squared() for each in found[width + 1 :]])])
-            left = squares.mapped(lambda found: [*found[:-1], found[-1].root()])
-        else:
-            left = left.mapped(lambda found: [*found, Whole.constant(0)])
-        clipped = left.mapped(lambda found: [*found[:width], *_clipped(found[width + 1 : -1], found[-1], found[width])])
+        clipped = clip_stored_residuals(prepared.mapped(residual), width)
         added = [each * residual for each in clipped.columns[:width] for residual in clipped.columns[width:]]
-        group = cast("Whole", clipped.target).between(-1, 0) if classed else None
-        return clipped.sums(added, 1, group).reshape(width, self.outputs)
-
-
-def _clipped(residuals: Sequence[Whole], length: Whole, allowed: Whole) -> list[Whole]:
-    """Residuals as :func:`~tacit.learn.losses.clip_residuals` leaves them."""
-    if len(residuals) == 1:
-        return [residuals[0].at_most(allowed).at_least(Whole.constant(0) - allowed)]
-    shrunk = [(each * allowed).over(length.at_least(1)) for each in residuals]
-    return [where_at_least(length, allowed + 1, small, each) for small, each in zip(shrunk, residuals, strict=True)]
+        group = [cast("Whole", clipped.target).between(-1, 0)] if classed else []
+        return clipped.sums(added, 1, *group).reshape(width, self.outputs)
 
 
 def lengths(rows: NDArray[np.float64]) -> Integers:

@@ -109,7 +109,7 @@ class Box:
     def to_steps(self, values: NDArray[np.float64] | StoredRows) -> Integers | StoredRows:
         """Each value as a whole number of steps from its midpoint, between -FINE and FINE."""
         if isinstance(values, StoredRows):
-            return values.to_steps(self.middle, self.half_width, FINE)
+            return values.to_steps(self, FINE)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             scaled = (values - self.middle) / self.half_width
         # An overflow on the way is beyond the bounds like any large value; what was no number at all is the midpoint.

@@ -108,9 +108,16 @@ class ClassLabels:
     _releases: tuple[str, ...]
 
     def _read_classes(
-        self, values: NDArray[np.float64] | StoredRows, y: Any, privacy: tuple[Fraction, Fraction | None]
+        self,
+        values: NDArray[np.float64] | StoredRows,
+        y: Any,
+        privacy: tuple[Fraction, Fraction | None],
+        known: NDArray[Any] | None = None,
     ) -> tuple[Integers, tuple[Fraction, Fraction | None], ApproxEvent | None]:
-        """Numbers for the labels, the (ε, δ) that is left, and what was paid to find the classes out."""
+        """Numbers for the labels, the (ε, δ) that is left, and what was paid to find the classes out.
+
+        ``known`` stand in place of the classes of the estimator.
+        """
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
         if isinstance(values, StoredRows):
@@ -122,11 +129,12 @@ class ClassLabels:
             # Two lengths that differ are a mistake of the program, whatever they are; neither is named.
             raise InputError("y", "must have one entry per row of X; the numbers of rows are inconsistent")
         chosen = None
-        if isinstance(self.classes, str) and self.classes == DISCOVER:
+        if known is None and isinstance(self.classes, str) and self.classes == DISCOVER:
             privacy, chosen = self._discover(labels, privacy)
         else:
-            self.classes_ = check_classes(self.classes)
-            if getattr(y, "dtype", np.dtype(object)).kind in "US" and self.classes_.dtype.kind in "buif":
+            self.classes_ = check_classes(self.classes) if known is None else known
+            # Types of other libraries have no kind; their texts are compared one by one.
+            if getattr(getattr(y, "dtype", None), "kind", "O") in "US" and self.classes_.dtype.kind in "buif":
                 raise InputError("y", "is text by its type, and the classes are numbers; give both as one kind")
         return numbered(labels, self.classes_), privacy, chosen
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest
 from tacit.core.relations import Relation, as_relation
+from tacit.core.row_sums import Whole
 from tacit.learn.budget_allocation import FitPrice, check_privacy
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import Survey
@@ -102,8 +103,10 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         if isinstance(values, StoredRows):
-            plan = self._plan(method, values.width, len(self.classes_), privacy)
-            self._learn(plan, Data(values.labelled(self.classes_.tolist()), places, places >= 0, box))
+            stored = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
+            self._check_weighted(method, stored.share)
+            plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
+            self._learn(plan, Data(stored, places, places >= 0, box))
             return self
         counts = places >= 0
         shares = self._row_shares(sample_weight, places, self.classes_)
@@ -124,11 +127,11 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         return self._plan(method, columns, len(classes), privacy).price
 
     def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone: gradients of whitened rows without samples and weights."""
-        plain = self.categories is None and self.class_weight is None and self.batch_rate is None
+        """Whether a fit needs sums over rows alone: gradients of whitened rows without samples."""
+        plain = self._listed_categories() and self.batch_rate is None
         return plain and self.standardize and self._chosen_method() == "gradient"
 
-    def _check_weighted(self, method: str, shares: Integers | None) -> None:
+    def _check_weighted(self, method: str, shares: Integers | Whole | None) -> None:
         if shares is None:
             return
         if method != "gradient":

@@ -17,8 +17,9 @@ from typing import ClassVar, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.row_sums import Whole, is_place, least, looked_up, total_of
+from tacit.core.row_sums import Whole, is_place, least, looked_up, total_of, where_at_least
 from tacit.learn.integer_rows import Integers, ceil_sqrt, square_norms
+from tacit.learn.stored_rows import StoredRows
 
 __all__ = [
     "GRID",
@@ -32,6 +33,7 @@ __all__ = [
     "Softmax",
     "Squared",
     "clip_residuals",
+    "clip_stored_residuals",
 ]
 
 #: Steps of the grid of logits per unit.
@@ -238,6 +240,23 @@ def clip_residuals(residuals: Integers, norms: Integers) -> Integers:
     lengths = ceil_sqrt(square_norms(residuals))[:, None]
     shrunk = np.sign(residuals) * (np.abs(residuals) * allowed // np.maximum(lengths, 1))
     return cast("Integers", np.where(lengths > allowed, shrunk, residuals))
+
+
+def clip_stored_residuals(rows: StoredRows, width: int) -> StoredRows:
+    """The same for stored rows: ``width`` columns stay, then comes the norm allowed, then residuals."""
+    if len(rows.columns) > width + 2:
+        squares = rows.mapped(lambda found: [*found, total_of([each.squared() for each in found[width + 1 :]])])
+        rows = squares.mapped(lambda found: [*found[:-1], found[-1].root()])
+    else:
+        rows = rows.mapped(lambda found: [*found, Whole.constant(0)])
+    return rows.mapped(lambda found: [*found[:width], *_clipped(found[width + 1 : -1], found[-1], found[width])])
+
+
+def _clipped(residuals: Sequence[Whole], length: Whole, allowed: Whole) -> list[Whole]:
+    if len(residuals) == 1:
+        return [residuals[0].at_most(allowed).at_least(Whole.constant(0) - allowed)]
+    shrunk = [(each * allowed).over(length.at_least(1)) for each in residuals]
+    return [where_at_least(length, allowed + 1, small, each) for small, each in zip(shrunk, residuals, strict=True)]
 
 
 @cache

@@ -104,7 +104,8 @@ class FeatureSums:
             found = self.box.to_steps(values)
             linear = [(each * part).over(FINE) for each in found.columns]
             square = [(each.squared().over(FINE) * part).over(FINE) for each in found.columns]
-            return found.sums([constant, *linear, *square], self.groups, found.target)
+            groupings = [] if found.target is None else [found.target]
+            return found.sums([constant, *linear, *square], self.groups, *groupings)
         steps = self.box.to_steps(values)
         # ⌊p·x⌋ and ⌊p·x²⌋ towards zero, in integers: no entry exceeds p.
         first = np.sign(steps) * (np.abs(steps) * part >> 20)
@@ -115,10 +116,15 @@ class FeatureSums:
 
     def release(
         self, values: NDArray[np.float64] | StoredRows, places: Integers | None, sigma2: Fraction
+    ) -> NDArray[np.float64]:
+        """The noisy sums, one line per group."""
+        return release.release_gaussian(self.raw_sums(values, places), sigma2)
+
+    def estimates(
+        self, noisy: NDArray[np.float64], sigma2: Fraction
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Per group: the number of rows, the mean and the variance of every column, from noisy sums."""
         constant, part = self._parts
-        noisy = release.release_gaussian(self.raw_sums(values, places), sigma2)
         sigma = math.sqrt(float_nearest(sigma2))
         # Less than its own noise is no count at all.
         counts = np.maximum(noisy[:, :1] / constant, max(sigma / constant, 1.0))

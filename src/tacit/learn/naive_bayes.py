@@ -9,20 +9,21 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy, spend
-from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE
-from tacit.learn.labels import ClassLabels
+from tacit.learn.labels import ClassLabels, check_classes
 from tacit.learn.moments import FeatureSums
+from tacit.learn.partial_sums import PartialSums
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 
 __all__ = ["GaussianNB"]
 
 
-class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignore[misc]
+class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[misc]
     """Naive Bayes with normal features, from one release of counts, sums and sums of squares per class.
 
     >>> GaussianNB(epsilon=1, delta="1e-5", bounds=(0, 16), classes=range(10)).get_params()["epsilon"]
@@ -38,10 +39,11 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
     Attributes:
         class_prior_, theta_, var_: shares of the classes, means and variances; the latter two of values measured from
             -1 to 1 between their bounds.
-        guarantee_, event_: what the fit promises and what it released.
+        guarantee_, event_: what the fit promises and what it released; after several calls of ``partial_fit`` their
+            composition, and ``call_guarantee_`` for persons whose rows are in one call.
 
     Privacy:
-        (ε, δ)-DP under ``relation``: one release with discrete Gaussian noise.
+        (ε, δ)-DP under ``relation``: one release with discrete Gaussian noise, in each call.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the sums of its class, rounding included, and nothing to others.
@@ -74,16 +76,40 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
 
     def fit(self, X: Any, y: Any) -> GaussianNB:
         """Estimate the classes, once; another fit costs the guarantee again."""
-        values = self._read(X, reset=True)
+        return self._take(X, y, fresh=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> GaussianNB:
+        """Take in more rows, for the whole price of the estimator once more.
+
+        The model is that of all rows so far. ``guarantee_`` is the composition of all calls, for a person with a row in
+        each; ``call_guarantee_`` holds where each person's rows are in one call. ``price_of_calls`` tells beforehand.
+
+        Args:
+            X: rows of this call.
+            y: their labels.
+            classes: public labels, where the estimator does not list them; needed in the first call.
+        """
+        known = self.classes_ if hasattr(self, "_paid") else None
+        if known is None:
+            known = self._declared_classes() if classes is None else check_classes(classes)
+        declared = [each for each in (classes, self.classes) if each is not None and not isinstance(each, str)]
+        if any(check_classes(each).tolist() != known.tolist() for each in declared):
+            raise InputError("classes", "must stay as they are from call to call; call fit to begin anew")
+        return self._take(X, y, known, fresh=False)
+
+    def _take(self, X: Any, y: Any, known: NDArray[Any] | None = None, *, fresh: bool) -> GaussianNB:
+        values = self._read(X, reset=fresh or not hasattr(self, "_paid"))
         box = self._stated_box()
         box.check_columns(values.shape[1])
-        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
+        if not fresh:
+            self._check_continued(FeatureSums(box, values.shape[1]), as_relation(self.relation))
+        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta), known)
         sums = FeatureSums(box, values.shape[1], len(self.classes_))
         spent = self._spent(sums, *check_gaussian_privacy(*privacy))
-        sigma2 = spent.sigma2[0]
         if isinstance(values, StoredRows):
             values = values.labelled(self.classes_.tolist())
-        counts, means, variances = sums.release(values, places, sigma2)
+        noisy, sigma2 = self._added(sums, sums.release(values, places, spent.sigma2[0]), spent, fresh=fresh)
+        counts, means, variances = sums.estimates(noisy, sigma2)
         shares = counts / counts.sum()
         overall = shares @ means
         noise = (sums.sum_noise(sigma2) / counts)[:, None] ** 2
@@ -96,8 +122,6 @@ class GaussianNB(ClassifierMixin, ClassLabels, PrivateEstimator):  # type: ignor
         trust = variances.mean(axis=1, keepdims=True) / (variances.mean(axis=1, keepdims=True) + np.sqrt(noise) + 1e-12)
         self.var_ = np.maximum(trust * variances + (1 - trust) * pooled, 0.01) + noise
         self.class_prior_ = shares
-        self._box = box
-        self._keep(spent.price)
         if chosen is not None:
             self._add_discovery(chosen)
         return self

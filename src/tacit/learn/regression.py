@@ -20,6 +20,7 @@ from tacit.core.numbers import (
     float_nearest,
 )
 from tacit.core.relations import Relation, as_relation
+from tacit.core.row_sums import Whole
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
@@ -77,17 +78,21 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
         shares = self._shares(sample_weight, len(values))
-        if shares is not None and self.n is not None:
-            raise InputError("n", "must be left out where rows have weights: it counts each row as one")
+        self._check_counted(shares)
         preparing, gradients = self._plan(columns)
         joint = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
         return self._learn(joint, box, target_box, preparing, gradients, shares)
 
+    def _check_counted(self, shares: Integers | Whole | None) -> None:
+        if shares is not None and self.n is not None:
+            raise InputError("n", "must be left out where rows have weights: it counts each row as one")
+
     def _fit_stored(self, rows: StoredRows) -> LinearPredictor:
-        """The same on rows that stay where they are; the target is their last column."""
-        columns = rows.width - 1
-        self.n_features_in_ = columns
+        """The same on rows that stay where they are."""
+        columns = rows.shape[1]
         box, target_box = self._boxes(columns)
+        rows = self._stored_shares(rows)
+        self._check_counted(rows.share)
         preparing, gradients = self._plan(columns)
         joint = box.joined(target_box, columns).to_steps(rows)
         return self._learn(joint, box, target_box, preparing, gradients, None)
@@ -135,8 +140,8 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         return Squared()
 
     def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone: not where rows are sampled or categories are encoded."""
-        return self.batch_rate is None and self.categories is None
+        """Whether a fit needs sums over rows alone: not where rows are sampled or categories are hashed."""
+        return self.batch_rate is None and self._listed_categories()
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""

@@ -7,6 +7,8 @@ on a neighbouring table.
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +20,29 @@ from tacit.noise.laplace import DiscreteLaplace
 
 __all__ = ["release_gaussian", "release_laplace"]
 
+_PIECE: Final = 1 << 13
+
 
 def release_gaussian(raw: Integers, sigma2: Fraction) -> NDArray[np.float64]:
     """The integers with independent discrete Gaussian noise of ``sigma2``, as floats, in the same shape."""
-    noisy = add_noise(raw.ravel(), DiscreteGaussian(sigma2))
-    return noisy.astype(np.float64).reshape(raw.shape)
+    noisy = add_noise(raw.ravel(), _gaussian(sigma2))
+    return _as_floats(noisy).reshape(raw.shape)
 
 
 def release_laplace(raw: Integers, scale: Fraction) -> NDArray[np.float64]:
     """The integers with independent discrete Laplace noise of ``scale``, as floats, in the same shape."""
     noisy = add_noise(raw.ravel(), DiscreteLaplace(scale))
-    return noisy.astype(np.float64).reshape(raw.shape)
+    return _as_floats(noisy).reshape(raw.shape)
+
+
+@lru_cache(maxsize=8)
+def _gaussian(sigma2: Fraction) -> DiscreteGaussian:
+    return DiscreteGaussian(sigma2)
+
+
+def _as_floats(noisy: Integers) -> NDArray[np.float64]:
+    """The nearest floats, written over the integers: fresh memory would take longer than the conversion."""
+    floats = noisy.view(np.float64)
+    for start in range(0, len(noisy), _PIECE):
+        floats[start : start + _PIECE] = noisy[start : start + _PIECE].astype(np.float64)
+    return floats

@@ -17,6 +17,7 @@ from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privac
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE
 from tacit.learn.moments import FeatureSums
+from tacit.learn.partial_sums import PartialSums
 from tacit.learn.sklearn_compat import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 
@@ -91,7 +92,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         return tags
 
 
-class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # type: ignore[misc]
     """Values minus a noisy mean, over a noisy standard deviation; one billed release.
 
     >>> StandardScaler(epsilon="0.5", delta="1e-6", bounds=(0, 10)).get_params()["epsilon"]
@@ -105,7 +106,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator): 
 
     Attributes:
         mean_, var_, scale_: in the units of the data.
-        guarantee_, event_: what the fit promises and what it released.
+        guarantee_, event_: what the fit promises and what it released; after several calls of ``partial_fit`` their
+            composition, and ``call_guarantee_`` for persons whose rows are in one call.
 
     Privacy:
         (ε, δ)-DP under ``relation``: one release of the number of rows, the sums and the sums of squares of columns.
@@ -139,16 +141,24 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator): 
 
     def fit(self, X: Any, y: Any = None) -> StandardScaler:  # noqa: ARG002 - scikit-learn's signature
         """Estimate means and variances, once; another fit costs the guarantee again."""
-        values = self._read(X, reset=True)
+        return self._take(X, fresh=True)
+
+    def partial_fit(self, X: Any, y: Any = None) -> StandardScaler:  # noqa: ARG002 - scikit-learn's signature
+        """Take in more rows, for the whole price of the estimator once more; see :meth:`GaussianNB.partial_fit`."""
+        return self._take(X, fresh=False)
+
+    def _take(self, X: Any, *, fresh: bool) -> StandardScaler:
+        values = self._read(X, reset=fresh or not hasattr(self, "_paid"))
         sums, spent = self._plan(values.shape[1])
-        box = sums.box
+        if not fresh:
+            self._check_continued(sums, as_relation(self.relation))
         places = None if isinstance(values, StoredRows) else np.zeros(len(values), dtype=np.int64)
-        _, means, variances = sums.release(values, places, spent.sigma2[0])
-        self._box = box
+        noisy, sigma2 = self._added(sums, sums.release(values, places, spent.sigma2[0]), spent, fresh=fresh)
+        _, means, variances = sums.estimates(noisy, sigma2)
+        box = sums.box
         self.mean_ = np.broadcast_to(box.from_unit(means[0]), (values.shape[1],)).copy()
         self.var_ = variances[0] * box.half_width**2
         self.scale_ = np.sqrt(np.maximum(variances[0], 1e-6)) * box.half_width
-        self._keep(spent.price)
         return self
 
     def sums_only(self) -> bool:

@@ -176,7 +176,11 @@ class PrivateSearch(PrivateEstimator):
     def _check(self) -> tuple[PermuteAndFlip, Relation]:
         listed = list(self.candidates)
         if len(listed) < 2 or not all(isinstance(each, PrivateEstimator) for each in listed):
-            raise InputError("candidates", "must list at least two estimators of tacit.learn")
+            raise InputError(
+                "candidates",
+                "must list at least two estimators of tacit.learn; a pipeline is none: let estimators have bounds and "
+                "categories instead of steps before them",
+            )
         relations = {as_relation(each.get_params().get("relation", "add_remove")) for each in listed}
         kinds = {each.__sklearn_tags__().estimator_type for each in listed}
         if len(relations) > 1 or len(kinds) > 1 or not kinds <= {"classifier", "regressor"}:

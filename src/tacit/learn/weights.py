@@ -8,17 +8,20 @@ that of the row without a weight, whatever the weights of other rows are; ``inte
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final, cast
 
 import numpy as np
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest
+from tacit.core.row_sums import Whole, looked_up
 from tacit.learn.integer_rows import Integers
+from tacit.learn.stored_rows import StoredRows
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
-__all__ = ["SHARES", "Weighted", "shared", "shared_squares"]
+__all__ = ["SHARES", "Weighted", "shared", "shared_squares", "stored_shared", "stored_shared_squares"]
 
 #: Steps of a whole row's weight.
 SHARES: Final = 1 << 10
@@ -39,6 +42,20 @@ def shared_squares(rows: Integers, shares: Integers | None) -> Integers:
     return cast("Integers", np.sign(rows) * (np.abs(rows) * roots // SHARES))
 
 
+def stored_shared(parts: Sequence[Whole], share: Whole | None) -> list[Whole]:
+    """The same of a row that is stored."""
+    return list(parts) if share is None else [(each * share).over(SHARES) for each in parts]
+
+
+def stored_shared_squares(rows: StoredRows) -> StoredRows:
+    """Stored rows times the roots of their shares."""
+    if rows.share is None:
+        return rows
+    rooted = rows.mapped(lambda found: [*found, looked_up(_roots().tolist(), cast("Whole", rows.share))])
+    return rooted.mapped(lambda found: [(each * found[-1]).over(SHARES) for each in found[:-1]])
+
+
+@cache
 def _roots() -> Integers:
     """⌊√(share)⌋ on the grid of shares, for every share: a public table."""
     return np.array([math.isqrt(share * SHARES) for share in range(SHARES + 1)], dtype=np.int64)
@@ -55,15 +72,26 @@ class Weighted:
         self._check_weights()
         if sample_weight is None:
             return None
-        if self.max_weight is None:
-            raise InputError("max_weight", "must be given with sample_weight: the largest weight of a row, declared")
-        largest = float_nearest(exact_positive(self.max_weight, "max_weight"))
+        largest = self._largest_weight()
         weights = read_numbers(one_column(as_elements(sample_weight)))
         if len(weights) != rows:
             raise InputError("sample_weight", "must have one entry per row of X; the numbers of rows are inconsistent")
         with np.errstate(all="ignore"):
-            scaled = np.clip(np.where(np.isnan(weights), 0.0, weights) / largest, 0.0, 1.0)
+            # What is no number, or an infinite one, says nothing about how much a row counts.
+            scaled = np.clip(np.where(np.isfinite(weights), weights, 0.0) / largest, 0.0, 1.0)
         return cast("Integers", np.rint(scaled * SHARES).astype(np.int64))
+
+    def _largest_weight(self) -> float:
+        if self.max_weight is None:
+            raise InputError("max_weight", "must be given with sample_weight: the largest weight of a row, declared")
+        return float_nearest(exact_positive(self.max_weight, "max_weight"))
+
+    def _stored_shares(self, rows: StoredRows, classes: Any = None) -> StoredRows:
+        """Raw rows with their shares; those of classes need rows with labels."""
+        self._check_weights()
+        ours = None if classes is None else self._class_shares(classes)
+        largest = None if rows.weight is None else self._largest_weight()
+        return rows.weighted(largest, SHARES, None if ours is None else ours.tolist())
 
     def _check_weights(self, classes: Any = None) -> None:
         """Refuse declared weights that are none; the same words as in a fit."""

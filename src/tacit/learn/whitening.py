@@ -23,7 +23,7 @@ from tacit.learn.feature_map import Survey, Surveyed, shrink_to_noise
 from tacit.learn.integer_rows import FINE, UNIT, Integers, beside_bias, join_bias, scale_rows
 from tacit.learn.moments import SecondMoments
 from tacit.learn.stored_rows import StoredRows, shortened
-from tacit.learn.weights import shared_squares
+from tacit.learn.weights import shared_squares, stored_shared_squares
 
 __all__ = ["Covariance", "Whitening"]
 
@@ -160,7 +160,7 @@ def stored_centred_rows(steps: StoredRows, center: Floats, radius: float, consta
     shifted = steps.mapped(lambda found: [each - middle for each, middle in zip(found, middles, strict=True)])
     smallest = max(math.ceil(radius * FINE), 1)
     cut = shifted.with_length().mapped(lambda found: shortened(found[:-1], found[-1], beside_bias(constant), smallest))
-    return cut.mapped(lambda found: [*found, Whole.constant(constant)])
+    return stored_shared_squares(cut.mapped(lambda found: [*found, Whole.constant(constant)]))
 
 
 def _covariance(plan: Whitening, noisy: Floats, noise: float, found: Surveyed, radius: float) -> Covariance:

@@ -236,7 +236,8 @@ def add_noise(values: NDArray[Any], sampler: Noise) -> NDArray[np.int64]:
         return _clamped([int(values[0]) + sampler.sample()])
     noise = sampler.sample_many(values.size)
     if int(noise.min()) > -LARGEST_VALUE and int(noise.max()) < LARGEST_VALUE:
-        return values + noise
+        noise += values
+        return noise
     return _clamped([int(value) + int(extra) for value, extra in zip(values, noise, strict=True)])
 
 

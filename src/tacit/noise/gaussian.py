@@ -67,13 +67,14 @@ class DiscreteGaussian:
         if count <= _FEW:
             return np.array([self.sample(source) for _ in range(count)], dtype=np.int64)
         result = np.empty(count, dtype=np.int64)
-        many = count >= _MANY and self.sigma2 >= SMALLEST_SIGMA**2
-        draw = blocks_for(self.sigma2).candidates if many else self._candidates
+        if count >= _MANY and self.sigma2 >= SMALLEST_SIGMA**2:
+            blocks_for(self.sigma2).fill(result, source)
+            return result
         filled = 0
         while filled < count:
             # The number still missing fixes how many proposals are drawn; an excess of kept ones is dropped.
             proposals = min(_CHUNK, (count - filled) * 3 // 2 + 16)
-            kept = draw(proposals, source)[: count - filled]
+            kept = self._candidates(proposals, source)[: count - filled]
             result[filled : filled + len(kept)] = kept
             filled += len(kept)
         return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
+
+if TYPE_CHECKING:
+    from tacit.core.row_sums import WholeSums
+    from tacit.learn.stored_rows import StoredRows
 
 __all__ = ["Fitted", "ModelRelease", "check_fit", "fit_privately", "published_models", "read_model"]
 
@@ -91,23 +95,37 @@ class _Price:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Slots of the rows: the features, and the class or the number to be learned."""
+    """Slots of the rows: the features, the class or the number to be learned, and the weight."""
 
     features: tuple[int, ...]
     classes: int | None = None
     target: int | None = None
+    weight: int | None = None
 
     @property
     def numbers(self) -> list[int]:
-        """Slots that are read as numbers."""
-        return [*self.features, *([] if self.target is None else [self.target])]
+        """Slots that are read as numbers, or as text for categories: features, then target, then weight."""
+        return [*self.features, *(slot for slot in (self.target, self.weight) if slot is not None)]
 
-    def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[np.float64], Any]:
-        """Features and what is learned from them, for one row of each unit."""
-        if self.target is None:
-            return engine.examples(rows, list(self.features), self.classes, secret)
-        raw, _ = engine.examples(rows, [*self.features, self.target], None, secret)
-        return raw[:, :-1], raw[:, -1]
+    def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[Any], Any, Any]:
+        """Features, what is learned from them, and weights, for one row of each unit."""
+        raw, labels = engine.examples(rows, self.numbers, self.classes, secret)
+        width = len(self.features)
+        weights = None if self.weight is None else raw[:, -1]
+        return raw[:, :width], labels if self.target is None else raw[:, width], weights
+
+    def stored(self, run: Callable[[WholeSums], NDArray[np.int64]]) -> StoredRows:
+        """The same rows where they are, by the places of what is read."""
+        from tacit.learn.stored_rows import StoredRows
+
+        count, width = len(self.numbers), len(self.features)
+        return StoredRows(
+            width,
+            run,
+            aim=None if self.target is None else width,
+            weight=None if self.weight is None else count - 1,
+            label=None if self.classes is None else count,
+        )
 
 
 @dataclass(frozen=True)
@@ -123,13 +141,21 @@ class _PricedFit:
     @property
     def names(self) -> list[str]:
         """Names of the features, and of the target where there is one."""
-        slots = [*self.columns.numbers, *([] if self.columns.classes is None else [self.columns.classes])]
-        return [str(self.rows.fields[slot].name) for slot in slots]
+        learned = [slot for slot in (self.columns.target, self.columns.classes) if slot is not None]
+        return [str(self.rows.fields[slot].name) for slot in [*self.columns.features, *learned]]
+
+    @property
+    def bounding(self) -> str:
+        """Words of a receipt about which rows count, and how much."""
+        if self.columns.weight is None:
+            return _BOUNDING
+        name = self.rows.fields[self.columns.weight].name
+        return f"{_BOUNDING}; it counts by {name} over max_weight, at most once"
 
 
-def _prepare(context: CuratorContext, estimator: Any, sql: str) -> _PricedFit:
+def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | None) -> _PricedFit:
     rows = resolve_rows(sql, context.measured_catalog)
-    columns = _columns(rows, estimator)
+    columns = _columns(rows, estimator, weight)
     declared = _declared(estimator, rows, columns)
     price = _price_fit(declared, columns)
     population = context.catalog.population(rows.population or "")
@@ -139,20 +165,22 @@ def _prepare(context: CuratorContext, estimator: Any, sql: str) -> _PricedFit:
     return _PricedFit(rows, columns, declared, price, population)
 
 
-def check_fit(context: CuratorContext, estimator: Any, sql: str) -> str:
+def check_fit(context: CuratorContext, estimator: Any, sql: str, weight: str | None = None) -> str:
     """The price of a fit in words; refuses one that would be refused. Free; reads no data."""
     with hide_internal_errors():
-        found = _prepare(context, estimator, sql)
+        found = _prepare(context, estimator, sql, weight)
         return f"{type(found.declared).__name__} of {found.population.name}: {found.price.guarantee!r}"
 
 
-def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Caller) -> Fitted:
+def fit_privately(
+    context: CuratorContext, estimator: Any, sql: str, caller: Caller, weight: str | None = None
+) -> Fitted:
     """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
     # Entered here only: scikit-learn is an extra.
     from tacit.learn.model_format import model_to_text, parameters_told
 
     with hide_internal_errors():
-        found = _prepare(context, estimator, sql)
+        found = _prepare(context, estimator, sql, weight)
         rows, columns, declared, price, population = (
             found.rows, found.columns, found.declared, found.price, found.population,
         )  # fmt: skip
@@ -160,14 +188,15 @@ def fit_privately(context: CuratorContext, estimator: Any, sql: str, caller: Cal
         guarantee = currency.price(price, population.relation)
         label = f"{_LABEL}{type(declared).__name__}: {sql}"
         about = about_mechanism(declared, event_for(price, guarantee), label, released="")
-        about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": _BOUNDING, "groups": "none"}
+        about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": found.bounding, "groups": "none"}
         has_target = len(found.names) > len(columns.features)
         told = {"estimator": type(declared).__name__, "sql": sql, "columns": found.names, "target": has_target}
+        weighed = [] if weight is None else [weight]
         order = Order(
             population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
             quote={"mechanisms": quoted(about["mechanisms"]), "model": told},
             idempotency_key=caller.idempotency_key,
-            request=digest_of(canonical([label, about["mechanisms"], parameters_told(declared)])),
+            request=digest_of(canonical([label, about["mechanisms"], parameters_told(declared), *weighed])),
         )  # fmt: skip
         # Sources that changed are bound again, and refused where they are not what was opened.
         context.version(scanned(rows))
@@ -250,16 +279,15 @@ def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = N
 
 def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, secret: bytes) -> None:
     """Fit to rows of another process by sums that are made there, where the model needs no more; else read rows."""
-    from tacit.learn.stored_rows import StoredRows
-
     classes = 0 if columns.classes is None else len(declared._declared_classes())
-    narrow = len(columns.numbers) + classes <= _WIDEST
+    narrow = declared._width(len(columns.features)) + classes <= _WIDEST
     if not (engine.elsewhere and narrow and declared.sums_only()):
-        raw_features, raw_labels = columns.read(engine, rows, secret)
-        _fit_hidden(lambda: declared.fit(raw_features, raw_labels))
+        raw_features, raw_labels, weights = columns.read(engine, rows, secret)
+        weighted = {} if weights is None else {"sample_weight": weights}
+        _fit_hidden(lambda: declared.fit(raw_features, raw_labels, **weighted))
         return
     with engine.summing(rows, columns.numbers, columns.classes, secret) as run:
-        stored = StoredRows(len(columns.numbers), run)
+        stored = columns.stored(run)
         _fit_hidden(lambda: declared.fit(stored, stored))
 
 
@@ -273,7 +301,7 @@ def _fit_hidden(fit: Callable[[], Any]) -> None:
         raise InternalError("a fit failed on its rows") from problem
 
 
-def _columns(rows: RelationNode, estimator: Any) -> _Columns:
+def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns:
     # Entered here only: scikit-learn is an extra.
     from tacit.learn.estimator import PrivateEstimator
 
@@ -286,14 +314,17 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
     params = estimator.get_params()
     if "candidates" in params:
         raise InputError("estimator", "must be one model; fit the candidates of a search one by one")
+    weighing = None if weight is None else _weight(rows, visible, params, weight)
+    visible = [slot for slot in visible if slot != weighing]
     # An estimator with classes or bounds of a target learns from labels.
     supervised = "classes" in params or "target_bounds" in params
     features = visible[:-1] if supervised else visible
     if not features:
         raise Refusal("arguments", "Select at least one feature, and the label last.")
     target = visible[-1] if "target_bounds" in params else None
-    for slot in [*features, *([] if target is None else [target])]:
-        if rows.fields[slot].type.kind not in _NUMBERS:
+    for slot in [*features, *(each for each in (target, weighing) if each is not None)]:
+        kind = rows.fields[slot].type.kind
+        if kind not in _NUMBERS and not (kind is Kind.TEXT and slot in features and "categories" in params):
             raise Refusal(
                 "type",
                 f"{rows.fields[slot].name} is {rows.fields[slot].type}, and models take numbers: write CASE WHEN … "
@@ -303,7 +334,18 @@ def _columns(rows: RelationNode, estimator: Any) -> _Columns:
     if classes is not None and rows.fields[classes].type.kind not in _CLASSES:
         part = rows.fields[classes]
         raise Refusal("type", f"{part.name} is {part.type}; a class is a text, a whole number or a truth value.")
-    return _Columns(tuple(features), classes, target)
+    return _Columns(tuple(features), classes, target, weighing)
+
+
+def _weight(rows: RelationNode, visible: list[int], params: Mapping[str, Any], weight: str) -> int:
+    """Slot of the column that weighs rows."""
+    named = [slot for slot in visible if rows.fields[slot].name == weight]
+    if not named:
+        shown = ", ".join(str(rows.fields[slot].name) for slot in visible)
+        raise InputError("weight", f"must be a column of the SELECT; there are {shown}")
+    if "max_weight" not in params:
+        raise InputError("weight", "this estimator takes no weights; leave it out")
+    return named[0]
 
 
 def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
@@ -311,6 +353,10 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     given = estimator.get_params()
     params = given | _by_place(given, [str(rows.fields[slot].name) for slot in columns.features])
     stated: dict[str, Any] = {}
+    if "categories" in params:
+        stated["categories"] = params["categories"] = _categories(rows, columns, params["categories"])
+    if columns.weight is not None and params["max_weight"] is None:
+        stated["max_weight"] = _ends(rows.fields[columns.weight])[1]
     if "bounds" in params and params["bounds"] is None and params.get("data_norm") is None:
         known = params.get("categories") or ()
         numbers = [slot for place, slot in enumerate(columns.features) if place not in known]
@@ -324,6 +370,28 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
     return type(estimator)(**(params | stated))
+
+
+def _categories(rows: RelationNode, columns: _Columns, given: Any) -> Any:
+    """Declared categories by place; those of text that are left open come from the catalogue."""
+    open_texts = [
+        (place, rows.fields[slot])
+        for place, slot in enumerate(columns.features)
+        if rows.fields[slot].type.kind is Kind.TEXT and not (isinstance(given, Mapping) and place in given)
+    ]
+    if not open_texts:
+        return given
+    found = dict(given or {})
+    for place, part in open_texts:
+        values = [value for value in part.domain.values or () if value is not None]
+        if not values:
+            raise Refusal(
+                "no_categories",
+                f"{part.name} is text without declared categories; give the estimator "
+                f"categories={{'{part.name}': [...]}}, or a number of groups to hash it into.",
+            )
+        found[place] = values
+    return found
 
 
 def _by_place(params: Mapping[str, Any], names: list[str]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def sum_and_average_errors(draft: Draft, table: DraftTable, column: str, epsilon
     """Errors of the sum and of the average of a column asked together; None where no plan can be made."""
     from tacit.project.declared_values import as_declared
     from tacit.query.catalog import Catalog, Column, Population, Table
+    from tacit.query.frames.sql_text import name_text
     from tacit.query.planning.plan import make_plan
     from tacit.query.request import Request
     from tacit.query.types import INTEGER, parse_type
@@ -50,7 +51,8 @@ def sum_and_average_errors(draft: Draft, table: DraftTable, column: str, epsilon
             max_rows=table.max_rows,
         )
         catalog = Catalog((shape,), (Population(draft.population),))
-        sql = f"SELECT SUM({column}) AS s, AVG({column}) AS a FROM {table.name}"  # noqa: S608 - names, checked above
+        quoted = name_text(column)
+        sql = f"SELECT SUM({quoted}) AS s, AVG({quoted}) AS a FROM {table.name}"  # noqa: S608 - names, checked above
         plan = make_plan(sql, catalog, Request(epsilon=epsilon, suppose=SUPPOSED))
     except (TacitError, ValueError):
         return None

@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
-from tacit.core.names import is_name
+from tacit.core.names import is_column_name, is_name
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
 from tacit.engines.registry import engine_kind, stored_types
@@ -90,8 +90,8 @@ class ColumnModel(_Strict):
 class TableModel(_Strict):
     """A table: its source, and whose it is.
 
-    ``schema`` is the word that questions may write before the name, as in ``hospital.visits``; ``public`` and ``main``
-    are accepted without it.
+    ``schema`` is the word that questions may write before the name, as in ``hospital.visits``; ``public``, ``main``
+    and ``dbo`` are accepted without it.
 
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
     anew. Files say by themselves when they change.
@@ -411,7 +411,7 @@ def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -
     try:
         return Column(name, kind, bounds, step, categories, model.nullable, model.unique, model.source)
     except InputError as problem:
-        other = "" if is_name(name) else f"; give it such a name and write source = {name!r} beside its type"
+        other = "" if is_column_name(name) else f"; give it such a name and write source = {name!r} beside its type"
         raise InputError(where, problem.problem + other) from None
 
 

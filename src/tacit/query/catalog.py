@@ -24,7 +24,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from tacit.core.errors import InputError
-from tacit.core.names import is_name
+from tacit.core.names import COLUMN_NAME, is_column_name, is_name
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.canonical_unit import ROW, check_units
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 #: Schemas of tables for which a database states none: those of PostgreSQL and DuckDB.
-DEFAULT_SCHEMAS = ("public", "main")
+DEFAULT_SCHEMAS = ("public", "main", "dbo")
 #: Default number of rows of one unit in a table.
 UNIT_ROWS = 256
 
@@ -53,7 +53,8 @@ class Column:
     """One column and what is publicly known about it.
 
     Args:
-        name: letters, digits and underscores; names are compared without regard to case.
+        name: how questions call it, in quotes where it holds other signs than letters, digits and underscores; names
+            are compared without regard to case.
         type: its type.
         bounds: (lowest, highest) value that aggregates will count, in the column's own type.
         step: the grid to which aggregates round, in units of the value; None for the type's own grid (1 for integers,
@@ -76,7 +77,8 @@ class Column:
     stored: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        _check_name(self.name, "column")
+        if not is_column_name(self.name):
+            raise InputError("column", f"{COLUMN_NAME}; got {self.name!r}")
         if self.type.kind is Kind.NULL:
             raise InputError(self.name, "a column needs a type")
         if self.bounds is not None:
@@ -192,7 +194,8 @@ class Table:
             work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
         max_groups_limit: the most groups that a question may state, as policy of the owner; None for any number.
         max_rows_limit: likewise the most rows.
-        schema: the schema under which queries may also name it; ``public`` and ``main`` are accepted for every table.
+        schema: the schema under which queries may also name it; ``public``, ``main`` and ``dbo`` are accepted for every
+            table.
         size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` nor a ceiling is part of
             the digest: a question in which they decide anything says so in its own text, or is refused.
     """

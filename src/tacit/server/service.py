@@ -222,13 +222,13 @@ class CuratorService:
     def check_fit(self, access: Access, said: FitSchema) -> str:
         """The price of a fit in words; refuses one that cannot be made. Free; reads no data; for owners."""
         self._need(access, ADMIN)
-        return check_fit(self._for(access).context, estimator_of(said), said.sql)
+        return check_fit(self._for(access).context, estimator_of(said), said.sql, said.weight)
 
     def fit(self, access: Access, said: FitSchema, *, key: str = "") -> Fitted:
         """Fit a model, charged to its population; for owners."""
         self._need(access, ADMIN)
         context = self._for(access).context
-        return fit_privately(context, estimator_of(said), said.sql, Caller(access.person.name, key))
+        return fit_privately(context, estimator_of(said), said.sql, Caller(access.person.name, key), said.weight)
 
     def models(self, access: Access) -> tuple[ModelRelease, ...]:
         """Models of the populations that the person sees; they were paid for, and are free to use."""

@@ -484,6 +484,9 @@ class FitSchema(RequestBody):
     sql: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
         description="a SELECT of rows: features, and the target last"
     )
+    weight: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = _maybe(
+        description="a column of the SELECT by which rows count, up to max_weight of the estimator"
+    )
 
 
 def synthesis_text(

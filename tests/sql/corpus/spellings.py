@@ -70,12 +70,59 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
     ("SELECT HISTOGRAM(ward) FROM visits", "SELECT ward AS bin, COUNT(*) AS count FROM visits GROUP BY ward"),
     (
         "SELECT ward AS w, HISTOGRAM(cost, 0, 90, 9) FILTER (WHERE urgent) AS b FROM visits GROUP BY 1 ORDER BY w",
-        "SELECT ward AS w, CLAMP(WIDTH_BUCKET(cost, 0, 90, 9), 1, 9) AS b, COUNT(*) FILTER (WHERE urgent) AS count FROM visits "
-        "GROUP BY 1, 2 ORDER BY w",
+        "SELECT ward AS w, CASE WHEN cost = 90 THEN 9 ELSE WIDTH_BUCKET(cost, 0, 90, 9) END AS b, COUNT(*) FILTER (WHERE "
+        "urgent) AS count FROM visits GROUP BY 1, 2 ORDER BY w",
     ),
     (
         "SELECT HISTOGRAM(nights, 6) FROM visits",
         "SELECT CLAMP(WIDTH_BUCKET(nights, 0, 60, 6), 1, 6) AS bin, COUNT(*) AS count FROM visits GROUP BY 1",
+    ),
+    # names between backticks and brackets
+    (
+        "SELECT `v`.`ward`, COUNT(*) AS `how many` FROM `main.visits` AS v GROUP BY `v`.`ward` ORDER BY `how many`",
+        'SELECT v.ward, COUNT(*) AS "how many" FROM visits v GROUP BY v.ward ORDER BY "how many"',
+    ),
+    (
+        "SELECT TOP 2 v.[ward], SUM([v].[cost]) AS [total cost] FROM [dbo].[visits] AS v WHERE [urgent] GROUP BY v.[ward] ORDER BY [total cost]",
+        'SELECT v.ward, SUM(v.cost) AS "total cost" FROM visits v WHERE urgent GROUP BY v.ward ORDER BY "total cost" LIMIT 2',
+    ),
+    ("SELECT QUANTILE([cost], [0.25, 0.5]) AS q FROM visits", "SELECT QUANTILE(cost, [0.25, 0.5]) AS q FROM visits"),
+    # units without quotes
+    (
+        "SELECT DATEPART(month, seen) AS m, COUNT(*) FROM visits GROUP BY DATEPART(month, seen)",
+        "SELECT EXTRACT(month FROM seen) AS m, COUNT(*) FROM visits GROUP BY EXTRACT(month FROM seen)",
+    ),
+    (
+        "SELECT AVG(DATEDIFF(day, admitted, DATE '2024-12-31')) FROM visits",
+        "SELECT AVG(DATE_DIFF('day', admitted, DATE '2024-12-31')) FROM visits",
+    ),
+    (
+        "SELECT AVG(DATE_DIFF(DATE '2024-12-31', admitted, DAY)) FROM visits",
+        "SELECT AVG(DATE_DIFF('day', admitted, DATE '2024-12-31')) FROM visits",
+    ),
+    (
+        "SELECT AVG(DATEDIFF(DATE '2024-12-31', admitted)) FROM visits",
+        "SELECT AVG(DATE_DIFF('day', admitted, DATE '2024-12-31')) FROM visits",
+    ),
+    (
+        "SELECT DATE_TRUNC(DATE(seen), MONTH) AS m, COUNT(*) FROM visits GROUP BY m",
+        "SELECT DATE_TRUNC('month', CAST(seen AS DATE)) AS m, COUNT(*) FROM visits GROUP BY m",
+    ),
+    (
+        "SELECT DATETRUNC(isoweek, seen) AS m, COUNT(*) FROM visits GROUP BY m",
+        "SELECT DATE_TRUNC('week', seen) AS m, COUNT(*) FROM visits GROUP BY m",
+    ),
+    (
+        "SELECT DATENAME(weekday, admitted) AS d, COUNT(*) FROM visits GROUP BY d",
+        "SELECT DAYNAME(admitted) AS d, COUNT(*) FROM visits GROUP BY d",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE EOMONTH(admitted) < DATEFROMPARTS(2022, 3, 1)",
+        "SELECT COUNT(*) FROM visits WHERE LAST_DAY(admitted) < MAKE_DATE(2022, 3, 1)",
+    ),
+    (
+        "SELECT SUM(CLAMP(IIF(urgent, ISNULL(nights, 0), CHARINDEX('a', note)), 0, 9)) AS s FROM visits",
+        "SELECT SUM(CLAMP(IF(urgent, COALESCE(nights, 0), STRPOS(note, 'a')), 0, 9)) AS s FROM visits",
     ),
     # BigQuery
     (

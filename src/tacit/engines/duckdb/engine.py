@@ -122,7 +122,7 @@ class DuckDBEngine(SqlEngine):
             self._watch.over(session, self._seconds(work), progress),
         ):
             for name in names:
-                frame = opened.tables[name].frame
+                frame = tables[name].frame
                 if frame is not None:
                     session.cursor.register(*frame)
             yield session, tables

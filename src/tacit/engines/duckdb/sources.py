@@ -68,7 +68,7 @@ class DuckDBTable(StoredTable):
     Args:
         frame: what to register in each session, by name; None for files.
         files: that are read; none for frames and databases.
-        listed: the declared values of columns of texts, in order.
+        listed: the declared values of columns of texts, in order, where the source may be copied.
         places: for some of these columns, the number that a row's value has among them, a SMALLINT; NULL for others.
     """
 
@@ -282,7 +282,9 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
     connection.register(name, numbered)
     stored = describe(connection, name)
     columns, doubles = _columns(table, stored), _doubles(table, stored)
-    return DuckDBTable(index, name, columns, DUCKDB.quoted(ROW_COLUMN), rows.nbytes, doubles, frame=(name, numbered))
+    row = DUCKDB.quoted(ROW_COLUMN)
+    held = (name, numbered)
+    return DuckDBTable(index, name, columns, row, rows.nbytes, doubles, frame=held, listed=_listed(table))
 
 
 def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:

@@ -25,7 +25,7 @@ from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.relations import has_union, scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer
-from tacit.engines.sql.unit_totals import Partials
+from tacit.engines.sql.unit_totals import Partials, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
@@ -92,16 +92,20 @@ class DuckDBWriter(Writer):
         return GroupPlan(self.chooser, kinds, self.groups.count if kinds is None else 0, self.final.max_groups)
 
     def spread_plan(self, measure: Measure) -> SpreadPlan | None:
-        """The rows of :meth:`spread` one by one; None where every row is a unit, and for sums of distinct values."""
-        if self.alone or measure.kind is MeasureKind.DISTINCT_SUM:
+        """The rows of :meth:`spread` one by one; None where every row is a unit."""
+        if self.alone:
             return None
         value, kind = self._value(measure)
+        is_sum = measure.kind is MeasureKind.DISTINCT_SUM
         read = slots_of([measure.argument, measure.where])
         loose = self._reading_places(read) if self.groups.is_public else self
-        rows = loose.all_rows({"x": value}, read)
+        rows = loose.all_rows({"x": value, **({"y": quantised_sql(self.d, measure)} if is_sum else {})}, read)
         if not self.must_choose:
             # Where no group is chosen, rows without a value tell nothing.
             rows = f"SELECT * FROM ({rows}) WHERE x IS NOT NULL"
+        if is_sum:
+            largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre))
+            return SpreadPlan(rows, self._group_plan, kind, measure.width, measure.rows, measure.centre, largest)
         counted = None if measure.kind is not MeasureKind.DISTINCT else kind
         return SpreadPlan(rows, self._group_plan, counted, measure.width, measure.rows)
 

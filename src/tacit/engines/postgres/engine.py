@@ -229,7 +229,7 @@ def first_look(server: Server) -> Iterator[PostgresSession]:
     except (psycopg.Error, PoolTimeout, OSError) as problem:
         state = getattr(problem, "sqlstate", None) or type(problem).__name__
         _OPERATOR.error("cannot use the database %s: %s", server.place.words, problem)
-    # Its own words may quote a password; psql shows them to the owner alone.
+    # Its own words are in the operator's log; psql shows them to the owner.
     why = "psql with the same address says why"
     raise InputError("engine", f"cannot use the database at {server.place.words} ({state}); {why}")
 

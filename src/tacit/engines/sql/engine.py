@@ -38,7 +38,7 @@ from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, is_public_throughout
-from tacit.query.types import Kind, SqlType, Value, sort_key
+from tacit.query.types import DOUBLE, Kind, SqlType, Value, sort_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -276,7 +276,10 @@ class SqlEngine(Engine):
     def examples(
         self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
     ) -> tuple[NDArray[np.float64], NDArray[Any] | None]:
-        """One row of each unit: the numbers as float64 with NaN for NULL, and the labels with None for NULL."""
+        """One row of each unit: the numbers as float64 with NaN for NULL, and the labels with None for NULL.
+
+        A slot of text among the numbers makes objects of all of them: floats, and texts with None for NULL.
+        """
         self.check_examples(relation)
 
         def run() -> list[pa.ChunkedArray]:
@@ -285,10 +288,11 @@ class SqlEngine(Engine):
                 return session.columns(sql, len(numbers) + (label is not None))
 
         found = self._hidden(relation, run)
-        raw = np.empty((len(found[0]) if found else 0, len(numbers)))
-        for place in range(len(numbers)):
+        texts = [_example_type(relation.fields[slot].type) is not DOUBLE for slot in numbers]
+        raw = np.empty((len(found[0]) if found else 0, len(numbers)), dtype=object if any(texts) else np.float64)
+        for place, is_text in enumerate(texts):
             # A column of NULLs alone may have come without a type.
-            raw[:, place] = found[place].cast("double").to_numpy()
+            raw[:, place] = found[place].to_pylist() if is_text else found[place].cast("double").to_numpy()
         if label is None:
             return raw, None
         labels = np.empty(len(raw), dtype=object)
@@ -301,13 +305,14 @@ class SqlEngine(Engine):
     ) -> Iterator[Callable[[WholeSums], NDArray[np.int64]]]:
         """Sums over one row of each unit, the same rows as :meth:`examples`, on one snapshot where there are any."""
         self.check_examples(relation)
-        kind = None if label is None else (f"e{len(numbers)}", relation.fields[label].type)
+        kinds = [_example_type(relation.fields[slot].type) for slot in numbers]
+        kinds += [] if label is None else [relation.fields[label].type]
         with ExitStack() as held:
             session, tables = self._hidden(relation, lambda: held.enter_context(self._session(relation, None)))
             chosen = examples_sql(self.dialect, relation, numbers, label, key_secret, tables)
 
             def run(wanted: WholeSums) -> NDArray[np.int64]:
-                made = sum_statements(self.dialect, wanted, chosen, kind)
+                made = sum_statements(self.dialect, wanted, chosen, kinds)
                 found = self._hidden(relation, lambda: [(first, session.rows(sql)) for first, sql in made])
                 return add_up(wanted, found)
 
@@ -383,14 +388,25 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
             numbers = np.array([places[key] for key in own], dtype=np.int64)[found[:, 0]]
             _spread(final.measures[statement.measures[0]], arrays[statement.measures[0]], numbers, found[:, 1:])
             continue
-        for row in rows:
-            group, cells = places[tuple(row[:width])], row[width:]
-            # Added, not set: keys that a database tells apart and Python does not are one group.
-            units[group] += int(cells[0])
-            for index, cell in zip(statement.measures, cells[1:], strict=True):
-                arrays[index][group] += int(cell)
+        if not rows:
+            continue
+        columns = list(zip(*rows, strict=True))
+        found_places = np.fromiter(map(places.__getitem__, zip(*columns[:width], strict=True)), np.int64, len(rows))
+        # Added, not set: keys that a database tells apart and Python does not are one group.
+        np.add.at(units, found_places, np.fromiter(map(int, columns[width]), np.int64, len(rows)))
+        for index, cells in zip(statement.measures, columns[width + 1 :], strict=True):
+            _add(arrays[index], found_places, cells)
     raw = [_shaped(measure, arrays[index]) for index, measure in enumerate(final.measures)]
     return Measurements(keys, units, tuple(raw))
+
+
+def _add(array: NDArray[Any], groups: NDArray[np.int64], cells: Sequence[Any]) -> None:
+    """Add whole numbers of groups to those that an array has."""
+    if array.dtype != object:
+        np.add.at(array, groups, np.fromiter(map(int, cells), np.int64, len(cells)))
+        return
+    for group, cell in zip(groups.tolist(), cells, strict=True):
+        array[group] += int(cell)
 
 
 def _spread(measure: Measure, array: NDArray[Any], groups: NDArray[np.int64], counted: NDArray[np.int64]) -> None:
@@ -434,10 +450,34 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
         keys = groups.public_keys()
         return keys, {(code,): code for code in range(len(keys))}
     kinds = groups.types
+    if _sort_by_themselves(found, kinds):
+        rows = sorted(set(found))
+        places = {row: place for place, row in enumerate(rows)}
+        exact = all(kind.kind is not Kind.DECIMAL for kind in kinds)
+        return tuple(rows if exact else (tuple(map(value_of, row, kinds)) for row in rows)), places
     decoded = [tuple(map(value_of, row, kinds)) for row in found]
     order = sorted(set(decoded), key=lambda row: tuple(map(sort_key, row, kinds)))
     places = {key: place for place, key in enumerate(order)}
     return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
+
+
+#: The types of stored values that sort as what they stand for; decimals come without their point.
+_STORED = {
+    Kind.INTEGER: int,
+    Kind.DECIMAL: int,
+    Kind.TEXT: str,
+    Kind.BOOLEAN: bool,
+    Kind.DATE: dt.date,
+    Kind.TIMESTAMP: dt.datetime,
+}
+
+
+def _sort_by_themselves(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) -> bool:
+    """Whether keys as a database gave them sort as their values do; there may be many, so all are looked at at once."""
+    columns = zip(*found, strict=True)
+    return bool(found) and all(
+        set(map(type, column)) == {_STORED.get(kind.kind)} for column, kind in zip(columns, kinds, strict=True)
+    )
 
 
 def value_of(cell: Any, kind: SqlType) -> Value | None:
@@ -511,9 +551,18 @@ def examples_sql(
         ties = ", ".join(f"{column(slot)} NULLS LAST" for slot in read)
         first = f"row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}, {ties})"
         inner = f"SELECT * FROM {d.derived(f'SELECT *, {first} AS place FROM {d.derived(inner)}')} WHERE place = 1"
-    shown = [_double(d, column(slot), relation.fields[slot].type) for slot in numbers]
+    kinds = [relation.fields[slot].type for slot in numbers]
+    shown = [
+        _double(d, column(slot), kind) if _example_type(kind) is DOUBLE else column(slot)
+        for slot, kind in zip(numbers, kinds, strict=True)
+    ]
     shown += [] if label is None else [column(label)]
     return f"SELECT {', '.join(f'{sql} AS e{place}' for place, sql in enumerate(shown))} FROM {d.derived(inner)}"
+
+
+def _example_type(kind: SqlType) -> SqlType:
+    """Type of a value that a model reads: text unchanged, for categories, and everything else as a double."""
+    return kind if kind.kind is Kind.TEXT else DOUBLE
 
 
 def _double(d: Dialect, value: str, kind: SqlType) -> str:

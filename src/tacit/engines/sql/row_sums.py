@@ -6,6 +6,7 @@ before, so that no expression can overflow, divide by zero or look beyond a tabl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -25,39 +26,56 @@ _SUMS: Final = 128
 _NOTHING: Final = 2.0**-30
 
 
-def sum_statements(
-    d: Dialect, wanted: WholeSums, rows: str, label: tuple[str, SqlType] | None
-) -> Iterator[tuple[int, str]]:
+def sum_statements(d: Dialect, wanted: WholeSums, rows: str, kinds: Sequence[SqlType]) -> Iterator[tuple[int, str]]:
     """The first sum and the text of each statement; it returns the group, then sums.
 
     Args:
         d: the dialect.
         wanted: what is added up.
-        rows: a query of one row of each unit: raw numbers e0, e1, …, and perhaps a label.
-        label: its column and its type.
+        rows: a query of one row of each unit: raw values e0, e1, ….
+        kinds: their types.
     """
     inner = rows
     for number, layer in enumerate(wanted.layers):
-        write = _Writing(d, "e" if not number else f"w{number - 1}_", label)
+        write = _Writing(d, "e" if not number else f"w{number - 1}_", kinds)
         inner = _layer(write, layer, f"w{number}_", inner)
-    write = _Writing(d, f"w{len(wanted.layers) - 1}_", label)
+    write = _Writing(d, f"w{len(wanted.layers) - 1}_", kinds)
     for first in range(0, len(wanted.sums), _SUMS):
-        group = "CAST(0 AS BIGINT)" if wanted.group is None else write.sql(wanted.group)
+        groups = [write.sql(each) for each in wanted.groupings] or ["CAST(0 AS BIGINT)"]
         taken = wanted.sums[first : first + _SUMS]
         added = ", ".join(d.total(f"s{place}", number.largest) for place, number in enumerate(taken))
-        each = ", ".join(f"{write.sql(number)} AS s{place}" for place, number in enumerate(taken))
-        parts = f"SELECT {group} AS g, {each} FROM {d.fenced(inner)}"
-        yield first, f"SELECT g, {added} FROM {d.fenced(parts)} WHERE g >= 0 GROUP BY g"
+        each = [f"{sql} AS g{place}" for place, sql in enumerate(groups)]
+        each += [f"{write.sql(number)} AS s{place}" for place, number in enumerate(taken)]
+        parts = f"SELECT {', '.join(each)} FROM {d.fenced(inner)}"
+        yield first, _grouped(d, parts, added, len(groups))
+
+
+def _grouped(d: Dialect, parts: str, added: str, groupings: int) -> str:
+    """Sums per group g; of several groupings g is the group times their number, plus the place of the grouping."""
+    if groupings == 1:
+        return f"SELECT g0, {added} FROM {d.fenced(parts)} WHERE g0 >= 0 GROUP BY g0"
+    names = [f"g{place}" for place in range(groupings)]
+    # One pass over the rows makes all groupings; of each line one name alone is grouped by.
+    which = " ".join(f"WHEN GROUPING({name}) = 0 THEN {name} * {groupings} + {at}" for at, name in enumerate(names))
+    sets = ", ".join(f"({name})" for name in names)
+    return f"SELECT CASE {which} END AS g, {added} FROM {d.fenced(parts)} GROUP BY GROUPING SETS ({sets})"
 
 
 def add_up(wanted: WholeSums, found: Sequence[tuple[int, Sequence[Sequence[Any]]]]) -> NDArray[np.int64]:
-    """Results of the statements as an array, one line per group; beyond ±2⁶² a total is cut, as in this process."""
-    total = np.zeros((wanted.groups, len(wanted.sums)), dtype=np.int64)
+    """Results of the statements as an array, one line per grouping and group.
+
+    Beyond ±2⁶² a total is cut, as in this process.
+    """
+    groupings = max(len(wanted.groupings), 1)
+    total = np.zeros((groupings, wanted.groups, len(wanted.sums)), dtype=np.int64)
     for first, rows in found:
         for row in rows:
+            group, grouping = divmod(int(row[0]), groupings)
+            if group < 0:
+                continue
             for place, cell in enumerate(row[1:], first):
-                total[int(row[0]), place] = max(-MOST, min(MOST, int(cell)))
-    return total
+                total[grouping, group, place] = max(-MOST, min(MOST, int(cell)))
+    return total.reshape(groupings * wanted.groups, len(wanted.sums))
 
 
 def _layer(write: _Writing, layer: tuple[Whole, ...], prefix: str, inner: str) -> str:
@@ -81,10 +99,10 @@ def _raw_places(number: Whole) -> Iterator[tuple[int, float]]:
 class _Writing:
     """Whole numbers as SQL, over columns of the layer below."""
 
-    def __init__(self, d: Dialect, prefix: str, label: tuple[str, SqlType] | None) -> None:
+    def __init__(self, d: Dialect, prefix: str, kinds: Sequence[SqlType]) -> None:
         self.d = d
         self._prefix = prefix
-        self._label = label
+        self._kinds = kinds
 
     def sql(self, number: Whole) -> str:
         """The number, of type BIGINT."""
@@ -96,7 +114,7 @@ class _Writing:
         if number.kind == "quantised":
             return self._quantised(*number.value)
         if number.kind == "label":
-            return self._label_place(number.value)
+            return self._label_place(*number.value)
         parts = [self.sql(part) for part in number.parts]
         match number.kind:
             case "+" | "-" | "*":
@@ -127,14 +145,13 @@ class _Writing:
             f" WHEN abs({apart}) <= {d.number(half_width * _NOTHING)} THEN {_constant(d, 0)} ELSE {near} END"
         )
 
-    def _label_place(self, classes: tuple[Any, ...]) -> str:
-        if self._label is None:
-            raise InternalError("rows without a label have no classes")
-        (name, kind), cases = self._label, []
+    def _label_place(self, column: int, classes: tuple[Any, ...]) -> str:
+        kind, cases = self._kinds[column], []
         for place, label in enumerate(classes):
             spelled = _spelled(label, kind)
             if spelled is not None:
-                cases.append(f"WHEN {name} = {self.d.constant(spelled, kind)} THEN {_constant(self.d, place)}")
+                written = self.d.number(spelled) if kind.kind is Kind.DOUBLE else self.d.constant(spelled, kind)
+                cases.append(f"WHEN e{column} = {written} THEN {_constant(self.d, place)}")
         return f"CASE {' '.join(cases)} ELSE {_constant(self.d, -1)} END" if cases else _constant(self.d, -1)
 
     def _floored(self, value: str, by: int) -> str:
@@ -160,6 +177,8 @@ def _spelled(label: Any, kind: SqlType) -> Any:
     """A class as a value of the type of the label; None where no label of that type is equal to it."""
     if kind.kind is Kind.TEXT:
         return label if isinstance(label, str) else None
+    if kind.kind is Kind.DOUBLE:
+        return _exact_double(label)
     if isinstance(label, bool):
         return label if kind.kind is Kind.BOOLEAN else int(label)
     if not isinstance(label, int | float) or label != int(label):
@@ -167,3 +186,14 @@ def _spelled(label: Any, kind: SqlType) -> Any:
     if kind.kind is Kind.BOOLEAN:
         return bool(label) if label in (0, 1) else None
     return int(label) if abs(label) < 2**63 else None
+
+
+def _exact_double(label: Any) -> float | None:
+    """A number as the double that is equal to it, if there is one."""
+    if not isinstance(label, int | float):
+        return None
+    try:
+        double = float(label)
+    except OverflowError:
+        return None
+    return double if math.isfinite(double) and double == label else None

@@ -16,6 +16,8 @@ Modules:
 * :mod:`.processes` — Training by several processes: each sums the gradients of its own rows, one of them adds the
   noise, once
 * :mod:`.randomness` — Random layers with coins per row
+* :mod:`.recorded_pass` — A pass over a micro-batch as a list of tensor operations, recorded once on made-up rows and
+  then replayed
 * :mod:`.row_readers` — Rows of a dataset, read here or by worker processes
 * :mod:`.selection` — Selection among trained networks with every run accounted for
 * :mod:`.toeplitz` — Noise strategies: noise of a step partly taken back in later ones, as an alternative to secret

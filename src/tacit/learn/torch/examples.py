@@ -83,6 +83,13 @@ class Examples:
         A row of a dataset that cannot be read, or has another form than rows have, is left out: it counts for nothing.
         """
         planned = list(layout.batches(np.arange(len(chosen), dtype=np.intp)))
+        if self._dataset is None:
+            for members, places in planned:
+                taken, own = torch.from_numpy(places), keys[torch.from_numpy(members)]
+                index = torch.from_numpy(chosen[members])
+                batch = tuple(_gathered(each, index, taken, layout.size) for each in self._tensors)
+                yield taken, batch, _placed(own, taken, layout.size)
+            return
         wanted = [chosen[members].tolist() for members, _ in planned]
         for (members, places), (read, good) in zip(planned, self._taken(wanted), strict=True):
             taken, own = torch.from_numpy(places[good]), keys[torch.from_numpy(members[good])]
@@ -103,11 +110,7 @@ class Examples:
 
     def _taken(self, wanted: list[list[int]]) -> Iterator[tuple[tuple[Tensor, ...], list[int]]]:
         """The rows of one batch after the other, and which of these could be read."""
-        if self._dataset is None:
-            for places in wanted:
-                index = torch.tensor(places)
-                yield tuple(each[index.to(each.device)] for each in self._tensors), list(range(len(places)))
-        elif self._readers is None:
+        if self._readers is None:
             for places in wanted:
                 yield self._joined([self._row(place) for place in places])
         else:
@@ -127,6 +130,18 @@ def _dataset(data: tuple[Any, ...]) -> Any:
     if len(data) == 1 and hasattr(data[0], "__getitem__") and hasattr(data[0], "__len__"):
         return data[0]
     raise InputError("data", "must be tensors with one row per example, or one dataset with len() and an index")
+
+
+def _gathered(rows: Tensor, index: Tensor, places: Tensor, size: int) -> Tensor:
+    """The rows of an index at their places, and zeros at all others; written once."""
+    order = torch.zeros(size, dtype=torch.int64)
+    order[places] = index
+    gathered = rows.detach().index_select(0, order.to(rows.device))
+    if len(places) < size:
+        empty = torch.ones(size, dtype=torch.bool)
+        empty[places] = False
+        gathered[empty.to(rows.device)] = 0
+    return gathered
 
 
 def _placed(rows: Tensor, places: Tensor, size: int) -> Tensor:

@@ -27,6 +27,7 @@ from tacit.learn.torch.layer_factors import LayerTap, LayerTaps, Outer, inner_pr
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.randomness import RowRandomness, made_up_keys, mixed
+from tacit.learn.torch.recorded_pass import RecordedPass, program_settings
 from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.noise import entropy
 
@@ -43,8 +44,14 @@ _SLACK: Final = 2.0**-9
 _LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
 #: Whole numbers up to here are exact in a float64, and so are their sums in any order.
 _EXACT: Final = 2.0**52
+#: Rows whose sums stay below that beside those of a micro-batch: each adds at most STEPS.
+_EXACT_ROWS: Final = 1 << 27
 #: Numbers of a micro-batch together, unless another size is asked for.
 _ROOM: Final = 1 << 24
+#: The same where passes are replayed, which costs little for each of them: what is computed stays in the caches.
+_SMALL_ROOM: Final = 1 << 22
+#: Most recordings of a pass, as settings change.
+_MOST_RECORDINGS: Final = 4
 #: Fractions of multiples of this number are spread evenly.
 _GOLDEN: Final = 0.6180339887498949
 
@@ -132,38 +139,85 @@ class ExampleGradients:
         self._func = load("torch.func")
         self._taps: tuple[LayerTap, ...] = ()
         self._looking = True
+        self._recorded: RecordedPass | None = None
+        self._recordings = 0
+        self._spread: dict[int, Tensor] = {}
+        # Kept from batch to batch: fresh memory takes longer to come by than most of what is computed in it.
+        self._rooms: dict[Any, Tensor] = {}
         self.layout = Layout(micro_batch or 1, tight=False)
 
-    def prepare(self, examples: Examples, usual: int) -> None:
+    def prepare(self, examples: Examples, usual: int, *, recorded: bool = False) -> None:
         """Before the first step: find layers to tap, and pack rows tightly if places are seen not to matter.
 
         Args:
             examples: whose form made-up rows have.
             usual: how many rows a sample has.
+            recorded: whether to record the operations of a pass and replay them, if they can be.
         """
-        self._looking, self._taps = True, self._survey(examples)
-        # Room for a sample and then some, so that one pass is usually enough, if there is so much memory.
-        size = self._size or max(min(usual + 2 * int(usual**0.5) + 1, 1024, _ROOM // self._numbers()), 1)
+        self._looking, self._recorded, self._taps = True, None, self._survey(examples)
         kept = (self._parameters.model, self._loss)
-        self.layout = settle(lambda rows, keys: self.floats(rows, keys).tensors(), kept, examples, size, usual)
-        # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
-        self._looking = False
+        for room in (_SMALL_ROOM, _ROOM) if recorded else (_ROOM,):
+            # Room for a sample and then some, so that one pass is usually enough, if there is so much memory.
+            wanted = usual + 2 * int(usual**0.5) + 1
+            most = max(min(wanted, 1024, room // self._numbers()), 1)
+            # Evenly, so that few places of the last batch stay empty.
+            size = self._size or -(-wanted // -(-wanted // most))
+            self._looking = True
+            self.layout = settle(self._looked, kept, examples, size, usual)
+            # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
+            self._looking = False
+            rows = examples.made_up(self.layout.size) if recorded else None
+            self._recorded = None if rows is None else self._record(rows)
+            if self._recorded is not None:
+                return
+
+    def _looked(self, rows: tuple[Tensor, ...], keys: Tensor) -> tuple[Tensor, ...]:
+        """Tensors computed of each row, for looking whether its place matters; of whole numbers their exact sums."""
+        parts = self.floats(rows, keys)
+        # Putting them on a grid overwrites the flat ones.
+        found = (*parts.tensors()[:-1], parts.flat.clone())
+        whole, short = self._integers(parts, keys)
+        return (*found, *(each.flatten(1).sum(1) for each in whole.tensors()), short)
+
+    def _record(self, rows: tuple[Tensor, ...]) -> RecordedPass | None:
+        """The operations of a pass over made-up rows of this shape, or None where they cannot be recorded."""
+        moved = tuple(each.to(self._parameters.device) for each in rows)
+        self._recordings += 1
+        return RecordedPass.of(self._pass_over, self._values(copied=True), moved, self._program)
+
+    def _program(self) -> tuple[Any, ...]:
+        """Settings that decide which operations a pass consists of."""
+        return program_settings(self._parameters.model, self._loss, self._pass.augment)
+
+    def _check_recorded(self) -> None:
+        """Record anew if a setting of the program changed; run it by torch.func if it changes unseen, or often."""
+        if self._recorded is None:
+            return
+        holds = self._recorded.holds(self._program(), lambda: self._values(copied=True))
+        if not holds:
+            again = holds is not None and self._recordings < _MOST_RECORDINGS
+            self._recorded = self._record(self._recorded.made_up) if again else None
 
     def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
         """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS.
 
         Each chosen row draws a key, by which its random layers draw.
         """
+        self._check_recorded()
         keys = torch.from_numpy(entropy.current().words(len(chosen)).view(np.int64))
-        total: Tensor | None = None
+        total, rows, earlier = self._nothing(), 0, None
         for taken, batch, own in examples.batches(chosen, self.layout, keys):
-            added = self._added(taken, batch, own)
-            total = added if total is None else total.add_(added)
-        raw: Integers = (self._nothing() if total is None else total).cpu().numpy()
+            if rows + len(taken) > _EXACT_ROWS:
+                earlier = total.to(torch.int64) if earlier is None else earlier.add_(total.to(torch.int64))
+                total, rows = total.zero_(), 0
+            rows += len(taken)
+            self._add(total, taken, batch, own)
+        whole = total.to(torch.int64)
+        raw: Integers = (whole if earlier is None else earlier.add_(whole)).cpu().numpy()
         return raw
 
-    def _added(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> Tensor:
-        """Sum of a batch; if it raises, of its rows one by one, and nothing for those that raise.
+    def _add(self, total: Tensor, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> None:
+        """Add the sum of a batch; if it raises, of its rows one by one, and nothing for those that raise.
 
         A class that the network has no output for, a word outside of the table: which rows hold such values is not to
         be seen by an error, nor may it take the other rows with it.
@@ -174,49 +228,59 @@ class ExampleGradients:
             # That is up to the shape of a batch, which is always the same.
             raise
         except Exception:
-            total = self._nothing()
-            if len(taken) == 1:
-                return total
-            for place in taken.split(1):
-                # The same shape and the same place as before, so the same bits.
-                alone = tuple(_only(each, place) for each in batch)
-                total += self._added(place, alone, keys)
-            return total
-        return self.summed(taken, parts, keys)
+            if len(taken) > 1:
+                for place in taken.split(1):
+                    # The same shape and the same place as before, so the same bits.
+                    self._add(total, place, tuple(_only(each, place) for each in batch), keys)
+            return
+        self.add_to(total, taken, parts, keys)
 
     def _nothing(self) -> Tensor:
-        return torch.zeros(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
+        device = self._parameters.device
+        return self._room("sum", torch.Size([self._parameters.dimension]), torch.float64, device).zero_()
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def _room(self, name: Any, shape: Any, dtype: Any, device: Any) -> Tensor:
+        """A tensor to write to; the same one whenever it is asked for by this name and form."""
+        room = self._rooms.get(name)
+        if room is None or room.shape != shape or room.dtype != dtype or room.device != device:
+            room = self._rooms[name] = torch.empty(shape, dtype=dtype, device=device)
+        return room
+
     def summed(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> Tensor:
         """The sum of the integer gradients at the places that are taken, as int64."""
+        total = self._nothing()
+        self.add_to(total, taken, parts, keys)
+        return total.to(torch.int64)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def add_to(self, total: Tensor, taken: Tensor, parts: GradientParts, keys: Tensor) -> None:
+        """Add the integer gradients at the places that are taken to a sum: whole float64, exactly."""
         whole, short = self._integers(parts, keys)
-        taken = taken.to(short.device)
         # What is dropped may be infinite, and an infinity times 0 is no number: it does not take part at all.
-        kept = taken[short[taken]]
-        # Whole float64 are written to their places as int64, in one pass over each layer.
-        sums = torch.empty(self._parameters.dimension, dtype=torch.int64, device=self._parameters.device)
-        places = dict(zip(self._parameters.names, sums.split(list(self._parameters.sizes.values())), strict=True))
+        kept = _places(taken.to(short.device), short)
+        places = dict(zip(self._parameters.names, total.split(list(self._parameters.sizes.values())), strict=True))
         for tap, outer in whole.outers:
-            product = Outer(outer.inputs[kept], outer.returns[kept]).summed()
-            for name, part in _weight_and_bias(tap, product).items():
-                places[name].view(part.shape).copy_(part)
+            chosen = Outer(outer.inputs[kept], outer.returns[kept])
+            chosen.add_to(places[tap.weight])
+            if tap.bias is not None:
+                places[tap.bias].add_(chosen.returns.sum((0, 1)).flatten(), alpha=_INPUTS)
         for tap, words, back in whole.tables:
-            table = torch.zeros(tap.words, tap.outputs, dtype=torch.float64, device=back.device)
+            table = places[tap.weight].view(tap.words, tap.outputs)
             table.index_add_(0, words[kept].flatten(), back[kept].flatten(0, 1))
-            places[tap.weight].view(table.shape).copy_(table)
         flat, start = whole.flat[kept].sum(0), 0
         for name, count in self._flat_parts():
-            places[name].copy_(flat[start : start + count])
+            places[name].add_(flat[start : start + count])
             start += count
-        return sums
 
     def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
         """Whole numbers for each example, and whether they are checked to have a norm of at most STEPS together."""
         shifts = _shifts(keys.to(parts.flat.device))
         # Inputs first: the norms that gradients are shortened by are those with the inputs that will be used.
-        inputs = [_whole(outer.inputs * _INPUTS, shifts) for _, outer in parts.outers]
-        pairs = [inner_products(each) for each in inputs]
+        inputs = [self._whole((0, tap.weight), outer.inputs, float(_INPUTS), shifts) for tap, outer in parts.outers]
+        pairs = [
+            inner_products(each, _INPUTS**2 if tap.bias is not None else 0.0)
+            for each, (tap, _) in zip(inputs, parts.outers, strict=True)
+        ]
         square = _squares(parts.flat)
         for (_, outer), pair in zip(parts.outers, pairs, strict=True):
             square += (pair * inner_products(outer.returns)).sum((1, 2, 3)) / _INPUTS**2
@@ -225,12 +289,29 @@ class ExampleGradients:
         norms = square.sqrt_()
         aim = self._aim(pairs, parts) / norms.clamp(min=self._clip)
         small = (aim / _INPUTS).to(parts.flat.dtype)[:, None, None, None]
-        returns = [_whole(outer.returns * small, shifts) for _, outer in parts.outers]
+        returns = [self._whole((1, tap.weight), outer.returns, small, shifts) for tap, outer in parts.outers]
         outers = [(tap, Outer(*pair)) for (tap, _), *pair in zip(parts.outers, inputs, returns, strict=True)]
         tables = [(tap, words, (back.double() * aim[:, None, None]).round_()) for tap, words, back in parts.tables]
         flat = parts.flat.mul_(aim.to(parts.flat.dtype)[:, None]).to(torch.int32)
         whole = GradientParts(outers, tables, flat)
         return whole, torch.isfinite(norms) & self._short(whole, pairs)
+
+    def _whole(self, name: Any, values: Tensor, scale: float | Tensor, shifts: Tensor) -> Tensor:
+        """Whole numbers near values times a scale, as float64: rounded down after adding numbers in [0, 1).
+
+        The numbers are spread evenly over a row and shifted for each row. All values of a row may be less than a step
+        of the grid; rounded to the nearest, all of them would vanish, and so each of them is right on average.
+        """
+        count = values[0].numel()
+        spread = self._spread.get(count)
+        if spread is None or spread.dtype != values.dtype or spread.device != values.device:
+            places = torch.arange(count, dtype=torch.float64, device=values.device).mul_(_GOLDEN).frac_()
+            spread = self._spread[count] = places.to(values.dtype)
+        shifted = shifts.to(values.dtype).reshape(-1, *(1,) * (values.dim() - 1))
+        added = self._room(tuple(values.shape), values.shape, values.dtype, values.device)
+        torch.add(spread.reshape(1, *values.shape[1:]), shifted, out=added).frac_()
+        added = added.add_(values, alpha=scale) if isinstance(scale, float) else added.addcmul_(values, scale)
+        return self._room(name, values.shape, torch.float64, values.device).copy_(added.floor_())
 
     def _aim(self, pairs: list[Tensor], parts: GradientParts) -> Tensor:
         """The norm to shorten to, in steps: below the bound by what rounding of returns may add."""
@@ -271,17 +352,39 @@ class ExampleGradients:
 
     def floats(self, batch: tuple[Tensor, ...], keys: Tensor) -> GradientParts:
         """The gradients as they come."""
-        moved = tuple(each.to(self._parameters.device) for each in batch)
-        held = self._parameters.detached()
+        moved, keys = tuple(each.to(self._parameters.device) for each in batch), keys.to(self._parameters.device)
+        if self._recorded is not None:
+            found = self._recorded.run(self._values(copied=self._recorded.writes), moved, keys)
+        else:
+            found = _detached(self._pass_over(self._values(copied=True), moved, keys))
+        names = ([tap.weight for tap in self._taps], self._loose, [tap.weight for tap in self._taps])
+        every = iter(found)
+        returns, direct, inputs = ({name: next(every) for name in part} for part in names)
+        parts: GradientParts = self._parts(inputs, returns, direct, len(moved[0]))
+        return parts
+
+    def _values(self, *, copied: bool) -> dict[str, Tensor]:
+        """Values of all parameters and buffers that a pass reads."""
+        others = {} if self._looking else self._parameters.others(copied=copied)
+        return self._parameters.detached(copied=copied) | others
+
+    @property
+    def _loose(self) -> list[str]:
+        """Names of the parameters that belong to no tapped layer."""
         tapped = {name for tap in self._taps for name in tap.parameters}
-        loose = {name: held.pop(name) for name in self._parameters.names if name not in tapped}
-        others = {} if self._looking else self._parameters.others()
+        return [name for name in self._parameters.names if name not in tapped]
+
+    def _pass_over(self, values: dict[str, Tensor], rows: tuple[Tensor, ...], keys: Tensor) -> list[Tensor]:
+        """Returns of each tapped layer, gradients of all other parameters, inputs of each tapped layer."""
+        others = dict(values)
+        loose = {name: others.pop(name) for name in self._loose}
+        held = {name: others.pop(name) for name in self._parameters.names if name not in loose}
         nudges = {tap.weight: _zeros(tap, held[tap.weight]) for tap in self._taps}
         one = self._func.grad(partial(self._one, held, others), argnums=(0, 1), has_aux=True)
         try:
             # Randomness that bypasses RowRandomness is refused by PyTorch itself.
             each = self._func.vmap(one, in_dims=(None, None, 0, 0), randomness="error")
-            (returns, direct), inputs = each(nudges, loose, moved, keys.to(self._parameters.device))
+            (returns, direct), inputs = each(nudges, loose, rows, keys)
         except RuntimeError as problem:
             if "randomness" in str(problem):
                 raise InputError(
@@ -292,9 +395,10 @@ class ExampleGradients:
                     "model", "has a layer that torch.func cannot differentiate example by example; replace that layer"
                 ) from problem
             raise
-        # A network may hold tensors that want gradients and are not trained.
-        return self._parts(_detached(inputs), _detached(returns), _detached(direct), len(moved[0]))
+        weights = [tap.weight for tap in self._taps]
+        return [*(returns[name] for name in weights), *direct.values(), *(inputs[name] for name in weights)]
 
+    @torch.no_grad()  # type: ignore[untyped-decorator]
     def _parts(
         self, inputs: dict[str, Tensor], returns: dict[str, Tensor], direct: dict[str, Tensor], count: int
     ) -> GradientParts:
@@ -304,9 +408,11 @@ class ExampleGradients:
             if tap.words:
                 tables.append((tap, into, back))
                 continue
-            outer = Outer(into if tap.bias is None else torch.nn.functional.pad(into, (0, 1), value=1.0), back)
+            outer = Outer(into, back)
             if tap.materialised:
-                direct |= _weight_and_bias(tap, outer.each())
+                direct[tap.weight] = outer.each()
+                if tap.bias is not None:
+                    direct[tap.bias] = back.sum(1)
             else:
                 outers.append((tap, outer))
         flat = [direct[name].reshape(count, -1) for name, _ in self._flat_parts()]
@@ -374,8 +480,17 @@ def _widened(values: Tensor) -> Tensor:
     return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
 
 
-def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value.detach() for name, value in values.items()}
+def _detached(values: list[Tensor]) -> list[Tensor]:
+    # A network may hold tensors that want gradients and are not trained.
+    return [value.detach() for value in values]
+
+
+def _places(taken: Tensor, short: Tensor) -> Any:
+    """The places that are taken and short; as a slice where these are the first ones, so that nothing is copied."""
+    kept = taken[short[taken]]
+    count = len(kept)
+    first = bool((kept == torch.arange(count, device=kept.device)).all())
+    return slice(0, count) if first else kept
 
 
 def _only(rows: Tensor, place: Tensor) -> Tensor:
@@ -386,13 +501,6 @@ def _only(rows: Tensor, place: Tensor) -> Tensor:
 
 def _zeros(tap: LayerTap, like: Tensor) -> Tensor:
     return torch.zeros(tap.output, dtype=like.dtype, device=like.device)
-
-
-def _weight_and_bias(tap: LayerTap, products: Tensor) -> dict[str, Tensor]:
-    """The gradients of a layer's parameters, from products whose last column belongs to the bias if there is one."""
-    if tap.bias is None:
-        return {tap.weight: products}
-    return {tap.weight: products[..., :-1], tap.bias: products[..., -1]}
 
 
 def _squares(flat: Tensor) -> Tensor:
@@ -406,15 +514,3 @@ def _squares(flat: Tensor) -> Tensor:
 def _shifts(keys: Tensor) -> Tensor:
     """A uniform number in [0, 1) for each row."""
     return (mixed(keys) & ((1 << 52) - 1)).double() * 2.0**-52
-
-
-def _whole(values: Tensor, shifts: Tensor) -> Tensor:
-    """Whole numbers near some values, as float64: rounded down after adding numbers in [0, 1).
-
-    The numbers are spread evenly over a row and shifted for each row. All values of a row may be less than a step of
-    the grid; rounded to the nearest, all of them would vanish, and so each of them is right on average.
-    """
-    places = torch.arange(values[0].numel(), dtype=torch.float64, device=values.device).mul_(_GOLDEN).frac_()
-    spread = places.to(values.dtype).reshape(1, *values.shape[1:])
-    added = (spread + shifts.to(values.dtype).reshape(-1, *(1,) * (values.dim() - 1))).frac_()
-    return values.add_(added).floor_().double()

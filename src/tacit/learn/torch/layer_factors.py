@@ -110,7 +110,7 @@ class Outer:
     """Outer products of a batch of examples: vectors that went in and came back, over positions and groups.
 
     Args:
-        inputs: (examples, positions, groups, length).
+        inputs: (examples, positions, groups, length); without the constant for the bias.
         returns: likewise.
     """
 
@@ -121,21 +121,26 @@ class Outer:
         """The sum of outer products of each example: (examples, groups, outputs, inputs)."""
         return torch.einsum("btgo,btgi->bgoi", self.returns, self.inputs)
 
-    def summed(self) -> Tensor:
-        """The sum of outer products of all examples: (groups, outputs, inputs)."""
+    def add_to(self, total: Tensor) -> None:
+        """Add the outer products of all examples to a sum of (groups, outputs, inputs)."""
         back, into = (each.flatten(0, 1).transpose(0, 1) for each in (self.returns, self.inputs))
-        return back.transpose(1, 2) @ into
+        if len(back) == 1:
+            total.view(back.shape[2], into.shape[2]).addmm_(back[0].t(), into[0])
+        else:
+            total.view(len(back), back.shape[2], into.shape[2]).baddbmm_(back.transpose(1, 2), into)
 
 
-def inner_products(vectors: Tensor) -> Tensor:
-    """Inner products of all pairs of positions: (examples, groups, positions, positions).
+def inner_products(vectors: Tensor, more: float = 0.0) -> Tensor:
+    """Inner products of all pairs of positions, each with ``more``: (examples, groups, positions, positions).
 
     The products of two such tables, added up, are the square of the norm of a sum of outer products.
     """
     if vectors.shape[1] == 1:
-        return vectors.square().sum(3).transpose(1, 2)[..., None]
-    ahead = vectors.transpose(1, 2)
-    return ahead @ ahead.transpose(2, 3)
+        found = torch.linalg.vector_norm(vectors, dim=3).square_().transpose(1, 2)[..., None]
+    else:
+        ahead = vectors.transpose(1, 2)
+        found = ahead @ ahead.transpose(2, 3)
+    return found.add_(more) if more else found
 
 
 def pair_square(words: Tensor, returns: Tensor) -> Tensor:

@@ -24,13 +24,13 @@ class Parameters:
     def __init__(self, model: Any, names: list[str]) -> None:
         self.model, self.names = model, names
 
-    def detached(self) -> dict[str, Tensor]:
+    def detached(self, *, copied: bool = True) -> dict[str, Tensor]:
         """Their values now, outside of any graph, as copies: what a pass over rows does to them is forgotten."""
-        return {name: parameter.detach().clone() for name, parameter in self._trained.items()}
+        return {name: _value(parameter, copied) for name, parameter in self._trained.items()}
 
-    def others(self) -> dict[str, Tensor]:
-        """Copies of the parameters that are not trained, and of the buffers."""
-        return {name: each.detach().clone() for name, each in (self._kept | dict(self.model.named_buffers())).items()}
+    def others(self, *, copied: bool = True) -> dict[str, Tensor]:
+        """The parameters that are not trained, and the buffers; as copies likewise."""
+        return {name: _value(each, copied) for name, each in (self._kept | dict(self.model.named_buffers())).items()}
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -47,12 +47,13 @@ class Parameters:
         """Device of the parameters."""
         return next(iter(self._trained.values())).device
 
-    def give(self, gradient: NDArray[np.float64]) -> None:
-        """Give each its part of a noisy gradient."""
+    def give(self, gradient: NDArray[np.float64], unit: float) -> None:
+        """Give each its part of a noisy gradient, which is in steps of ``unit``."""
         flat, start = torch.from_numpy(gradient), 0
         for parameter in self._trained.values():
             part = flat[start : start + parameter.numel()].reshape(parameter.shape)
-            parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype)
+            # Copied even where the type is the same: what was released stays unchanged.
+            parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype, copy=True).mul_(unit)
             start += parameter.numel()
 
     @cached_property
@@ -64,3 +65,7 @@ class Parameters:
     @cached_property
     def _kept(self) -> dict[str, Tensor]:
         return {name: each for name, each in self.model.named_parameters() if name not in self.names}
+
+
+def _value(tensor: Tensor, copied: bool) -> Tensor:
+    return tensor.detach().clone() if copied else tensor.detach()

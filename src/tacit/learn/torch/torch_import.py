@@ -1,18 +1,39 @@
-"""Import of PyTorch, with a clear message where it is missing.
+"""Import of PyTorch, with a clear message where it, or a part of it that is needed, is missing.
 
 PyTorch is taken without its types, so that type checking gives the same result whether it is installed or not.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from tacit.core import extras
 
-__all__ = ["Tensor", "load", "torch"]
+__all__ = ["NEEDED", "Tensor", "check_parts", "load", "torch"]
 
 #: A torch.Tensor, a torch.nn.Module and so on: names for readers.
 Tensor = Any
+
+#: Parts of PyTorch that training rests on. Those of ``torch.nn.functional`` that ask for overrides are how the body of
+#: a function that is written in Python is looked into; without them random layers inside would go unseen.
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "torch.func": ("grad", "vmap", "functional_call"),
+    "torch.overrides": ("TorchFunctionMode",),
+    "torch.nn.functional": (
+        "linear",
+        "conv1d",
+        "conv2d",
+        "embedding",
+        "unfold",
+        "dropout",
+        "scaled_dot_product_attention",
+        "multi_head_attention_forward",
+        "has_torch_function",
+        "has_torch_function_unary",
+        "has_torch_function_variadic",
+    ),
+    "torch": ("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "rrelu", "autocast"),
+}
 
 
 def load(name: str = "torch") -> Any:
@@ -20,4 +41,22 @@ def load(name: str = "torch") -> Any:
     return extras.load(name, "torch", "networks")
 
 
+def check_parts() -> None:
+    """Refuse a version of PyTorch without a part that is needed: before any network is looked at.
+
+    Raises:
+        MissingError: a part is not there.
+    """
+    for module, names in NEEDED.items():
+        missing = [name for name in names if not hasattr(load(module), name)]
+        if missing:
+            version = getattr(torch, "__version__", "of unknown version")
+            raise extras.MissingError(
+                "torch",
+                f"{version} has no {module}.{missing[0]}, which private training rests on; "
+                f"install a version that is known to work: {extras.install_command('torch')}",
+            )
+
+
 torch = load()
+check_parts()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +40,8 @@ __all__ = ["PrivateTrainer"]
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
 _FORMAT: Final = 2
+#: Steps from which on recording the operations of a pass, a second or so, is worth it.
+_WORTH_RECORDING: Final = 100
 
 
 class PrivateTrainer:
@@ -228,7 +231,7 @@ class PrivateTrainer:
         if self._gradients is not None and modes == self._modes:
             return self._gradients
         found = ExampleGradients(self._parameters, self.loss, float_down(self.clip), self._micro_batch, self._pass)
-        found.prepare(examples, self.batch_size)
+        found.prepare(examples, self.batch_size, recorded=self.steps - self.taken >= _WORTH_RECORDING)
         # Without rows there was nothing to look at: next time, then.
         self._gradients, self._modes = found if len(examples) else None, modes
         return found
@@ -239,7 +242,7 @@ class PrivateTrainer:
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
         noisy = self._processes.released(raw, self._released)
-        self._parameters.give(noisy * self._per_step)
+        self._parameters.give(noisy, self._per_step)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.scheduler is not None:
@@ -278,7 +281,7 @@ class PrivateTrainer:
         """Copy of the model with averaged weights, or None without ``ema``."""
         return None if self._average is None else self._average.model
 
-    @property
+    @cached_property
     def _per_step(self) -> float:
         """Worth of a step of the grid in the mean gradient: a public number."""
         rows = self.batch_size if self.strategy is None else Fraction(self.n, self._period)

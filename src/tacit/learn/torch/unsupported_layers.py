@@ -16,6 +16,7 @@ from tacit.learn.torch.torch_import import torch
 
 __all__ = ["check_data", "check_model", "checked_scheduler", "trained_parameters"]
 
+_BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
 _REMEDY = "use torch.nn.GroupNorm(…) or torch.nn.LayerNorm(…) instead"
 
 
@@ -58,7 +59,7 @@ def checked_scheduler(scheduler: Any) -> Any:
 
 def _mixes(layer: Any) -> str:
     """Reason why one example would reach another's gradient through this layer, or nothing."""
-    if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and "Instance" not in type(layer).__name__:
+    if isinstance(layer, _BATCH_NORMS):
         return "normalises each example by the others in its batch"
     if getattr(layer, "track_running_stats", False):
         return "keeps statistics of the examples it saw"

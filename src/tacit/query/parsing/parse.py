@@ -22,7 +22,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query import limits
 from tacit.query.parsing.query_options import OPTION_CLAUSES, Options, take_options
-from tacit.query.parsing.spellings import respelled_tokens, respelled_tree
+from tacit.query.parsing.spellings import named_tokens, respelled_tokens, respelled_tree
 from tacit.query.refusal import Refusal
 
 __all__ = ["Parsed", "disallowed", "is_bare_name", "parse", "read_tree", "text_of_tree"]
@@ -57,6 +57,11 @@ class _Parser(DuckDBParser):
 
 class _Dialect(DuckDB):
     Parser = _Parser
+
+    class Tokenizer(DuckDB.Tokenizer):
+        """The words and signs of DuckDB, and names between backticks."""
+
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
 
 
 def _usable(dialect: DuckDB) -> DuckDB:
@@ -130,6 +135,7 @@ def _tokens(sql: str) -> list[Token]:
         tokens = _DIALECT.tokenize(sql)
     except Exception:  # a third-party reader of hostile text: whatever it raises, the text is unreadable
         raise Refusal("syntax", "The text cannot be read as SQL; check quotes and comments.") from None
+    tokens = named_tokens(tokens, sql)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:

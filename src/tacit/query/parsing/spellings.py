@@ -3,6 +3,8 @@
 ========================================== ================================================================
 written                                    read as
 ========================================== ================================================================
+`visit cost`, [visit cost]                 "visit cost"
+FROM `hospital.visits`                     FROM hospital.visits
 SELECT TOP 5 …, SELECT TOP (5) …           LIMIT 5
 FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
 SUM(x CLAMPED BETWEEN 0 AND 9)             SUM(x, contribution_bounds_per_group => (0, 9))
@@ -10,7 +12,7 @@ DISTINCT ON (a, b) … ORDER BY c            QUALIFY ROW_NUMBER() OVER (PARTITIO
 APPROX_QUANTILES(x, 4)[OFFSET(1)]          APPROX_QUANTILE(x, 0.25)
 SELECT k, HISTOGRAM(x) … GROUP BY k        SELECT k, x AS bin, COUNT(*) AS count … GROUP BY k, x
 HISTOGRAM(x, 8)                            the same with WIDTH_BUCKET(x, 8) for x
-HISTOGRAM(x, lo, hi, 8)                    the same with CLAMP(WIDTH_BUCKET(x, lo, hi, 8), 1, 8) for x
+HISTOGRAM(x, lo, hi, 8)                    the same with WIDTH_BUCKET(x, lo, hi, 8) for x, and hi itself in bin 8
 ========================================== ================================================================
 
 Nothing is decided here: tokens and nodes that are written are on the allow-list like those of the analyst.
@@ -18,6 +20,7 @@ Nothing is decided here: tokens and nodes that are written are on the allow-list
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlglot import exp
@@ -25,7 +28,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query.refusal import Refusal
 
-__all__ = ["DISTINCT_ON", "respelled_tokens", "respelled_tree"]
+__all__ = ["DISTINCT_ON", "named_tokens", "respelled_tokens", "respelled_tree"]
 
 #: Set in the ``meta`` of a SELECT whose ORDER BY chose rows and is no order of the result below the aggregation.
 DISTINCT_ON: Final = "distinct_on"
@@ -35,6 +38,51 @@ _CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET)
 #: Digits of a number of parts, and of a place among them.
 _LONGEST_NUMBER: Final = 9
 _AFTER_SELECT: Final = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL)
+
+
+#: Text between brackets that is a name; a list of constants is none, and neither is one of its texts.
+_BRACKETED: Final = re.compile(r"[^\W\d][^\[\]\"'`,;]*")
+#: After these, brackets hold a place in a list.
+_OPERANDS: Final = frozenset(
+    (TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET)
+)
+_BEFORE_TABLES: Final = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
+
+
+def named_tokens(tokens: list[Token], sql: str) -> list[Token]:
+    """The tokens with each name between brackets as one, and a path of one between backticks as its parts."""
+    found: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        token = tokens[place]
+        closing = _bracketed_name(tokens, place, sql)
+        if closing is not None:
+            name = sql[token.end + 1 : tokens[closing].start].strip()
+            found.append(Token(TokenType.IDENTIFIER, name, token.line, token.col, token.start, tokens[closing].end))
+            place = closing + 1
+            continue
+        parts = token.text.split(".")
+        is_path = token.token_type is TokenType.IDENTIFIER and sql[token.start] == "`" and len(parts) in (2, 3)
+        if is_path and all(parts) and found and found[-1].token_type in _BEFORE_TABLES:
+            for part in parts[:-1]:
+                found += [_like(token, TokenType.IDENTIFIER, part), _like(token, TokenType.DOT, ".")]
+            found.append(_like(token, TokenType.IDENTIFIER, parts[-1]))
+        else:
+            found.append(token)
+        place += 1
+    return found
+
+
+def _bracketed_name(tokens: list[Token], place: int, sql: str) -> int | None:
+    """The place of the bracket that ends a name which begins here; None where none does."""
+    if tokens[place].token_type is not TokenType.L_BRACKET:
+        return None
+    if place and tokens[place - 1].token_type in _OPERANDS:
+        return None
+    closing = next((i for i in range(place + 1, len(tokens)) if tokens[i].token_type is TokenType.R_BRACKET), None)
+    if closing is None or not _BRACKETED.fullmatch(sql[tokens[place].end + 1 : tokens[closing].start].strip()):
+        return None
+    return closing
 
 
 def respelled_tokens(tokens: list[Token]) -> list[Token]:
@@ -211,14 +259,17 @@ def _histogram(item: exp.Expr) -> exp.Anonymous | None:
 
 
 def _bin(args: list[exp.Expr]) -> exp.Expr:
-    """The bin of a value: itself, or its number among equal ones."""
+    """The bin of a value: itself, or its number among equal ones; what lies beyond stated ends has bins of its own."""
     if not args or len(args) not in (1, 2, 4) or any(isinstance(arg, (exp.Star, exp.Distinct)) for arg in args):
         raise Refusal("arguments", "Write HISTOGRAM(x), HISTOGRAM(x, bins) or HISTOGRAM(x, lo, hi, bins).")
     if len(args) == 1:
         return args[0].copy()
     bucket = exp.Anonymous(this="WIDTH_BUCKET", expressions=[arg.copy() for arg in args])
-    ends = [exp.Literal.number(1), args[-1].copy()]
-    return bucket if len(args) == 2 else exp.Anonymous(this="CLAMP", expressions=[bucket, *ends])
+    if len(args) == 2:
+        return bucket
+    value, _, high, count = (arg.copy() for arg in args)
+    last = exp.If(this=exp.EQ(this=value, expression=high), true=count)
+    return exp.Case(ifs=[last], default=bucket)
 
 
 def _term(select: exp.Select, term: exp.Expr) -> exp.Expr:

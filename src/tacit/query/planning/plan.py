@@ -64,7 +64,7 @@ from tacit.query.relational.algebra import (
     bottom_up,
     released_values,
 )
-from tacit.query.relational.expressions import Reference, literal
+from tacit.query.relational.expressions import Call, Expression, Reference, literal
 from tacit.query.request import BOUNDS, EVERY, KEYS, LIMITS, Request, Terms, settle
 from tacit.query.types import Value
 
@@ -458,7 +458,8 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
             "option", "These groups are not public: group by declared categories, or leave PUBLIC_GROUPS out."
         )
     if not currency_named(terms.account).has_delta:
-        name = next(key.name for key in final.keys if key.values is None)
+        # Keys with public values are chosen privately too where their product is too large.
+        name = next((key.name for key in final.keys if key.values is None), final.keys[0].name)
         raise Refusal(
             "option",
             f"These groups are not public, and choosing them privately needs a delta, which a {terms.account} account "
@@ -708,13 +709,27 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def _is_bin_of_bounds(key: Expression) -> bool:
+    """Whether a key is WIDTH_BUCKET(x, n), or a bin of HISTOGRAM(x, n): numbers of buckets, brought back to 1 to n."""
+    return (
+        isinstance(key, Call)
+        and key.function == "clamp"
+        and isinstance(key.args[0], Call)
+        and key.args[0].function == "clamp"
+    )
+
+
 def _keys(plan: Plan) -> str:
     final = plan.final
     names = ", ".join(key.name for key in final.keys)
     if not final.keys:
         return "one group of all units"
     if plan.keys is None:
-        return f"public: all {final.group_count} values of {names}, present in the data or not"
+        bins = [key.name for key in final.keys if _is_bin_of_bounds(key.expression)]
+        ends = (
+            f"; the first and last of {', '.join(bins)} also hold what lies beyond the declared bounds" if bins else ""
+        )
+        return f"public: all {final.group_count} values of {names}, present in the data or not{ends}"
     needed = plan.keys.mechanism().error(1 - plan.confidence)
     chance = percent(plan.confidence)
     where = ", where AUTO finds max_groups 1" if plan.seeks_limits and final.auto_groups else ""

@@ -25,7 +25,8 @@ from tacit.query.aggregates import AGGREGATES, AggregateEntry, SpreadForm
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Event, Exact, linear_events, value_at
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import SortKey, WindowCall, WindowFrame
+from tacit.query.relational.algebra import FrameEnd, MonthsAway, SortKey, WindowCall, WindowFrame
+from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, UNKNOWN, Domain, Range, SqlType, Value, hull, ordinal, sort_key
 
 __all__ = [
@@ -185,7 +186,7 @@ def _root(value: Fraction) -> tuple[Fraction, Fraction]:
 # -- windows
 
 _RANKS = ("row_number", "rank", "dense_rank")
-Around = tuple[Fraction | None, Fraction | None]
+Around = tuple[FrameEnd, FrameEnd]
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +276,7 @@ def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None
     """Where the frame of each row begins and ends."""
     count, (begin, end) = len(rows), around
     if call.frame is WindowFrame.ROWS_AROUND:
-        first, last = (None if offset is None else int(offset) for offset in (begin, end))
+        first, last = (int(offset) if isinstance(offset, Fraction) else None for offset in (begin, end))
         return [
             (
                 0 if first is None else min(max(i + first, 0), count),
@@ -290,6 +291,7 @@ def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None
     missing = [i for i, value in enumerate(values) if value is None]
     places = [ordinal(value, key.expression.type) for value in values if value is not None]
     places = [-place for place in places] if key.descending else places
+    own = [value for value in values if value is not None]
     offset = known[0] if known else 0
     apart = (missing[0], missing[-1] + 1) if missing else (0, 0)
     found = []
@@ -297,11 +299,21 @@ def _spans(call: WindowCall, around: Around, rows: list[Row], ends: EndOf | None
         if value is None:
             found.append((0 if begin is None else apart[0], count if end is None else apart[1]))
             continue
-        place = places[i - offset]
-        low = 0 if begin is None else offset + bisect_left(places, place + begin)
-        high = count if end is None else offset + bisect_right(places, place + end)
+        place, written = places[i - offset], own[i - offset]
+        low = 0 if begin is None else offset + bisect_left(places, _end_place(key, written, place, begin))
+        high = count if end is None else offset + bisect_right(places, _end_place(key, written, place, end))
         found.append((low, max(low, high)))
     return found
+
+
+def _end_place(key: SortKey, value: Value, place: Fraction, end: Fraction | MonthsAway) -> Fraction | float:
+    """The place of an end of the frame of a row in the order of its key."""
+    if isinstance(end, Fraction):
+        return place + end
+    sign = -1 if key.descending else 1
+    moved = REGISTRY["add_months"].evaluate(value, sign * end.count)
+    # Beyond the years that there are, every row lies on one side.
+    return math.copysign(math.inf, end.count) if moved is None else sign * ordinal(moved, key.expression.type)
 
 
 def _check_running(count: int) -> None:

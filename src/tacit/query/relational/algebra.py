@@ -37,6 +37,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 
+from tacit.core.names import is_name
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import TRUE, Call, Expression, Literal, Reference, rewrite, text_of
@@ -49,8 +50,10 @@ __all__ = [
     "Field",
     "FilterRows",
     "FirstRows",
+    "FrameEnd",
     "Join",
     "JoinKind",
+    "MonthsAway",
     "ProjectColumns",
     "RelationNode",
     "ReleasedTable",
@@ -353,6 +356,17 @@ class WindowFrame(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class MonthsAway:
+    """An end of a frame that is so many months after the date of the current row, or before it where negative."""
+
+    count: int
+
+
+#: An end of a frame around the current row; None for no end.
+FrameEnd = Fraction | MonthsAway | None
+
+
+@dataclass(frozen=True, slots=True)
 class WindowCall:
     """A window function over one unit's rows.
 
@@ -367,7 +381,7 @@ class WindowCall:
         frame: which rows.
         type: of the result.
         around: where frames around the current row begin and end: rows after it (before it, where negative), or
-            ordinals after it in the order of the one key; None for no end.
+            ordinals or months after it in the order of the one key; None for no end.
     """
 
     function: str
@@ -377,7 +391,7 @@ class WindowCall:
     order: tuple[SortKey, ...]
     frame: WindowFrame
     type: SqlType
-    around: tuple[Fraction | None, Fraction | None] | None = None
+    around: tuple[FrameEnd, FrameEnd] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,11 +490,16 @@ def relation_text(node: RelationNode) -> str:
     return f"{type(node).__name__}[{'; '.join(_own_text(node))}]({', '.join(below)})@{node.unit}"
 
 
+def _told_apart(name: str) -> str:
+    """A name of a column in canonical text: in quotes where it may hold the signs between names."""
+    return name if is_name(name) else repr(name)
+
+
 def _own_text(node: RelationNode) -> list[str]:
     match node:
         case Scan():
-            hops = [f"{hop.column}->{hop.table}.{hop.references}" for hop in node.path]
-            return [node.table, ",".join(node.columns), str(node.unit_source), *hops]
+            hops = [f"{_told_apart(hop.column)}->{hop.table}.{_told_apart(hop.references)}" for hop in node.path]
+            return [node.table, ",".join(map(_told_apart, node.columns)), _told_apart(str(node.unit_source)), *hops]
         case ReleasedTable():
             return [node.key, f"{len(node.rows)} rows"]
         case ReleasedValue():

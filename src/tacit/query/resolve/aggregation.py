@@ -26,7 +26,19 @@ from tacit.query.planning.measures import Measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode, Scan
+from tacit.query.relational.algebra import (
+    ExistsColumn,
+    FilterRows,
+    Join,
+    JoinKind,
+    ProjectColumns,
+    RelationNode,
+    Scan,
+    UnitAggregate,
+    UnitWindow,
+    moved,
+    substituted,
+)
 from tacit.query.relational.expressions import (
     Call,
     Case,
@@ -492,6 +504,37 @@ def _stated_bounds(arguments: list[exp.Expr], scalars: Scalars) -> dict[str, Bou
 # -- the final aggregation
 
 
+def _below_projections(expression: Expression, source: RelationNode) -> Expression:
+    """An expression over the columns from which subqueries below compute its own; itself where there are none."""
+    while True:
+        slots = {part.slot for part in references(expression)}
+        match source:
+            case ProjectColumns() | UnitAggregate():
+                computed = source.expressions if isinstance(source, ProjectColumns) else source.keys
+                if max(slots, default=0) >= len(computed):
+                    return expression
+                longest = max((size(computed[slot]) for slot in slots), default=1)
+                if longest * size(expression) > limits.MAX_EXPRESSION:
+                    return expression
+                expression, source = substituted(computed)(expression), source.source
+            case FilterRows() | ExistsColumn() | UnitWindow():
+                source = source.source
+            case Join():
+                width = len(source.left.fields)
+                if all(slot < width for slot in slots) and source.kind in (JoinKind.INNER, JoinKind.LEFT):
+                    source = source.left
+                elif all(width <= slot < width + len(source.right.fields) for slot in slots) and (
+                    source.kind in (JoinKind.INNER, JoinKind.RIGHT)
+                ):
+                    expression, source = moved({slot: slot - width for slot in slots})(expression), source.right
+                else:
+                    return expression
+            case _:
+                return expression
+        if any(part.slot >= len(source.fields) for part in references(expression)):
+            return expression
+
+
 class FinalBuilder:
     """Collects the aggregates of one final aggregation.
 
@@ -521,11 +564,17 @@ class FinalBuilder:
         self.keys = tuple(
             GroupKey(name, e, narrowed_keys(e, values, conditions, self.work.allows) if conditions else values)
             for name, e in keys
-            for values in [public_values(e, self.work)]
+            for values in [self._values(e, source)]
         )
         self.options = options
         self.measures: list[Measure] = []
         self.aggregates: list[Aggregate] = []
+
+    def _values(self, key: Expression, source: RelationNode) -> Values | None:
+        """The public values of a key, whether it is computed here or in a subquery below."""
+        found = public_values(key, self.work)
+        below = _below_projections(key, source) if found is None else key
+        return found if below is key else public_values(below, self.work)
 
     def add(self, asked: AggregateCall, source: RelationNode) -> int:
         """The index of the released column for an aggregate; equal ones are one."""

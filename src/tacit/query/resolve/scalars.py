@@ -13,6 +13,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from tacit.core.names import is_name
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, reference
@@ -39,6 +40,7 @@ from tacit.query.resolve.sql_functions import (
 )
 from tacit.query.resolve.time_functions import (
     INTERVAL_CALLS,
+    UNIT_CALLS,
     interval_call,
     interval_of,
     moved,
@@ -46,6 +48,7 @@ from tacit.query.resolve.time_functions import (
     part_of,
     part_of_age,
     part_of_difference,
+    unit_call,
 )
 from tacit.query.resolve.time_zones import between_clocks, is_utc
 from tacit.query.types import (
@@ -182,7 +185,7 @@ class Scope:
         names = [n for s in self.sources if table is None or s.alias.lower() == table.lower() for n, _ in s.columns]
         if not names:
             return "check the table name." if table else "there is no FROM."
-        shown = ", ".join(dict.fromkeys(names[:20]))
+        shown = ", ".join(dict.fromkeys(n if is_name(n) else f'"{n}"' for n in names[:20]))
         return f"there are {shown}{', …' if len(names) > 20 else ''}."
 
 
@@ -472,6 +475,9 @@ class Scalars:
             )
         if name in INTERVAL_CALLS:
             return interval_call(name, node.expressions, self)
+        by_unit = unit_call(name, node.expressions, self) if name in UNIT_CALLS else None
+        if by_unit is not None:
+            return by_unit
         if name in ("date_part", "datepart") and len(node.expressions) == 2 and node.expressions[0].is_string:
             return self._part(node.expressions[0].name, node.expressions[1])
         return scalar_call(name, [self(arg) for arg in node.expressions])

@@ -91,7 +91,7 @@ VOLATILE: Final = _words("""
     transaction_timestamp statement_timestamp clock_timestamp timeofday txid_current current_user session_user user
     current_schema current_schemas current_database current_catalog current_query current_setting current_role
     version pg_backend_pid nextval currval lastval pg_sleep sleep getvariable getenv in_search_path inet_client_addr
-    inet_server_addr stats rowid ctid
+    inet_server_addr stats rowid ctid getdate getutcdate sysdate sysdatetime current_datetime
 """)
 
 #: Functions that exist only as windows.
@@ -108,7 +108,8 @@ _OTHERS: Final[dict[str, str]] = {
     "ceiling": "ceil", "pow": "power", "ucase": "upper", "lcase": "lower", "len": "length", "char_length": "length",
     "character_length": "length", "instr": "strpos", "prefix": "starts_with", "suffix": "ends_with",
     "substr": "substring", "btrim": "trim", "startswith": "starts_with", "endswith": "ends_with",
-    "datetrunc": "date_trunc", "datediff": "date_diff", "ifnull": "coalesce", "nvl": "coalesce", "log": "log10",
+    "datetrunc": "date_trunc", "datefromparts": "make_date", "date_from_parts": "make_date", "ifnull": "coalesce",
+    "nvl": "coalesce", "log": "log10",
     **{name: part for name, part in PARTS.items() if name in (
         "year", "quarter", "month", "week", "weekofyear", "day", "dayofmonth", "dayofweek", "weekday", "isodow",
         "dayofyear", "hour", "minute", "second", "isoyear",
@@ -218,8 +219,29 @@ def _safe_divide(args: Sequence[Expression]) -> Expression:
     return call("div", *args)
 
 
+def _datediff(args: Sequence[Expression]) -> Expression:
+    """DATEDIFF('day', a, b), or the days from b to a of DATEDIFF(a, b)."""
+    return call("date_diff", literal("day", TEXT), args[1], args[0]) if len(args) == 2 else call("date_diff", *args)
+
+
+def _isnull(args: Sequence[Expression]) -> Expression:
+    if len(args) != 2:
+        raise Refusal("arguments", "ISNULL takes 2 arguments, the second in place of NULL; write x IS NULL to ask.")
+    return call("coalesce", *args)
+
+
+def _charindex(args: Sequence[Expression]) -> Expression:
+    if len(args) != 2:
+        raise Refusal("arguments", "CHARINDEX takes 2 arguments, what is looked for and the text.")
+    return call("strpos", args[1], args[0])
+
+
 _SPECIAL: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
     "if": _if,
+    "iif": _if,
+    "isnull": _isnull,
+    "charindex": _charindex,
+    "datediff": _datediff,
     "nullif": _nullif,
     "safe_divide": _safe_divide,
     **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains"), _regexp_matches),

@@ -21,6 +21,7 @@ from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.sql_functions import function_meanings
+from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
 
 __all__ = ["nearest_question"]
 
@@ -158,6 +159,21 @@ def _known_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
         if close:
             node.set("this", exp.to_identifier(close[0]))
     yield tree
+
+
+def _quoted_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+    """A name of two words that was written without quotes, and read as a column and a name for it."""
+    known = {column.name.lower(): column.name for _, table in _tables(tree, catalog) for column in table.columns}
+    meant = [
+        (node, name)
+        for node in tree.find_all(exp.Alias)
+        if isinstance(node.this, exp.Column) and (name := known.get(f"{node.this.name} {node.alias}".lower()))
+    ]
+    for node, name in meant:
+        node.replace(exp.Column(this=exp.to_identifier(name, quoted=True), table=node.this.args.get("table")))
+    if meant:
+        yield tree
+        yield from _counted(tree, catalog)
 
 
 def _qualified(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
@@ -365,7 +381,10 @@ def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  
 def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
     """A written day in place of the clock."""
     day = exp.Cast(this=exp.Literal.string("2024-01-01"), to=exp.DataType.build("DATE"))
-    words = ("now", "today", "current_date", "current_timestamp", "localtimestamp", "get_current_timestamp")
+    words = (
+        "now", "today", "current_date", "current_timestamp", "localtimestamp", "get_current_timestamp", "getdate",
+        "getutcdate", "sysdate", "sysdatetime", "current_datetime",
+    )  # fmt: skip
     for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.Anonymous)):
         if not isinstance(node, exp.Anonymous) or function_name(node) in words:
             node.replace(day.copy())
@@ -380,6 +399,24 @@ def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa:
     yield tree
 
 
+def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """A part of a date that EXTRACT knows, near the one that is written."""
+    for node in tree.find_all(exp.Extract):
+        if node.name.lower() == "julian":
+            node.set("expression", exp.Cast(this=node.expression.copy(), to=exp.DataType.build("DATE")))
+        elif node.name.lower() not in PARTS:
+            near = _close(node.name, PARTS)
+            node.set("this", exp.Var(this=near[0] if near else "hour" if "zone" in node.name.lower() else "year"))
+    for called in [node for node in tree.find_all(exp.Anonymous) if function_name(node) in UNIT_CALLS]:
+        bare = [part for part in called.expressions if isinstance(part, exp.Column) and part.name.lower() in PARTS]
+        rest = [part.copy() for part in called.expressions if part not in bare]
+        if bare and rest and "week" in bare[0].name.lower() and function_name(called).endswith("trunc"):
+            called.replace(exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string("week"), rest[0]]))
+        elif bare and rest:
+            called.replace(exp.Extract(this=exp.Var(this="isodow"), expression=rest[0]))
+    yield tree
+
+
 def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
     known = [*function_meanings(), *SQL_NAMES]
     for node in tree.find_all(exp.Anonymous):
@@ -391,7 +428,10 @@ def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  #
 
 def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
     group = tree.args.get("group")
-    for key in list(group.expressions) if group is not None else []:
+    items = tree.expressions
+    for written in list(group.expressions) if group is not None else []:
+        place = int(written.name) if written.is_int and written.name.isdecimal() else 0
+        key = items[place - 1].unalias() if 0 < place <= len(items) else written
         again = tree.copy()
         floor = exp.Anonymous(this="FLOOR", expressions=[key.copy()])
         again.args["group"].set("expressions", [floor])
@@ -437,7 +477,7 @@ def _simplest(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
 
 _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "unknown_table": (_known_table,),
-    "unknown_column": (_known_column,),
+    "unknown_column": (_quoted_column, _known_column),
     "ambiguous_column": (_qualified, _other_names),
     "duplicate_name": (_other_names,),
     "unsupported": (_from_utc, _without_unsupported),
@@ -460,7 +500,8 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "volatile": (_constants,),
     "function": (_known_function,),
     "key_type": (_floored_keys,),
-    "type": (_numbers,),
+    "type": (_known_part, _numbers),
+    "arguments": (_known_part,),
     "no_categories": (_other_aggregate,),
 }
 _GENERAL: Final[tuple[Edit, ...]] = (_without_a_condition, _without_an_item, _simplest)

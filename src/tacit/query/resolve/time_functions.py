@@ -24,6 +24,7 @@ __all__ = [
     "INTERVAL_CALLS",
     "PARTS",
     "TIME_FUNCTIONS",
+    "UNIT_CALLS",
     "Span",
     "interval_call",
     "interval_of",
@@ -31,6 +32,7 @@ __all__ = [
     "part_of",
     "part_of_age",
     "part_of_difference",
+    "unit_call",
 ]
 
 #: Parts of a date by the words of EXTRACT and DATE_PART.
@@ -84,12 +86,36 @@ def _year_and_week(value: Expression) -> Expression:
     return call("add", call("mul", call("isoyear", value), _whole(100)), call("week", value))
 
 
+#: The Julian day of 1970-01-01.
+_JULIAN_1970: Final = 2_440_588
+
+
+def _julian(value: Expression) -> Expression:
+    """Days since the first of January 4713 BC; of a moment they would have a fraction, on some engines rounded."""
+    if value.type != DATE:
+        raise Refusal("type", "JULIAN counts the days of a DATE; write EXTRACT(JULIAN FROM CAST(x AS DATE)).")
+    first = literal(dt.date(1970, 1, 1), DATE)
+    return call("add", call("date_diff", literal("day", TEXT), first, value), _whole(_JULIAN_1970))
+
+
 _COMPUTED: Final[dict[str, Callable[[Expression], Expression]]] = {
     "decade": _years(10, 0), "decades": _years(10, 0), "century": _years(100, 99), "centuries": _years(100, 99),
     "millennium": _years(1000, 999), "epoch": _counted("epoch"),
     "millisecond": _within_minute(1000), "milliseconds": _within_minute(1000),
     "microsecond": _within_minute(1), "microseconds": _within_minute(1), "yearweek": _year_and_week,
+    "julian": _julian,
 }  # fmt: skip
+
+
+_CLOCKS: Final = (
+    "A TIMESTAMP has no zone, so it has no offset from UTC either; x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' "
+    "leads from one clock to another."
+)
+#: Parts that no date here has, with the reason.
+_NO_PARTS: Final = {
+    "era": "Dates are of the years 1 to 9999, so the era is the same for all of them; leave it out.",
+    **dict.fromkeys(("timezone", "timezone_hour", "timezone_minute"), _CLOCKS),
+}
 
 
 def part_of(part: str, value: Expression) -> Expression:
@@ -99,6 +125,8 @@ def part_of(part: str, value: Expression) -> Expression:
         return call(PARTS[word], value)
     if word in _COMPUTED:
         return _COMPUTED[word](value)
+    if word in _NO_PARTS:
+        raise Refusal("arguments", _NO_PARTS[word])
     known = sorted({*PARTS.values(), *_COMPUTED})
     raise Refusal("arguments", f"EXTRACT knows {', '.join(known)}.")
 
@@ -250,6 +278,58 @@ def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expr
     if len(args) == 2 and isinstance(args[1], exp.Interval):
         return moved(resolve(args[0]), interval_of(args[1]), sign)
     raise Refusal("arguments", f"{name.upper()} takes a date and an interval, such as INTERVAL '3' DAY.")
+
+
+#: Units that mean the same wherever they are written without quotes: weeks begin on different days, and days of the
+#: week are counted from different ones.
+_BARE_UNITS: Final = frozenset(("year", "quarter", "month", "day", "hour", "minute", "second"))
+#: Functions that other databases give the bare name of a unit, first or last.
+UNIT_CALLS: Final = frozenset(
+    ("datepart", "date_part", "datediff", "date_diff", "date_trunc", "datetrunc", "timestamp_trunc", "datename")
+)
+
+
+def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression | None:
+    """DATEPART(month, x), DATEDIFF(day, a, b), DATE_DIFF(b, a, DAY), DATE_TRUNC(x, MONTH), DATENAME(month, x).
+
+    None where no unit stands without quotes.
+
+    Raises:
+        Refusal: the unit differs from database to database.
+    """
+    first, last = (_bare_name(args[place]) for place in (0, -1)) if args else ("", "")
+    if name == "datename" and len(args) == 2 and first in ("month", "weekday"):
+        return _in_format(name, resolve(args[1]), "%B" if first == "month" else "%A")
+    leads = first in _UNIT_WORDS
+    if not leads and last not in _UNIT_WORDS:
+        return None
+    unit, rest = (first, args[1:]) if leads else (last, args[:-1])
+    if name in ("datediff", "date_diff") and len(rest) == 2:
+        return call("date_diff", literal(_told_alike(name, unit), TEXT), *map(resolve, rest if leads else rest[::-1]))
+    if name in ("date_trunc", "datetrunc", "timestamp_trunc") and len(rest) == 1:
+        return call("date_trunc", literal(_told_alike(name, unit), TEXT), resolve(rest[0]))
+    if name in ("datepart", "date_part") and leads and len(rest) == 1:
+        return part_of(_told_alike(name, unit), resolve(rest[0]))
+    return None
+
+
+def _bare_name(node: exp.Expr) -> str:
+    plain = isinstance(node, exp.Column) and not node.table and not node.this.args.get("quoted")
+    return node.name.lower() if plain else ""
+
+
+_UNIT_WORDS: Final = frozenset((*PARTS, *_COMPUTED, "isoweek"))
+
+
+def _told_alike(name: str, unit: str) -> str:
+    word = "week" if unit == "isoweek" else unit.rstrip("s")
+    if word not in _BARE_UNITS and unit != "isoweek":
+        raise Refusal(
+            "arguments",
+            f"{name.upper()} with {unit.upper()} differs from database to database; write it in quotes, as in "
+            "DATE_TRUNC('week', x), where weeks begin on Monday, or EXTRACT(ISODOW FROM x), which counts from Monday.",
+        )
+    return word
 
 
 def _bucketed(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
@@ -429,7 +509,9 @@ def _date_part(args: Sequence[Expression]) -> Expression:
     return part_of(str(args[0].value), args[1])
 
 
-_COMPUTED_NAMES: Final = ("decade", "century", "millennium", "epoch", "millisecond", "microsecond", "yearweek")
+_COMPUTED_NAMES: Final = (
+    "decade", "century", "millennium", "epoch", "millisecond", "microsecond", "yearweek", "julian",
+)  # fmt: skip
 
 
 #: Functions by their SQL names, of resolved arguments.
@@ -466,6 +548,8 @@ TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] =
     "epoch_ms": _since("epoch_ms", 1000),
     "unix_timestamp": _since("unix_timestamp", _SECOND),
     "age": _age,
+    "date": _one("date", lambda value: cast(value, DATE)),
+    "eomonth": _one("eomonth", lambda value: call("last_day", value)),
     "convert_timezone": _of_zones("convert_timezone", ("from", "to", "x")),
     "from_utc_timestamp": _of_zones("from_utc_timestamp", ("x", "to")),
     "to_utc_timestamp": _of_zones("to_utc_timestamp", ("x", "from")),

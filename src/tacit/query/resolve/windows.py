@@ -10,7 +10,7 @@ from sqlglot import exp
 from tacit.query.aggregates import unit_call
 from tacit.query.planning.work import rows_inside
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode, SortKey, WindowCall, WindowFrame
+from tacit.query.relational.algebra import FrameEnd, MonthsAway, RelationNode, SortKey, WindowCall, WindowFrame
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.resolve.aggregation import read_aggregate
@@ -21,7 +21,7 @@ from tacit.query.types import DATE, INTEGER, TIMESTAMP, Domain, Range
 
 __all__ = ["named_windows", "read_window"]
 
-Around = tuple[Fraction | None, Fraction | None]
+Around = tuple[FrameEnd, FrameEnd]
 _NUMBERED = ("row_number", "rank", "dense_rank")
 _SHIFTED = ("lag", "lead")
 #: Windows that read the value of one row of the frame, by their names; FIRST and LAST as DuckDB calls them.
@@ -152,14 +152,26 @@ def _window_frame(spec: exp.Expr | None, terms: tuple[SortKey, ...]) -> tuple[Wi
         return (WindowFrame.RUNNING if kind == "ROWS" else WindowFrame.PEERS), None
     if not terms:
         raise Refusal("window", "A frame around the current row needs ORDER BY in the window.")
-    if begin is not None and end is not None and begin > end:
+    if _begins_after(begin, end):
         raise Refusal("window", "A frame ends before it begins; exchange its ends.")
     return (WindowFrame.ROWS_AROUND if kind == "ROWS" else WindowFrame.VALUES_AROUND), (begin, end)
 
 
+def _begins_after(begin: FrameEnd, end: FrameEnd) -> bool:
+    """Whether a frame ends before it begins, wherever the current row is."""
+    if begin is None or end is None:
+        return False
+    if isinstance(begin, Fraction) and isinstance(end, Fraction):
+        return begin > end
+    first, last = (each.count if isinstance(each, MonthsAway) else each for each in (begin, end))
+    # A month and some days may come in either order; only those on two sides of the current row are told apart.
+    mixed = isinstance(begin, Fraction) != isinstance(end, Fraction)
+    return first > 0 > last or (first > last and (not mixed or 0 in (first, last)))
+
+
 def _frame_end(
     node: exp.Expr | str | None, side: object, order: tuple[SortKey, ...] | None, *, first: bool
-) -> Fraction | None:
+) -> FrameEnd:
     """One end of a frame, counted from the current row on; None for no end."""
     sign = {"PRECEDING": -1, "FOLLOWING": 1}.get(str(side or "").upper(), 0)
     word = node.upper() if isinstance(node, str) else ""
@@ -173,15 +185,18 @@ def _frame_end(
         if size is not None and numeric and (order is not None or size.denominator == 1):
             return sign * size
     if isinstance(node, exp.Interval) and sign and order is not None and len(order) == 1:
-        seconds, kind = Fraction(interval_of(node).fixed), order[0].expression.type
-        if kind == DATE and seconds % 86_400 == 0:
-            return sign * seconds / 86_400
-        if kind == TIMESTAMP:
-            return sign * seconds * 10**6
+        span, kind = interval_of(node), order[0].expression.type
+        if span.months:
+            if kind.is_temporal and not span.days and not span.seconds:
+                return MonthsAway(sign * span.months)
+        elif kind == TIMESTAMP:
+            return sign * Fraction(span.fixed) * 10**6
+        elif kind == DATE and span.fixed % 86_400 == 0:
+            return sign * Fraction(span.fixed, 86_400)
     raise Refusal(
         "window",
         "A frame is ROWS BETWEEN n PRECEDING AND m FOLLOWING, n and m whole numbers, CURRENT ROW or UNBOUNDED, or "
-        "RANGE with numbers for a numeric key and intervals of days or less for one date.",
+        "RANGE with numbers for a numeric key and intervals for one date: of days or less, or of months and years.",
     )
 
 

@@ -86,6 +86,9 @@ async def download(visit: PageRequest) -> Response:
 def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
     """Tables of the numbers that a model has learned."""
     found = []
+    # Listed categories are columns of their own in linear models.
+    if getattr(model, "categories", None) is not None:
+        features = [str(each) for each in model.get_feature_names_out(features)]
     for name, title in _BY_FEATURE.items():
         values = getattr(model, name, None)
         if values is None or np.shape(values)[-1] != len(features):

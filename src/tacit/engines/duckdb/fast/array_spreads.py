@@ -2,18 +2,18 @@
 
 Rows are sorted by unit, group and value (:mod:`.grouped_rows`). Block by block each unit keeps its first groups, and in
 each of them its first values: distinct ones, or copies of places that are told apart by their numbers. What is kept is
-counted by group and value.
+counted by group and value; distinct values may be added up instead.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.fast.array_totals import TooWideError, Words, changes
+from tacit.engines.duckdb.fast.array_totals import WIDEST, TooWideError, Words, changes, run_sums
 from tacit.engines.duckdb.fast.grouped_rows import (
     GroupedRows,
     GroupPlan,
@@ -42,7 +42,7 @@ _VALUE = "x"
 
 @dataclass(frozen=True)
 class SpreadPlan:
-    """SQL whose columns are ``u``, the group columns and ``x``, and what to do with its rows.
+    """SQL whose columns are ``u``, the group columns, ``x`` and in sums ``y``, and what to do with its rows.
 
     Args:
         sql: of the rows.
@@ -50,6 +50,8 @@ class SpreadPlan:
         kind: type of the values whose distinct ones are counted; None where places are.
         width: number of places.
         most: how many values of a unit count in a group.
+        centre: from which the y of distinct values are added up; None where they are counted.
+        largest: the largest distance of a y from there.
     """
 
     sql: str
@@ -57,6 +59,8 @@ class SpreadPlan:
     kind: SqlType | None
     width: int
     most: int
+    centre: int | None = None
+    largest: int = 0
 
     @property
     def kept_groups(self) -> int | None:
@@ -64,8 +68,10 @@ class SpreadPlan:
         return self.groups.most if self.groups.must_choose else None
 
 
-def measure(session: DuckDBSession, plan: SpreadPlan, most_bytes: int, threads: int) -> SpreadRows:
-    """Group columns, place (0 for distinct values) and count.
+def measure(
+    session: DuckDBSession, plan: SpreadPlan, most_bytes: int, threads: int
+) -> SpreadRows | list[tuple[Any, ...]]:
+    """Group columns, place (0 for distinct values) and count, or the sum of distinct values.
 
     Raises:
         TooWideError: where SQL has to do it.
@@ -74,8 +80,10 @@ def measure(session: DuckDBSession, plan: SpreadPlan, most_bytes: int, threads: 
     if not fetched:
         return SpreadRows([], np.zeros((0, 3), dtype=np.int64))
     rows = GroupedRows.of(session, plan.groups, fetched)
+    summed = None if plan.centre is None else fetched.pop()
     items = _places(plan, fetched[-1]) if plan.kind is None else _values(session, plan, plan.kind, fetched[-1])
-    del fetched
+    distances = None if summed is None else _distances(plan, items, summed)
+    del fetched, summed
     source = Sorted.of(rows, {_VALUE: (items.numbers, items.count)})
     if _VALUE not in source.fields:
         raise TooWideError
@@ -85,10 +93,31 @@ def measure(session: DuckDBSession, plan: SpreadPlan, most_bytes: int, threads: 
     groups, values, counts = found[0] >> source.below, found[0] & (2**source.below - 1), found[1]
     if plan.kind is not None:
         starts = changes(groups) if len(groups) else groups
+        if distances is not None:
+            totals = run_sums(distances[values], starts) if len(groups) else groups
+            shown = rows.groups.shown(groups[starts])
+            return [(*keys, 0, total) for keys, total in zip(shown, totals.tolist(), strict=True)]
         counts, groups = run_lengths(starts, len(groups)), groups[starts]
         values = np.zeros_like(groups)
     present, places = np.unique(groups, return_inverse=True)
     return SpreadRows(rows.groups.shown(present), np.column_stack((places, values, counts)))
+
+
+def _distances(plan: SpreadPlan, items: Items, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """The distance of each value's y from the centre, by its number: equal values have equal ones.
+
+    Raises:
+        TooWideError: when 64 bits might not do for their sum.
+    """
+    if plan.largest * items.count >= WIDEST:
+        raise TooWideError
+    found = np.zeros(items.count, dtype=np.int64)
+    for i, chunk in enumerate(column.chunks):
+        steps = (chunk.fill_null(plan.centre) if chunk.null_count else chunk).to_numpy()
+        if steps.dtype.kind not in "iu":
+            raise TooWideError
+        found[items.numbers(i)] = steps.astype(np.int64) - plan.centre
+    return found
 
 
 def _places(plan: SpreadPlan, column: pa.ChunkedArray) -> Items:

@@ -132,13 +132,17 @@ class UnitShare:
         """Largest size of a share."""
         return max(map(abs, self.measure.clamp))
 
+    def is_narrow(self, count: int) -> bool:
+        """Whether so many shares can be added up in 64 bits."""
+        return self.largest * count < WIDEST
+
     def check_sum(self, count: int) -> None:
         """Whether so many shares can be added up.
 
         Raises:
             TooWideError: when 64 bits might not do.
         """
-        if self.largest * count >= WIDEST:
+        if not self.is_narrow(count):
             raise TooWideError
 
     def of(self, pairs: UnitGroups) -> Integers:
@@ -540,13 +544,20 @@ def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
     shape = (work.groups, units)
     totals = [np.count_nonzero(pairs.lengths.reshape(shape), axis=1)]
     for share in work.shares:
-        share.check_sum(len(cells))
         # A unit that is not in a group has 0 there, and every clamp leaves 0 unchanged.
-        totals.append(share.of(pairs).reshape(shape).sum(axis=1))
+        own = share.of(pairs).reshape(shape)
+        totals.append(own.sum(axis=1) if share.is_narrow(len(cells)) else _wide_sums(own))
     counted = CellCount(work.losses, rows.beside)
     if counted:
         counted.add(pairs, np.arange(first, last + 1), lambda values: values.reshape(shape).sum(axis=0))
     return FoldedRows(listed(totals), counted.cells())
+
+
+def _wide_sums(shares: Integers) -> NDArray[Any]:
+    """Sums of rows of fewer than 2**31 shares each, in Python's integers, by an upper and a lower half."""
+    upper, lower = shares >> 31, shares & (2**31 - 1)
+    found: NDArray[Any] = upper.sum(axis=1).astype(object) * 2**31 + lower.sum(axis=1).astype(object)
+    return found
 
 
 class _DenseCells(UnitGroups):

@@ -1,9 +1,9 @@
-"""In-memory copies of small source files, reused across questions.
+"""In-memory copies of small sources, reused across questions.
 
-A copy holds the declared columns as they are read, so it answers every question as its files do. It is of one state of
-the files; before each question it is seen whether they are still in it. The first question of a state reads the files
-themselves: one question alone would pay for columns it does not need. A copy is dropped when its last question ends
-after the files have changed.
+A copy holds the declared columns as they are read, so it answers every question as its source does. It is of one state
+of the files; before each question it is seen whether they are still in it. The first question of a state reads the
+source itself: one question alone would pay for columns it does not need. A copy is dropped when its last question ends
+after the files have changed. Frames of few rows are read as quickly as copies, and are not copied.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ __all__ = ["DATABASE", "TableCache"]
 
 #: The database of copies; attached by :mod:`tacit.engines.duckdb.database` before the lock.
 DATABASE = "tacit_resident"
-#: Bytes of files, and values, of the largest table that is copied.
+#: Bytes of files or of a frame, and values, of the largest table that is copied.
 _MOST_BYTES = 20 * 2**20
 _MOST_VALUES = 2**22
+#: Rows of the smallest frame that is copied.
+_LEAST_ROWS = 2**14
 #: Bytes of the database's memory per value: a copy takes a small part of it, also while it is made.
 _MEMORY = 128
 _ROW = "r"
@@ -89,7 +91,8 @@ class TableCache:
 
     def _current(self, name: str) -> _Copy | None:
         source = self._tables[name]
-        if not source.files or source.size > _MOST_BYTES:
+        is_frame = source.frame is not None and source.frame[1].num_rows >= _LEAST_ROWS
+        if not (source.files or is_frame) or source.size > _MOST_BYTES:
             return None
         state = _state(source.files)
         known = self._copies.get(name)
@@ -129,8 +132,11 @@ class TableCache:
             row=None if source.row is None else _ROW,
             doubles={name: columns[name] for name in source.doubles},
             places=places,
+            frame=None,
         )
         with self._make() as cursor:
+            if source.frame is not None:
+                cursor.register(*source.frame)
             try:
                 cursor.execute(f"CREATE TABLE {scan} AS SELECT {', '.join(listed)} FROM {source.scan} LIMIT {most + 1}")
                 # Compresses, after which texts are looked up once for each different one.

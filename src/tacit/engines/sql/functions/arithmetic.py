@@ -58,13 +58,22 @@ def _rest(d: Dialect, node: Call, args: Args) -> str:
 def _negative(d: Dialect, node: Call, args: Args) -> str:
     if node.type.kind is Kind.DOUBLE:
         return d.finite(f"-{args[0]}")
+    if _is_own_size(node):
+        return f"(-({args[0]}))"
     return _fitted(d, f"-{d.huge(args[0])}", node.type)
 
 
 def _size(d: Dialect, node: Call, args: Args) -> str:
     if node.type.kind is Kind.DOUBLE:
         return d.finite(f"abs({args[0]})")
+    if _is_own_size(node):
+        return f"abs({args[0]})"
     return _fitted(d, f"abs({d.huge(args[0])})", node.type)
+
+
+def _is_own_size(node: Call) -> bool:
+    """Whether the result fits as its argument does: decimals have as many digits on both sides of 0."""
+    return node.type.kind is Kind.DECIMAL and node.args[0].type == node.type
 
 
 def _sign(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001

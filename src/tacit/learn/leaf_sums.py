@@ -1,0 +1,127 @@
+"""Leaves of trees: from the bins of rows to exact sums of what each leaf's rows add, here or where rows are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import numpy as np
+
+from tacit.core.row_sums import Whole, looked_up, total_of, where_at_least
+from tacit.learn.binned import BinnedRows, Floats, stored_bin_sums, stored_residuals
+from tacit.learn.confidence import raw_slopes, stored_slopes
+from tacit.learn.integer_rows import Integers
+from tacit.learn.losses import WHOLE, Loss, clip_residuals
+from tacit.learn.stored_rows import StoredRows
+from tacit.learn.weights import shared, stored_shared
+
+__all__ = ["ROW", "LeafScores", "Ranks", "StoredLeafScores", "SymmetricTree", "leaves_of", "raw_leaf_sums"]
+
+#: Weight of a row in the number of rows of a leaf, beside a residual of one.
+ROW: Final = WHOLE // 4
+#: For each question, the place of each category in its order; None for a question about a number.
+Ranks = tuple[Integers | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricTree:
+    """A tree that asks the same questions on all of its paths.
+
+    Attributes:
+        features: asked about, in order.
+        bins: a row answers yes if its bin is at least this one.
+        values: of the leaves, by the binary number of the answers; one column per output.
+        ranks: for a question about categories, the place of each in the order that the question uses.
+    """
+
+    features: tuple[int, ...]
+    bins: tuple[int, ...]
+    values: Floats
+    ranks: Ranks = ()
+
+    def leaves(self, places: Integers) -> Integers:
+        """The leaf of each row."""
+        return leaves_of(places, self.features, self.bins, self.ranks or (None,) * len(self.features))
+
+
+def leaves_of(places: Integers, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Integers:
+    """The leaf of each row: the binary number of its answers, by integers."""
+    leaves = np.zeros(len(places), dtype=np.int64)
+    for feature, first, rank in zip(features, bins, ranks, strict=True):
+        asked = places[:, feature] if rank is None else rank[places[:, feature]]
+        leaves = 2 * leaves + (asked >= first)
+    return leaves
+
+
+def raw_leaf_sums(leaves: Integers, residuals: Integers, count: int, shares: Integers | None = None) -> Integers:
+    """For each leaf the sums of residuals and, last, of :data:`ROW` for each row, exactly."""
+    added = shared(np.hstack([residuals, np.full((len(residuals), 1), ROW, dtype=np.int64)]), shares)
+    total = np.zeros((count, added.shape[1]), dtype=np.int64)
+    np.add.at(total, leaves, added)
+    return total
+
+
+class LeafScores:
+    """Scores of rows of this process, tree after tree."""
+
+    def __init__(self, loss: Loss, clip: int, outputs: int, rows: BinnedRows) -> None:
+        self._loss, self._clip, self._rows = loss, clip, rows
+        self._logits = np.zeros((len(rows.places), outputs), dtype=np.int64)
+
+    def raw_sums(self, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Integers:
+        """Sums of what rows add to the leaves that these questions make."""
+        leaves = leaves_of(self._rows.places, features, bins, ranks)
+        clip = np.full(len(leaves), self._clip)
+        residuals = clip_residuals(self._loss.residuals(self._logits, self._rows.targets), clip)
+        return raw_leaf_sums(leaves, residuals, 1 << len(features), self._rows.shares)
+
+    def add(self, tree: SymmetricTree, values: Integers) -> None:
+        """Take over a tree, with its values in whole steps."""
+        self._logits += values[tree.leaves(self._rows.places)]
+
+    def raw_slopes(self) -> Integers:
+        """Slopes of the loss along a factor of the scores."""
+        return raw_slopes(self._loss, self._clip, self._logits, self._rows)
+
+
+class StoredLeafScores:
+    """Scores of rows that stay in their database, which computes them from all trees so far."""
+
+    def __init__(self, loss: Loss, clip: int, outputs: int, rows: StoredRows) -> None:
+        self._loss, self._clip, self._outputs, self._rows = loss, clip, outputs, rows
+        self._trees: list[tuple[SymmetricTree, list[list[int]]]] = []
+
+    def raw_sums(self, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Integers:
+        """The same sums."""
+        left = stored_residuals(self._rows, self._logits, self._loss, self._clip)
+        width = len(self._rows.columns)
+        leaf = _stored_leaf(left.columns[:width], features, bins, ranks)
+        added = [*left.columns[width:], *stored_shared([Whole.constant(ROW)], left.share)]
+        return cast("Integers", stored_bin_sums(left, [leaf], added, 1 << len(features), classed=self._loss.classed)[0])
+
+    def add(self, tree: SymmetricTree, values: Integers) -> None:
+        """Take over a tree, with its values in whole steps."""
+        self._trees.append((tree, values.T.tolist()))
+
+    def raw_slopes(self) -> Integers:
+        """The same slopes."""
+        return stored_slopes(self._loss, self._clip, self._logits, self._outputs, self._rows)
+
+    def _logits(self, places: tuple[Whole, ...]) -> list[Whole]:
+        if not self._trees:
+            return [Whole.constant(0)] * self._outputs
+        leaves = [_stored_leaf(places, tree.features, tree.bins, tree.ranks) for tree, _ in self._trees]
+        return [
+            total_of([looked_up(values[at], leaf) for (_, values), leaf in zip(self._trees, leaves, strict=True)])
+            for at in range(self._outputs)
+        ]
+
+
+def _stored_leaf(places: Sequence[Whole], features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Whole:
+    """The leaf of a stored row: the binary number of its answers."""
+    answers = []
+    for number, (feature, first, rank) in enumerate(zip(features, bins, ranks, strict=True)):
+        asked = places[feature] if rank is None else looked_up(rank.tolist(), places[feature])
+        answers.append(where_at_least(asked, first, 1 << (len(features) - 1 - number), 0))
+    return total_of(answers)

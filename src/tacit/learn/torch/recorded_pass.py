@@ -1,0 +1,167 @@
+"""A pass over a micro-batch as a list of tensor operations, recorded once on made-up rows and then replayed.
+
+``torch.func`` keeps rows apart by construction, at the price of tracing the program anew in every pass. Micro-batches
+have one shape, and inside of ``vmap`` no branch can depend on a row's values, so every pass consists of the same
+operations: they are recorded once, and replaying them gives the same bits. A setting of a layer that changes is seen
+(:func:`program_settings`), and from time to time a replay on made-up rows is compared with a pass by ``torch.func``,
+bit for bit. Where recording fails or is not available passes are as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tacit.learn.torch.randomness import made_up_keys
+from tacit.learn.torch.torch_import import Tensor, load, torch
+
+__all__ = ["RecordedPass", "program_settings"]
+
+#: From the values of parameters and buffers, rows and their keys to tensors.
+Pass = Callable[[dict[str, Tensor], tuple[Tensor, ...], Tensor], list[Tensor]]
+
+#: Steps between two comparisons with a pass by ``torch.func``.
+_BETWEEN: Final = 256
+
+
+class RecordedPass:
+    """The operations of a pass over rows of one shape.
+
+    Args:
+        whole: the pass by ``torch.func``.
+        run: the recorded operations, from values, rows and keys in a row.
+        made_up: the rows that were recorded, and what the program was then.
+        program: settings that decided which operations there are.
+        writes: whether some operation overwrites a tensor, so that values are to be given as copies.
+    """
+
+    def __init__(
+        self,
+        whole: Pass,
+        run: Callable[..., list[Tensor]],
+        made_up: tuple[Tensor, ...],
+        program: tuple[Any, ...],
+        *,
+        writes: bool,
+    ) -> None:
+        self._whole, self._run, self._program = whole, run, program
+        self._steps = 0
+        self.made_up, self.writes = made_up, writes
+
+    @classmethod
+    def of(
+        cls, whole: Pass, values: dict[str, Tensor], rows: tuple[Tensor, ...], program: Callable[[], tuple[Any, ...]]
+    ) -> RecordedPass | None:
+        """The recorded pass, or None where it cannot be recorded or replays to other bits; rows are made up."""
+        names, count = list(values), len(values)
+
+        def flat(*tensors: Tensor) -> list[Tensor]:
+            return whole(dict(zip(names, tensors[:count], strict=True)), tensors[count:-1], tensors[-1])
+
+        try:
+            recorded = load("torch.fx.experimental.proxy_tensor").make_fx(flat)(
+                *(each.clone() for each in values.values()), *rows, _keys(rows)
+            )
+            _drop_zeros(recorded.graph)
+            recorded.graph.eliminate_dead_code()
+            recorded.recompile()
+            writes = any(map(_overwrites, recorded.graph.nodes))
+            # A program that changes its own settings while it runs has done so now.
+            made = cls(whole, recorded.forward, rows, program(), writes=writes)
+            return made if made.same_bits(values) else None
+        except Exception:
+            # An experimental part of PyTorch, and any network: what cannot be recorded is run by torch.func.
+            return None
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def run(self, values: dict[str, Tensor], rows: tuple[Tensor, ...], keys: Tensor) -> list[Tensor]:
+        """The operations on these rows."""
+        return self._run(*values.values(), *rows, keys)
+
+    def holds(self, program: tuple[Any, ...], values: Callable[[], dict[str, Tensor]]) -> bool | None:
+        """At the beginning of a step: whether the program is still the one recorded; None if it changed unseen.
+
+        Steps are counted, and not batches: when bits are compared does not depend on how many rows a sample has.
+        """
+        self._steps += 1
+        if self._program != program:
+            return False
+        return True if self._steps % _BETWEEN or self.same_bits(values()) else None
+
+    def same_bits(self, values: dict[str, Tensor]) -> bool:
+        """Whether made-up rows give the bits that ``torch.func`` gives."""
+        keys = _keys(self.made_up)
+        replayed = self.run({name: each.clone() for name, each in values.items()}, self.made_up, keys)
+        wanted = self._whole({name: each.clone() for name, each in values.items()}, self.made_up, keys)
+        return len(replayed) == len(wanted) and all(
+            one.dtype == other.dtype and torch.equal(torch.nan_to_num(one), torch.nan_to_num(other.detach()))
+            for one, other in zip(replayed, wanted, strict=True)
+        )
+
+
+def program_settings(*parts: Any) -> tuple[Any, ...]:
+    """Settings of networks and functions: their layers, the plain attributes of these, and the forms of parameters."""
+    settings: list[Any] = []
+    for part in parts:
+        if not isinstance(part, torch.nn.Module):
+            settings.append(id(part))
+            cells = getattr(part, "__closure__", None) or ()
+            settings.extend(_plain(cell.cell_contents) for cell in cells if _filled(cell))
+            continue
+        for layer in part.modules():
+            settings.append(id(layer))
+            settings.extend(
+                (name, len(value) if isinstance(value, dict) else _plain(value)) for name, value in vars(layer).items()
+            )
+        settings.extend(
+            (tensor.shape, tensor.dtype, tensor.device, tensor.requires_grad)
+            for tensor in (*part.parameters(), *part.buffers())
+        )
+    return tuple(settings)
+
+
+def _plain(value: Any) -> Any:
+    """A number, a text, or a tuple or list of such, unchanged; of everything else which object it is."""
+    if isinstance(value, float) and value != value:
+        return "nan"
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, tuple | list):
+        return tuple(_plain(each) for each in value)
+    return id(value)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - raises for a cell that is still empty
+    except ValueError:
+        return False
+    return True
+
+
+def _keys(rows: tuple[Tensor, ...]) -> Tensor:
+    return made_up_keys(len(rows[0])).to(rows[0].device)
+
+
+def _drop_zeros(graph: Any) -> None:
+    """Take additions of zeros out, as taps of layers make them."""
+    aten = torch.ops.aten
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target is not aten.add.Tensor or len(node.args) != 2:
+            continue
+        for other, zeros in (node.args, node.args[::-1]):
+            if getattr(zeros, "target", None) is aten.zeros.default and _form(other) == _form(node) is not None:
+                node.replace_all_uses_with(other)
+                break
+
+
+def _form(node: Any) -> Any:
+    """Shape and type of what a recorded operation gives, if known."""
+    value = getattr(node, "meta", {}).get("val")
+    return None if value is None else (tuple(value.shape), value.dtype)
+
+
+def _overwrites(node: Any) -> bool:
+    """Whether an operation writes into one of its arguments, by its name: ``aten.relu_.default``."""
+    name = str(node.target).split(".")
+    return node.op == "call_function" and (name[-1] == "out" or (len(name) > 1 and name[1].endswith("_")))
