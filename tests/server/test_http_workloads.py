@@ -18,6 +18,7 @@ from support.visiting import PASSWORD, Visitor
 from tacit import Workload
 from tacit.core.errors import FailedRunError, InputError
 from tacit.server.api.request_body import read_body, workload_back
+from tacit.server.identity import TokenScope
 from tacit.wire.requests import WorkloadSchema
 
 SOURCE = "SELECT ward, patient % 2 = 0 AS even FROM visits"
@@ -85,6 +86,16 @@ def test_an_analyst_pays_with_the_own_share_and_those_who_see_the_population_rea
         assert hospital.get(f"/v1/workloads/{wrong}").status_code == 404
     for query in ("form=exe", "table=-1&form=csv", "table=99&form=csv"):
         assert hospital.get(f"/v1/workloads/{told['position']}?{query}").status_code == 400
+
+
+def test_a_job_is_run_for_the_person_so_that_a_lesser_token_cannot_submit_it(hospital: Served) -> None:
+    """An owner's job does not wait for departures, which a token that may only ask is held to."""
+    lesser = hospital.people.issue("olga", scopes=[TokenScope.ASK], expires=None, operator="test")
+    refused = hospital.call(
+        "POST", "/v1/workload", "olga", json=ASKED, headers={"Authorization": f"Bearer {lesser.text}"}
+    )
+    assert refused.status_code == 400
+    assert "admin" in refused.json()["error"]["message"]
 
 
 class Watched:

@@ -200,7 +200,19 @@ def test_two_tables_are_kept_in_one_file(published: tuple[Curator, SyntheticStar
     assert back.to_arrow()["patients_synthetic"].num_rows == star.rows
     assert back["visits_synthetic"].marginal(["ward"]).equals(star["visits_synthetic"].marginal(["ward"]))
     star.persons.save_model(tmp_path / "one")
-    for wrong in ("one", "nothing"):
+    with np.load(tmp_path / "star") as found:
+        head, *models = (found[f"arr_{place}"] for place in range(3))
+    changes = (
+        {"keys": [5, "patient"]},
+        {"keys": ["sex", "patient"]},
+        {"whole": [1, 2]},
+        {"outer": {"age": "patients_sex"}},
+    )
+    for number, change in enumerate(changes):
+        text = json.dumps(json.loads(head.tobytes()) | change).encode()
+        with (tmp_path / f"{number}").open("wb") as file:
+            np.savez(file, np.frombuffer(text, dtype=np.uint8), *models)
+    for wrong in ("one", "nothing", *map(str, range(len(changes)))):
         (tmp_path / "nothing").write_bytes(b"PK\x05\x06" + bytes(18))
         with pytest.raises(InputError, match="not a model"):
             SyntheticStar.load_model(tmp_path / wrong)

@@ -6,6 +6,7 @@ import datetime
 import io
 import itertools
 import json
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -669,14 +670,26 @@ def test_a_file_of_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
         lambda _, arrays: arrays.pop(),
         lambda _, arrays: arrays.append(np.zeros(2)),
         lambda _, arrays: arrays.__setitem__(-1, np.zeros((7, 7, 7))),
+        lambda _, arrays: arrays.__setitem__(0, arrays[0].astype(complex)),
         nan,
     ]
+    # Damage of compressed bytes, content that nests deeply, and a table that says that it is vast.
+    at = content.index(b"arr_0.npy") + 60
+    damaged = [content[: at + place] + bytes([1]) + content[at + place + 1 :] for place in range(0, 90, 9)]
+    deep, vast, header = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    np.savez(deep, np.frombuffer(b"[" * 200_000, dtype=np.uint8))
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**60,)})
+    with zipfile.ZipFile(vast, "w") as packed:
+        packed.writestr("arr_0.npy", header.getvalue())
     for wrong in (
         *(_rewritten(content, change) for change in changes),
         b"",
         content[:-40],
         content[:100],
         b"PK" + bytes(50),
+        *damaged,
+        deep.getvalue(),
+        vast.getvalue(),
     ):
         (tmp_path / "model").write_bytes(wrong)
         with pytest.raises(InputError, match="not a model"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -338,6 +340,13 @@ def test_intervals_of_laplace_noise_hold_for_any_number_of_terms(terms: int) -> 
         assert 0.948 < covered.mean() < 0.975
     # Below what the sum can be computed for, Chernoff's bound, without a gap.
     assert laplace_factor(Fraction(1) - Fraction(1, 10**8), 200.0) < laplace_factor(1 - Fraction(1, 10**10), 200.0)
+
+
+def test_strategies_that_would_take_hours_are_refused_at_once() -> None:
+    sizes = {f"c{place}": 2_048 for place in range(5)}
+    parts = [Workload.prefixes(name) for name in sizes]
+    with pytest.raises(InputError, match="5 of 2,048 values, and 4 is the most; ask in several workloads"):
+        plan_workload(reduce(operator.add, parts), sizes, price=Fraction(1))
 
 
 def test_the_public_name() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,9 @@ from synth.small_tables import COLUMNS, open_people, people
 from tacit import Workload
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
+from tacit.paid_work import marginal_counts
 from tacit.paid_work.marginal_counts import countable_rows
+from tacit.paid_work.workload_release import read_workload
 from tacit.receipts.keys import Keyring
 from tacit.synth import count_measurement
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
@@ -228,3 +233,46 @@ def test_a_workload_is_read_again_from_the_ledger_for_nothing(monkeypatch: pytes
     assert len(curator.history()) == 1
     with pytest.raises(InputError, match="no workload"):
         curator.workload(99)
+
+
+@pytest.mark.parametrize("terms", [{}, APPROX, GDP])
+def test_a_workload_is_read_as_it_was_measured_whatever_the_project_states_now(terms: dict[str, Any]) -> None:
+    """An epsilon is meant at a delta that the owner may edit; integers that are read on another scale are wrong."""
+    curator = open_people(**terms)
+    made = curator.answer_workload("people", PAIRS, epsilon="1")
+    account = replace(curator.context.accounts["people"], delta=Fraction(1, 10**9), target_delta=Fraction(1, 10**9))
+    edited = replace(curator.context, accounts={"people": account})
+    position = curator.workloads()[0].position
+    again = read_workload(edited, position)
+    assert [t.to_arrow() for t in again.tables()] == [t.to_arrow() for t in made.tables()]
+
+
+def test_a_workload_that_would_be_measured_otherwise_now_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator = open_people()
+    curator.answer_workload("people", PAIRS, rho="1")
+    monkeypatch.setattr(count_measurement, "_LEAST_VARIANCE", 2**10)
+    with pytest.raises(InputError, match="how Tacit measures"):
+        curator.workload(curator.workloads()[0].position)
+    curator.answer_workload("people", PAIRS, rho="1")
+    assert len(curator.history()) == 2
+
+
+def test_all_statements_of_a_count_share_their_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    curator, seen = open_people(), list[float | None]()
+    measure = type(curator.context.engine).measure
+
+    def slow(self: Any, work: Any) -> Any:
+        seen.append(work.timeout)
+        time.sleep(0.02)
+        return measure(self, replace(work, timeout=None))
+
+    monkeypatch.setattr(type(curator.context.engine), "measure", slow)
+    monkeypatch.setattr(marginal_counts, "MAX_KEYS", 1)
+    sets = [("sex",), ("ward",), ("age",)]
+    counts = countable_rows(curator.context, "people", ["sex", "ward", "age"])
+    counts.count(curator.context, sets, seconds=0.03)
+    assert seen[0] is not None
+    assert seen[-1] is not None
+    assert len(seen) == len(sets)
+    assert seen[0] <= 0.03
+    assert 0 < seen[-1] <= 0.01

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from time import monotonic
 from typing import Final
 
 import numpy as np
@@ -38,6 +39,8 @@ from tacit.query.types import INTEGER, SqlType, Value
 
 __all__ = ["CountingWork", "MarginalCounts", "PublicColumn", "countable_rows"]
 
+#: Seconds that a statement has at least, where those before it have taken all.
+_LEAST_SECONDS: Final = 0.001
 #: Cells that one statement may count; several small marginals are read off one larger count.
 _MOST_CELLS: Final = 250_000
 
@@ -155,14 +158,16 @@ class MarginalCounts:
         Args:
             context: engine and keys.
             sets: of columns.
-            seconds: after which a statement is interrupted; None for the engine's own limit.
+            seconds: after which the statement that runs is interrupted; None for the engine's own limit of each.
         """
+        end = None if seconds is None else monotonic() + seconds
         wanted = list(dict.fromkeys(sets))
         secret = context.keys.group_secret(self.population)
         found: dict[tuple[str, ...], NDArray[np.int64]] = {}
         for names in self._statements(wanted):
             final = self.final(names)
-            measured = context.engine.measure(MeasurementTask(final, secret, timeout=seconds))
+            left = None if end is None else max(end - monotonic(), _LEAST_SECONDS)
+            measured = context.engine.measure(MeasurementTask(final, secret, timeout=left))
             raw = np.asarray(measured.raw[0])
             if raw.dtype.kind not in "iu" or raw.size != final.group_count:
                 raise InternalError("the engine returned something else than a count for each combination")

@@ -124,6 +124,11 @@ class _Priced:
         return [m.columns for m in self.plan.measurements]
 
     @property
+    def delta(self) -> Fraction | None:
+        """The delta at which an epsilon is meant, which the project may state otherwise later; None for none."""
+        return _meant_delta(self.terms) if self.terms.currency == "epsilon" else None
+
+    @property
     def text(self) -> str:
         """Canonical text of the rows and of what is asked of them."""
         return canonical([self.counts.text, self.asked])
@@ -172,10 +177,13 @@ def answer_workload(
             "mechanisms": mechanisms,
         }
         # With these the answers can be read again from the ledger alone, for nothing.
-        told = {"source": source, "parts": workload_to_plain(workload), "options": stated_options(options)}
+        stated = stated_options(options if priced.delta is None else {**options, "delta": priced.delta})
+        told = {"source": source, "parts": workload_to_plain(workload), "options": stated}
         kept = told if sum(len(row) for f in _factors(workload) for row in f.rows) <= _MOST_TOLD else {}
         version = context.version(counts.tables())
-        parts = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version)]
+        # Integers are read by what was measured, so that with another strategy or other noise it is another release.
+        parts = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version),
+                 mechanisms]  # fmt: skip
         order = Order(
             counts.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
             plan=digest_of(text), quote={"mechanisms": mechanisms, "workload": kept},
@@ -266,6 +274,8 @@ def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
         priced = _price(context, told["source"], workload_from_plain(told["parts"]), told["options"])
         if digest_of(priced.text) != charged.record.plan:
             raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+        if canonical(quoted(about_measurements(priced.plan.measurements))) != canonical(charged.quote["mechanisms"]):
+            raise InputError("position", f"the account, or how Tacit measures, is not what it was at {position}")
         record = charged.record
         charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
         return _answer(priced, outcome, charge)
@@ -311,7 +321,7 @@ def count_price(terms: Terms, relation: Relation) -> CountPrice:
         return CountPrice(terms.amount, DISCRETE_GAUSSIAN, ZCDP(terms.amount, relation=relation))
     if terms.currency == "mu":
         return CountPrice(terms.amount**2, ROUNDED_GAUSSIAN, GDP(terms.amount, relation=relation))
-    delta = terms.delta if terms.account == "approx" else terms.alone
+    delta = _meant_delta(terms)
     if not delta:
         raise InputError("delta", "must be stated: an epsilon buys Gaussian noise at a delta alone, such as 1e-6")
     if terms.account == "gdp":
@@ -323,6 +333,10 @@ def count_price(terms: Terms, relation: Relation) -> CountPrice:
     if terms.account == "zcdp":
         return CountPrice(rho, DISCRETE_GAUSSIAN, ZCDP(rho, relation=relation))
     return CountPrice(rho, DISCRETE_GAUSSIAN, ApproxDP(terms.amount, delta, relation=relation))
+
+
+def _meant_delta(terms: Terms) -> Fraction | None:
+    return terms.delta if terms.account == "approx" else terms.alone
 
 
 def settled(

@@ -156,9 +156,9 @@ def level_shares(part: MarginalPart, residuals: Sequence[Columns], sizes: Mappin
         weights = _worst_mixture(variances, lambda each: made.noise(shares(each)), _MIXTURES)
     best = shares(weights)
     kept = [level for level, share in zip(levels, best, strict=True) if share >= _LEAST_SHARE * best.max()]
-    for names in asked:
-        if not any(set(names) <= set(level) for level in kept):
-            kept.append(names)
-    places = [levels.index(level) for level in kept]
+    told = {below for level in kept for below in map(frozenset, subsets(level))}
+    kept += [names for names in asked if frozenset(names) not in told]
+    place = {level: at for at, level in enumerate(levels)}
+    places = [place[level] for level in kept]
     parts = divide(Fraction(1), np.maximum(best[places], _LEAST_SHARE * best.max()))
     return dict(zip(kept, parts, strict=True))

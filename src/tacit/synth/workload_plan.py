@@ -38,13 +38,15 @@ from tacit.mechanisms.residual_basis import cell_count, residual_variance, subse
 from tacit.synth.count_measurement import CountMeasurement, divide
 from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise
 from tacit.synth.marginal_shares import level_shares, residual_claims
-from tacit.synth.strategy import CentredStrategy, IdentityStrategy, IntegerStrategy, strategy_for
+from tacit.synth.strategy import LARGEST_FACTOR, CentredStrategy, IdentityStrategy, IntegerStrategy, strategy_for
 from tacit.synth.workload import Factor, MarginalPart, ProductPart, Workload
 
 __all__ = ["MOST_INTEGERS", "LevelPlan", "MarginalPlan", "PartPlan", "ProductPlan", "WorkloadPlan", "plan_workload"]
 
 #: Noisy integers of one workload, which a ledger keeps.
 MOST_INTEGERS: Final = 2_000_000
+#: Work on strategies of one workload: some twelve seconds for each of the largest, also for an analyst who only asks.
+_MOST_OPTIMISED: Final = 4 * LARGEST_FACTOR**3
 Columns = tuple[str, ...]
 
 
@@ -105,14 +107,15 @@ class LevelPlan(MarginalPlan):
     @cached_property
     def _precisions(self) -> dict[Columns, dict[Columns, float]]:
         """For each residual what every level that has its columns tells about it: 1 over the variance of a sum."""
-        found: dict[Columns, dict[Columns, float]] = {}
-        for names in _residuals(self.part, self.sizes):
-            wanted = set(names)
-            found[names] = {
-                level: 1 / (m.sigma2 * cell_count([n for n in level if n not in wanted], self.sizes))
-                for level, m in self.measurements.items()
-                if wanted <= set(level)
-            }
+        found: dict[Columns, dict[Columns, float]] = {names: {} for names in _residuals(self.part, self.sizes)}
+        known = {frozenset(names): names for names in found}
+        # By levels, which have few subsets: there may be as many residuals as levels, and tens of thousands of both.
+        for level, m in self.measurements.items():
+            for below in subsets(level):
+                names = known.get(frozenset(below))
+                if names is not None:
+                    others = cell_count([n for n in level if n not in names], self.sizes)
+                    found[names][level] = 1 / (m.sigma2 * others)
         return found
 
     @cached_property
@@ -256,10 +259,24 @@ def plan_workload(
             f"needs {integers:,} noisy numbers, and {MOST_INTEGERS:,} is the most; leave columns out, or give them "
             "fewer values",
         )
+    work = _optimisation(workload, sizes)
+    if work > _MOST_OPTIMISED:
+        raise InputError(
+            "workload",
+            f"has strategies to optimise that take as long as {-(-work // LARGEST_FACTOR**3):,} of {LARGEST_FACTOR:,} "
+            f"values, and {_MOST_OPTIMISED // LARGEST_FACTOR**3} is the most; ask in several workloads",
+        )
     parts = [_plan_part(part, sizes, rows, relation, noise) for part in workload.parts]
     shares = divide(price, [part.total_variance ** (1 / (noise.power + 1)) for part in parts])
     planned = tuple(_at_price(part, share) for part, share in zip(parts, shares, strict=True))
     return WorkloadPlan(workload, planned, price, noise)
+
+
+def _optimisation(workload: Workload, sizes: Mapping[str, int]) -> int:
+    """Steps that the strategies of all factors take, about: the cube of their values."""
+    factors = {f for part in workload.parts if isinstance(part, ProductPart) for f in part.factors}
+    optimised = [f for f in factors if f.kind not in ("each", "total")]
+    return sum(min(math.prod(sizes[name] for name in f.columns), LARGEST_FACTOR) ** 3 for f in optimised)
 
 
 def _at_price(plan: PartPlan, price: Fraction) -> PartPlan:

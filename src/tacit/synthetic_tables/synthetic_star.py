@@ -191,6 +191,15 @@ class SyntheticStar:
             tables = SyntheticTable.from_model_bytes(persons), SyntheticTable.from_model_bytes(others)
             if len(tables[0].columns.get(layout.number, ())) != layout.most + 1 or not 1 <= layout.most <= MOST_ROWS:
                 raise ValueError
+            # A person's values are those beside the person's rows; keys are columns that are in neither model.
+            beside = {layout.number: layout.number, **outer}
+            widths = [{name: len(values) for name, values in table.columns.items()} for table in tables]
+            if any(widths[1].get(other, widths[0][name]) != widths[0][name] for name, other in beside.items()):
+                raise ValueError
+            if {type(each) for each in layout.whole} != {bool} or any(
+                type(key) is not str or key in table.columns for key, table in zip(layout.keys, tables, strict=True)
+            ):
+                raise ValueError
             return cls(*tables, layout)
 
     def to_bytes(self, form: str, table: str) -> bytes:

@@ -12,6 +12,7 @@ import io
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +41,11 @@ _FORMAT: Final = "tacit-synthetic-table"
 #: Bytes of all arrays of a model's file, and cells of its tables.
 _MOST_BYTES: Final = 2**31
 _MOST_CELLS: Final = 20_000_000
+#: Errors of content that is damaged, encrypted, too deep, or says that it is larger than it is.
+_NO_MODEL: Final = (
+    KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, EOFError, RuntimeError, MemoryError,
+    OverflowError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 #: Counts that no interval covers have this sentence beside them.
 BANNER: Final = (
     "Counts of a synthetic table: noise has an interval only where a marginal was measured. table.marginal(columns) "
@@ -400,7 +406,7 @@ def reading_model() -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, zipfile.BadZipFile, EOFError):
+    except _NO_MODEL:
         raise InputError("path", "is not a model of a synthetic table, or not the whole of one") from None
 
 
@@ -415,6 +421,8 @@ def arrays_of(content: bytes) -> list[NDArray[Any]]:
 
 def _checked(table: NDArray[Any], least: float = -1e300) -> NDArray[np.float64]:
     """A table of numbers; NaN and infinity stand nowhere, but minus infinity in the logarithm of what cannot be."""
+    if table.dtype.kind not in "fiu":
+        raise ValueError
     values = np.asarray(table, dtype=np.float64)
     if not values.size or np.isnan(values).any() or values.max() > 1e300 or values.min() < least:
         raise ValueError

@@ -72,6 +72,9 @@ def put_off_workload(call: ApiRequest, said: WorkloadSchema, key: str) -> ApiRes
     if call.user.share is not None:
         # A job is run for the person, whatever token has submitted it.
         raise InputError("token", "has a share of its own, and a workload is run for the person; use another one")
+    if ADMIN in call.user.person.scopes - call.user.scopes:
+        # Nor may a token without this right see at once when the owner's job has ended.
+        raise InputError("token", "lacks the right admin, and a workload is run for the owner; use another one")
     return _put_down(call, workload_text(said, key), key)
 
 
