@@ -43,7 +43,8 @@ def test_as_an_object() -> None:
     common = it.releases[-2]
     assert (common.l1_sensitivity, common.l2_sensitivity) == ("6", "3.46411")
     assert common.reason == "one unit adds at most 2 values to the categories of a group and is in at most 3 groups"
-    assert [error.label for error in it.errors] == [a.label for a in plan.final.aggregates]
+    # Named as the columns of the answer.
+    assert [error.label for error in it.errors] == ["c0", "c1", "c2", "c3"]
     assert "supposing 1,000 values" in it.errors[1].meaning
     assert "in rank" in it.errors[2].meaning
 
