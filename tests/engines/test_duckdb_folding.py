@@ -239,7 +239,7 @@ def test_shares_that_might_not_fit_are_given_back() -> None:
         squares.of(many)
 
 
-def test_cells_whose_shares_might_not_add_up_are_given_back() -> None:
+def test_cells_whose_shares_might_not_add_up_are_summed_by_halves() -> None:
     share = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
     column = array_totals.ValueColumn(np.full(4, 3), 0)
     rows = array_totals.FetchedRows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": column}, array_totals.Beside())
@@ -250,6 +250,10 @@ def test_cells_whose_shares_might_not_add_up_are_given_back() -> None:
             rows, array_totals.Fold(1, 1, 0, lambda _, codes: codes.astype(np.uint32), {"y0": 9}, (wide,))
         )
 
-    assert added(2**59) is not None
-    with pytest.raises(TooWideError):
-        added(2**60)
+    # The same shares, with a clamp that lets their sum be wider than 64 bits and one that does not.
+    narrow, wide = added(2**59), added(2**60)
+    assert narrow is not None
+    assert wide is not None
+    assert wide.totals == narrow.totals
+    shares = np.array([[2**62, 2**62, 2**62], [-(2**62), -(2**62), -5]])
+    assert array_totals._wide_sums(shares).tolist() == [3 * 2**62, -(2**63) - 5]

@@ -10,15 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from typer.testing import CliRunner
 
 from support.accessible import DESK, FLAGS, findings
-from support.warm import WarmProcess
+from support.warm import WarmProcess, run_warm
 from tacit.cli.app import app
 
 pytestmark = pytest.mark.browser
@@ -99,22 +97,29 @@ def test_from_a_messy_file_to_a_private_answer(editor: tuple[subprocess.Popen[st
     assert "Kardiologie" in answer.output
 
 
-def test_it_opens_a_browser_and_an_interrupt_ends_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
+#: The command with a browser that asks for the page and then presses Ctrl-C.
+VISITED = """
+import os, re, signal, webbrowser
+from pathlib import Path
+from threading import Thread
+from urllib.request import urlopen
+from tacit.cli.app import app
 
-    def visit(page: str) -> None:
-        # Other users of the machine see what a browser is started with, so that is a file of the owner's.
-        file = Path(page.removeprefix("file://"))
-        assert file.parent.stat().st_mode & 0o077 == 0
-        found = re.search(r"http://[^\"]+", file.read_text())
-        assert found is not None
-        with urlopen(found.group()) as answer:
-            seen.append(answer.read().decode())
-        os.kill(os.getpid(), signal.SIGINT)
+def visit(page):
+    # Other users of the machine see what a browser is started with, so that is a file of the owner's.
+    file = Path(page.removeprefix("file://"))
+    assert file.parent.stat().st_mode & 0o077 == 0
+    with urlopen(re.search(r'http://[^"]+', file.read_text()).group()) as answer:
+        print(answer.read().decode(), flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("webbrowser.open", lambda page: Thread(target=visit, args=(page,)).start())
-    monkeypatch.chdir(folder)
-    answer = CliRunner().invoke(app, ["init", "--edit", "aufnahmen.csv"])
-    assert "One moment" in seen[0]
-    assert "tacit.toml: nothing more was saved" in answer.output
+webbrowser.open = lambda page: Thread(target=visit, args=(page,)).start()
+app(["init", "--edit", "aufnahmen.csv"])
+"""
+
+
+def test_it_opens_a_browser_and_an_interrupt_ends_it(folder: Path) -> None:
+    done = run_warm([sys.executable, "-c", VISITED], cwd=folder, text=True)
+    assert "One moment" in done.stdout
+    assert "tacit.toml: nothing more was saved" in done.stdout
     assert [file.name for file in folder.iterdir()] == ["aufnahmen.csv"]

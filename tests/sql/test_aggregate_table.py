@@ -109,8 +109,9 @@ def test_every_kind_is_planned_explained_and_estimated(kind: AggregateKind, seed
         assert error.bound >= 0
         assert (error.supposing is None) == (len(plan.final.aggregates[place].measures) == 1)
     told = explain(plan)
-    assert [each.label for each in told.errors] == [a.label for a in plan.final.aggregates]
-    assert all(each.meaning for each in told.errors)
+    # Named by the alias in the question, else as an analyst would write the aggregate.
+    assert len(told.errors) == len(plan.final.aggregates)
+    assert all(each.meaning and each.label and "count_rows" not in each.label for each in told.errors)
     keys = tuple(product(*(key.values or () for key in plan.final.keys)))
     raw = tuple(
         np.zeros((len(keys), 0) if measure.kind is MeasureKind.PLACES else (len(keys), measure.width), dtype=np.int64)
