@@ -242,7 +242,7 @@ def test_a_quote_says_price_error_and_what_is_left(served: Served) -> None:
     view = view_quote(quote, served.service.budget(access, quote=quote)[0], analyst="alice")
     assert view.price == "ε 0.5"
     assert view.after == "Of what is left, 20 like this still fit."
-    assert [error.label for error in view.errors] == ["count(*)"]
+    assert [error.label for error in view.errors] == ["n"]
     assert float(view.errors[0].bound) > 0
     assert view.releases[0].noise.startswith("Laplace noise of scale ")
     assert view.said.startswith("Price ε 0.5. ")
