@@ -151,7 +151,7 @@ def test_the_ledger_does_what_the_model_does(places: Callable[[], Place]) -> Non
     run_state_machine_as_test(
         lambda: LedgerMachine(places()),
         settings=settings(
-            max_examples=25,
+            max_examples=40,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[*HealthCheck],

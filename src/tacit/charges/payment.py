@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from tacit.charges.failures import failed_run, log_failed_run
+from tacit.charges.failures import check_succeeded, failed_run, log_failed_run
+from tacit.core.errors import InputError
 from tacit.engines.protocol import Engine
 from tacit.ledger import FAILED, Ledger, Order, Outcome, Reservation, run_again
-from tacit.ledger.history import charge_at
+from tacit.ledger.history import Charged, charge_at
 from tacit.ledger.records import Record
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
@@ -37,7 +38,7 @@ from tacit.receipts.release_format import digest_of
 if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 
-__all__ = ["Caller", "CuratorContext", "Departure", "KeyLocks", "Paid", "TimedWork", "paid_before", "pay"]
+__all__ = ["Caller", "CuratorContext", "Departure", "KeyLocks", "Paid", "TimedWork", "paid_at", "paid_before", "pay"]
 
 Made = TypeVar("Made")
 _FAILED: Final = FAILED.decode()
@@ -242,3 +243,19 @@ def paid_before(context: CuratorContext, label: str, part: str) -> Iterator[tupl
                 told = None if charged is None else charged.quote.get(part)
                 if told:
                     yield record, told
+
+
+def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged, Any, Outcome]:
+    """The charge at a place, the part of its quote that names its kind of work, and what came of it.
+
+    Raises:
+        InputError: there is no such work at this place.
+        FailedRunError: it failed.
+    """
+    charged = charge_at(context.ledger, position)
+    told = None if charged is None else charged.quote.get(part)
+    outcome = context.ledger.outcome(position) if told else None
+    if charged is None or outcome is None:
+        raise InputError("position", f"there is no {part} at {position}")
+    check_succeeded(outcome)
+    return charged, told, outcome

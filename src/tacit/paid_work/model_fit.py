@@ -18,14 +18,13 @@ from tacit.accounting.currencies import currency_named
 from tacit.charges.accounts import Entry, entry_of
 from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.charges.notebook_tables import entry_html
-from tacit.charges.payment import Caller, CuratorContext, paid_before, pay
+from tacit.charges.payment import Caller, CuratorContext, paid_at, paid_before, pay
 from tacit.core.errors import EngineError, InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.engines.protocol import Engine
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.ledger.history import charge_at
 from tacit.paid_work.mechanism_release import event_for
 from tacit.project.source_binding import scanned
 from tacit.query.catalog import Population
@@ -254,12 +253,7 @@ def read_model(context: CuratorContext, position: int) -> Fitted:
         InputError: there is no model at this place.
     """
     with hide_internal_errors():
-        charged = charge_at(context.ledger, position)
-        told = {} if charged is None else charged.quote.get("model", {})
-        outcome = context.ledger.outcome(position) if told else None
-        if charged is None or outcome is None:
-            raise InputError("position", f"there is no model at {position}")
-        check_succeeded(outcome)
+        charged, told, outcome = paid_at(context, position, "model")
         record = charged.record
         entry = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
         return _fitted(outcome, entry, told)

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.charges.accounts import Entry, entry_of
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, CuratorContext, Departure, paid_before, pay
+from tacit.charges.payment import Caller, CuratorContext, Departure, paid_at, paid_before, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import Relation
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.ledger.history import charge_at, outcome_of
+from tacit.ledger.history import outcome_of
 from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.pricing import check_charge, largest_mu_of, largest_rho_of
@@ -265,12 +265,7 @@ def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
         InputError: there is no workload at this place, or its columns are declared otherwise now.
     """
     with hide_internal_errors():
-        charged = charge_at(context.ledger, position)
-        told = {} if charged is None else charged.quote.get("workload", {})
-        outcome = context.ledger.outcome(position) if told else None
-        if charged is None or outcome is None:
-            raise InputError("position", f"there is no workload at {position}")
-        check_succeeded(outcome)
+        charged, told, outcome = paid_at(context, position, "workload")
         priced = _price(context, told["source"], workload_from_plain(told["parts"]), told["options"])
         if digest_of(priced.text) != charged.record.plan:
             raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
