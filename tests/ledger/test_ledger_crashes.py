@@ -110,10 +110,10 @@ def test_killed_from_outside_at_random_moments(sqlite: Place) -> None:
 
 
 def test_killed_in_the_middle_of_a_write_of_the_database(sqlite: Place) -> None:
-    """90 runs: half a page reaches the file, and the process is gone."""
+    """150 runs: half a page reaches the file, and the process is gone."""
     clinic(sqlite, epsilon=Fraction(FITS, 10)).close()
     tally, deaths = Tally(sqlite), 0
-    for run in range(90):
+    for run in range(150):
 
         def work(pipe: int, run: int = run) -> None:
             left = 1 + run % 30
@@ -133,4 +133,4 @@ def test_killed_in_the_middle_of_a_write_of_the_database(sqlite: Place) -> None:
         deaths += code != 0
         tally.add(answers)
         tally.check()
-    assert deaths > 60
+    assert deaths > 100

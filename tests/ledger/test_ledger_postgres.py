@@ -48,11 +48,11 @@ def mortal() -> Iterator[Any]:
 
 
 def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> None:
-    """5 times: four clients at work, and the server is gone at once, without a word to its log."""
+    """8 times: four clients at work, and the server is gone at once, without a word to its log."""
     place = Place(mortal.get_uri(), tmp_path / "anchor", lambda _: None)
     clinic(place, epsilon=Fraction(FITS, 10)).close()
     tally, moments = Tally(place), Random(3)
-    for run in range(5):
+    for run in range(8):
         questions = [f"{run}-{number}" for number in range(7)]
 
         def work(pipe: int, questions: list[str] = questions) -> None:
@@ -62,7 +62,7 @@ def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> N
         if run % 2 == 0:
             # However slow the machine is, a caller has been answered; else many are still opening.
             select.select([pipe for _, pipe in clients], [], [], 30)
-        time.sleep(moments.uniform(0.02, 0.3))
+        time.sleep(moments.uniform(0.15, 0.5))
         os.kill(mortal.get_pid(), signal.SIGQUIT)  # an immediate stop: what was not flushed is lost
         for pid, pipe in clients:
             tally.add(received(pid, pipe)[0])
@@ -70,14 +70,14 @@ def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> N
             time.sleep(0.01)
         mortal.start()
         tally.check()
-    assert len(tally.answers) >= 3
+    assert len(tally.answers) >= 8
 
 
 def test_clients_killed_at_random_moments(postgres: Place) -> None:
-    """40 kills, while a third client opens and verifies."""
+    """60 kills, while a third client opens and verifies."""
     clinic(postgres, epsilon=Fraction(FITS, 10)).close()
     tally, moments, kills = Tally(postgres), Random(5), 0
-    for run in range(20):
+    for run in range(30):
         questions = [f"q{number}" for number in range(run // 2, run // 2 + 20)]
 
         def work(pipe: int, questions: list[str] = questions) -> None:
@@ -99,7 +99,7 @@ def test_clients_killed_at_random_moments(postgres: Place) -> None:
             kills += code != 0
         if run % 5 == 4:
             tally.check()
-    assert kills == 40
+    assert kills == 60
     assert len(tally.answers) > 10
 
 

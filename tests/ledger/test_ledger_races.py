@@ -174,7 +174,7 @@ def test_opening_and_examining_while_others_write(place: Place) -> None:
 
 
 class Tallying(MemoryStore):
-    """The plain store without the book: sums and caps by the same code, many entries in a second."""
+    """The plain store without the book: sums and caps by the same code, a million entries in seconds."""
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         after, short = self._after(step)
@@ -184,22 +184,22 @@ class Tallying(MemoryStore):
         return Appended(Head(1, GENESIS.hash), GENESIS.hash, RecentHeads(GENESIS))
 
 
-def test_many_of_the_smallest_charges_reach_the_cap_exactly() -> None:
+def test_a_million_of_the_smallest_charges_reach_the_cap_exactly() -> None:
     """Each asks for next to nothing, and is charged the smallest unit."""
-    many = 10**5
+    million = 10**6
     book = MemoryStore()
     ledger = Ledger.on(book, MemoryAnchor())
-    ledger.ensure_account("patients", PureFilter(epsilon=Fraction(many, GRAINS)))
+    ledger.ensure_account("patients", PureFilter(epsilon=Fraction(million, GRAINS)))
     ledger.reserve(Order("patients", PureDP("1e-300")))
     last = book.entry(3)
     assert last is not None
     step = step_of(json.loads(last.body))
     tally = Tallying()
     tally._balances = dict(book._balances)
-    for _ in range(many - 1):
+    for _ in range(million - 1):
         assert type(tally.append(step)) is Appended
     (level,) = tally.balances()
-    assert level.spent == level.cap == many
+    assert level.spent == level.cap == million
     assert isinstance(tally.append(step), InsufficientBudget)
     assert tally.balances() == (level,)
 

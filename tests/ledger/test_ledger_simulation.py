@@ -19,7 +19,7 @@ from tacit.ledger.memory import MemoryStore
 from tacit.ledger.protocol import AlreadyTaken, Appended, BalanceState, Head, InsufficientBudget, RecentHeads, Step
 
 #: Number of simulations; a nightly run sets more.
-HISTORIES = int(os.environ.get("TACIT_HISTORIES", "800"))
+HISTORIES = int(os.environ.get("TACIT_HISTORIES", "1500"))
 CHUNKS = 10
 
 
@@ -65,7 +65,7 @@ def test_a_seed_is_a_history() -> None:
 
 def test_an_old_copy_is_always_found_out() -> None:
     """The state after every entry of a history, brought back after its end."""
-    for seed in range(50):
+    for seed in range(100):
         world = World(seed, questions=2)
         kept: list[MemoryStore] = []
         original = world.store.append

@@ -134,6 +134,7 @@ def test_charts_hold_the_numbers_and_render(tmp_path: Path) -> None:
     assert area == pytest.approx(0.1269367375, abs=1e-4)
     for name, chart in (
         ("still.svg", still),
+        ("noise.svg", definition(laws.LaplaceLaw(scale=1), 0, 1, epsilon="0.5").chart()),
         ("page.html", definition(laws.LaplaceLaw(scale=1), 0, 1, epsilon="0.5").interactive()),
     ):
         save_chart(chart, tmp_path / name)
