@@ -18,6 +18,7 @@ from support.schedule import SlowestFirst, order
 from support.shares import (
     pytest_pycollect_makemodule,  # noqa: F401  # A hook of pytest.
     pytest_runtest_protocol,  # noqa: F401  # A hook of pytest.
+    pytest_unconfigure,  # noqa: F401  # A hook of pytest.
     set_modules_aside,
 )
 from tacit.noise import entropy

@@ -8,6 +8,7 @@ share imports its module when its turn comes, runs the tests one by one, and eac
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +36,8 @@ def collects_late(config: pytest.Config) -> bool:
 def set_modules_aside() -> None:
     """Spare the garbage collector all that exists now, and call it less often; a tenth of the time of all tests.
 
-    Modules and what they define stay to the end, and looking through them again and again finds nothing.
+    Modules and what they define stay to the end, and looking through them again and again finds nothing. A process that
+    ends gives them back, or extension modules complain of what was never freed.
     """
     gc.collect()
     gc.freeze()
@@ -96,6 +98,14 @@ class ModuleShares(pytest.File):
         mixed = not SPARK.search(f"{self.nodeid}::") and _TEST_OF_SPARK.search(self.path.read_text())
         for name in ("test_spark", "others") if mixed else ("all",):
             yield Share.from_parent(self, name=name)
+
+
+os.register_at_fork(after_in_child=gc.unfreeze)
+
+
+def pytest_unconfigure() -> None:
+    """Give back what was set aside."""
+    gc.unfreeze()
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> ModuleShares | None:
