@@ -17,6 +17,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from itertools import islice
+from operator import lt
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -30,7 +32,7 @@ from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
 from tacit.engines.sql.row_sums import add_up, sum_statements
-from tacit.engines.sql.statements import SPREAD, SpreadRows, Statement, Writer
+from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable, loss_question
@@ -70,7 +72,7 @@ class Answered(NamedTuple):
     """Rows of a statement, and where it tells them the cells of the table of what bounding leaves out."""
 
     statement: Statement
-    rows: list[Any] | SpreadRows
+    rows: list[Any] | SpreadRows | KeyTotals
     left_out: Sequence[int] | None = None
 
 
@@ -358,7 +360,7 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
 def with_cells(answered: Answered, final: FinalAggregation, table: LossTable) -> Answered:
     """The same with the cells of the table apart, where the statement counted them."""
     statement, rows, _ = answered
-    if not statement.counts_cells or isinstance(rows, SpreadRows):
+    if not statement.counts_cells or not isinstance(rows, list):
         return answered
     cells, groups = cells_and_rows(rows, table, Groups(final))
     return Answered(statement, groups, cells)
@@ -371,10 +373,15 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     first = answered[0].rows
     if isinstance(first, SpreadRows):
         raise InternalError("the first statement is that of sums")
-    keys, places = _keys(groups, [tuple(row[:width]) for row in first])
+    keys, places = None, {}
+    if isinstance(first, KeyTotals):
+        keys, places = _listed_keys(first.keys, groups.types, alone=len(answered) == 1)
+    if keys is None:
+        first = first.rows() if isinstance(first, KeyTotals) else first
+        keys, places = _keys(groups, [tuple(row[:width]) for row in first])
     units = np.zeros(len(keys), dtype=np.int64)
     arrays: dict[int, NDArray[Any]] = {}
-    for statement, rows, _ in answered:
+    for statement, rows in [(answered[0].statement, first), *((other.statement, other.rows) for other in answered[1:])]:
         for index in statement.measures:
             arrays[index] = _empty(final.measures[index], len(keys))
         wide = statement.is_spread and final.measures[statement.measures[0]].kind is MeasureKind.DISTINCT_SUM
@@ -387,6 +394,12 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
             own, found = rows if isinstance(rows, SpreadRows) else SpreadRows.of(rows, width)
             numbers = np.array([places[key] for key in own], dtype=np.int64)[found[:, 0]]
             _spread(final.measures[statement.measures[0]], arrays[statement.measures[0]], numbers, found[:, 1:])
+            continue
+        if isinstance(rows, KeyTotals):
+            # The very groups of the keys, in their order.
+            units += rows.numbers[0]
+            for index, totals in zip(statement.measures, rows.numbers[1:], strict=True):
+                arrays[index] += totals
             continue
         if not rows:
             continue
@@ -461,6 +474,38 @@ def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple,
     return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
 
 
+def _listed_keys(
+    columns: Sequence[Sequence[Any]], kinds: Sequence[SqlType], *, alone: bool
+) -> tuple[tuple[KeyTuple, ...] | None, dict[tuple[Any, ...], int]]:
+    """The same of groups in order, with few objects; None where Python sees another order, and no places if ``alone``.
+
+    There may be as many keys as rows, and what they cost is then most of a question.
+    """
+    bodies = [list(column) for column in columns]
+    for column, kind in zip(bodies, kinds, strict=True):
+        if not set(map(type, column)) <= {_STORED.get(kind.kind), type(None)}:
+            return None, {}
+    stored = list(zip(*bodies, strict=True)) if len(bodies) > 1 or not alone else []
+    ordered: list[Any] = stored if len(bodies) > 1 else bodies[0]
+    if len(bodies) == 1 and ordered and ordered[-1] is None:
+        ordered = ordered[:-1]
+    try:
+        if not all(map(lt, ordered, islice(ordered, 1, None))):
+            return None, {}
+    except TypeError:
+        # Some NULL stands beside another value of its key.
+        return None, {}
+    if stored and all(kind.kind is not Kind.DECIMAL for kind in kinds):
+        keys = stored
+    else:
+        values = (
+            [value_of(cell, kind) for cell in column] if kind.kind is Kind.DECIMAL else column
+            for column, kind in zip(bodies, kinds, strict=True)
+        )
+        keys = list(zip(*values, strict=True))
+    return tuple(keys), {row: place for place, row in enumerate(stored)}
+
+
 #: The types of stored values that sort as what they stand for; decimals come without their point.
 _STORED = {
     Kind.INTEGER: int,
@@ -485,7 +530,9 @@ def value_of(cell: Any, kind: SqlType) -> Value | None:
     if cell is None:
         return None
     if kind.kind is Kind.DECIMAL:
-        return Fraction(int(cell), 10**kind.scale)
+        whole, rest = divmod(int(cell), 10**kind.scale)
+        # Reducing a fraction takes longer than anything else that is done to a key.
+        return Fraction(int(cell), 10**kind.scale) if rest else Fraction(whole)
     if isinstance(cell, (bool, int, float, str, dt.date)):
         return cell
     raise InternalError(f"a key of {kind} came back as {type(cell).__name__}")
