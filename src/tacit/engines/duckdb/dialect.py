@@ -11,12 +11,15 @@ from tacit.engines.sql.functions import COMMON, Lowering
 from tacit.engines.sql.functions.dates import within_years
 from tacit.engines.sql.unit_totals import double_steps
 from tacit.query.planning.measures import Measure
-from tacit.query.types import SqlType
+from tacit.query.types import Kind, SqlType, Value, ordinal
 
 __all__ = ["DUCKDB", "DuckDB", "mantissa"]
 
 _INTEGER = 2**31 - 1
 _BIGINT = 2**63 - 1
+#: A value is looked for among so many one by one; more are numbered, if there are at most so many places for each.
+_FEW_VALUES = 64
+_PLACES_PER_VALUE = 8
 
 
 def mantissa(value: str, scale: int) -> str:
@@ -206,9 +209,36 @@ class DuckDB(Dialect):
         """One look-up per distinct text of a column."""
         return f"(list_position([{', '.join(items)}], {value}) - 1)"
 
+    def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
+        """By counting from the smallest where many whole numbers or days lie close together, else one by one."""
+        ordinals = _close_ordinals(values, kind)
+        if ordinals is None:
+            return super().place_among(value, values, kind)
+        low, high = min(ordinals), max(ordinals)
+        numbers = [-1] * (high - low + 1)
+        for place, at in enumerate(ordinals):
+            numbers[at - low] = place
+
+        def placed(v: str) -> str:
+            number = self.days(v) if kind.kind is Kind.DATE else v
+            # Beyond both ends there is nothing, and a place below the first would count from the last.
+            found = f"nullif({self.looked_up(numbers, f'({number} - ({low}))')}, -1)"
+            return f"(CASE WHEN {number} BETWEEN {low} AND {high} THEN {found} END)"
+
+        return self.let(value, placed)
+
     def numbered_copies(self, columns: str, count: str, source: str) -> str:
         """A list, unnested."""
         return f"SELECT {columns}, unnest(range(1, {count} + 1)) AS j FROM {source}"
+
+
+def _close_ordinals(values: Sequence[Value | None], kind: SqlType) -> list[int] | None:
+    """Whole numbers or days since 1970 that stand for many values close together; None for others."""
+    if len(values) <= _FEW_VALUES or kind.kind not in (Kind.INTEGER, Kind.DATE):
+        return None
+    ordinals = [int(ordinal(value, kind)) for value in values if value is not None]
+    is_close = len(ordinals) == len(values) and max(ordinals) - min(ordinals) < _PLACES_PER_VALUE * len(values)
+    return ordinals if is_close else None
 
 
 DUCKDB = DuckDB()

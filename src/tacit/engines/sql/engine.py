@@ -7,7 +7,6 @@ go to the logger ``tacit.operator`` alone.
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import threading
 import uuid
@@ -16,9 +15,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from fractions import Fraction
-from itertools import islice
-from operator import lt
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -31,6 +27,7 @@ from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
+from tacit.engines.sql.result_keys import keys_in_order, listed_keys, value_of
 from tacit.engines.sql.row_sums import add_up, sum_statements
 from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
@@ -40,7 +37,7 @@ from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, is_public_throughout
-from tacit.query.types import DOUBLE, Kind, SqlType, Value, sort_key
+from tacit.query.types import DOUBLE, Kind, SqlType, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["ActiveSessions", "Answered", "SqlEngine", "SqlSession", "read_measurements"]
 
 Result = TypeVar("Result")
-KeyTuple = tuple[Value | None, ...]
 _OPERATOR = logging.getLogger("tacit.operator")
 #: Questions that are remembered as checked, and the characters of the statements of each.
 _MOST_CHECKED = 32
@@ -375,10 +371,10 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
         raise InternalError("the first statement is that of sums")
     keys, places = None, {}
     if isinstance(first, KeyTotals):
-        keys, places = _listed_keys(first.keys, groups.types, alone=len(answered) == 1)
+        keys, places = listed_keys(first.keys, groups.types, alone=len(answered) == 1)
     if keys is None:
         first = first.rows() if isinstance(first, KeyTotals) else first
-        keys, places = _keys(groups, [tuple(row[:width]) for row in first])
+        keys, places = keys_in_order(groups, [tuple(row[:width]) for row in first])
     units = np.zeros(len(keys), dtype=np.int64)
     arrays: dict[int, NDArray[Any]] = {}
     for statement, rows in [(answered[0].statement, first), *((other.statement, other.rows) for other in answered[1:])]:
@@ -455,87 +451,6 @@ def _empty(measure: Measure, groups: int) -> NDArray[Any]:
 
 def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(len(array)) if measure.kind.traits.unites else array
-
-
-def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:
-    """All keys in order, and the place of each by its group columns as the database gave them."""
-    if groups.is_public:
-        keys = groups.public_keys()
-        return keys, {(code,): code for code in range(len(keys))}
-    kinds = groups.types
-    if _sort_by_themselves(found, kinds):
-        rows = sorted(set(found))
-        places = {row: place for place, row in enumerate(rows)}
-        exact = all(kind.kind is not Kind.DECIMAL for kind in kinds)
-        return tuple(rows if exact else (tuple(map(value_of, row, kinds)) for row in rows)), places
-    decoded = [tuple(map(value_of, row, kinds)) for row in found]
-    order = sorted(set(decoded), key=lambda row: tuple(map(sort_key, row, kinds)))
-    places = {key: place for place, key in enumerate(order)}
-    return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
-
-
-def _listed_keys(
-    columns: Sequence[Sequence[Any]], kinds: Sequence[SqlType], *, alone: bool
-) -> tuple[tuple[KeyTuple, ...] | None, dict[tuple[Any, ...], int]]:
-    """The same of groups in order, with few objects; None where Python sees another order, and no places if ``alone``.
-
-    There may be as many keys as rows, and what they cost is then most of a question.
-    """
-    bodies = [list(column) for column in columns]
-    for column, kind in zip(bodies, kinds, strict=True):
-        if not set(map(type, column)) <= {_STORED.get(kind.kind), type(None)}:
-            return None, {}
-    stored = list(zip(*bodies, strict=True)) if len(bodies) > 1 or not alone else []
-    ordered: list[Any] = stored if len(bodies) > 1 else bodies[0]
-    if len(bodies) == 1 and ordered and ordered[-1] is None:
-        ordered = ordered[:-1]
-    try:
-        if not all(map(lt, ordered, islice(ordered, 1, None))):
-            return None, {}
-    except TypeError:
-        # Some NULL stands beside another value of its key.
-        return None, {}
-    if stored and all(kind.kind is not Kind.DECIMAL for kind in kinds):
-        keys = stored
-    else:
-        values = (
-            [value_of(cell, kind) for cell in column] if kind.kind is Kind.DECIMAL else column
-            for column, kind in zip(bodies, kinds, strict=True)
-        )
-        keys = list(zip(*values, strict=True))
-    return tuple(keys), {row: place for place, row in enumerate(stored)}
-
-
-#: The types of stored values that sort as what they stand for; decimals come without their point.
-_STORED = {
-    Kind.INTEGER: int,
-    Kind.DECIMAL: int,
-    Kind.TEXT: str,
-    Kind.BOOLEAN: bool,
-    Kind.DATE: dt.date,
-    Kind.TIMESTAMP: dt.datetime,
-}
-
-
-def _sort_by_themselves(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) -> bool:
-    """Whether keys as a database gave them sort as their values do; there may be many, so all are looked at at once."""
-    columns = zip(*found, strict=True)
-    return bool(found) and all(
-        set(map(type, column)) == {_STORED.get(kind.kind)} for column, kind in zip(columns, kinds, strict=True)
-    )
-
-
-def value_of(cell: Any, kind: SqlType) -> Value | None:
-    """A stored value as the canonical Python value of its type."""
-    if cell is None:
-        return None
-    if kind.kind is Kind.DECIMAL:
-        whole, rest = divmod(int(cell), 10**kind.scale)
-        # Reducing a fraction takes longer than anything else that is done to a key.
-        return Fraction(int(cell), 10**kind.scale) if rest else Fraction(whole)
-    if isinstance(cell, (bool, int, float, str, dt.date)):
-        return cell
-    raise InternalError(f"a key of {kind} came back as {type(cell).__name__}")
 
 
 # -- Rows of public relations, for steps above the final aggregation. Nothing protected may come this way, so a relation
