@@ -14,7 +14,7 @@ from engines.slow_engine import Rule
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
 from tacit.engines.sql.group_choice import Chooser, canonical_text, position_sql
-from tacit.query.types import DATE, INTEGER, TEXT
+from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP
 
 UNITS = [0, 1, -1, 7, 2**30, 2**53 + 1, 2**63 - 1, -(2**63), 123456789012345]
 
@@ -70,6 +70,12 @@ def test_keys_with_gaps_are_looked_up_by_their_distance(value: str) -> None:
         sql = position_sql(DUCKDB, "k", tuple(days), DATE)
         for day, place in made.execute(f"SELECT k, {sql} FROM dates").fetchall():
             assert place == (days.index(day) if day in days else None)
+        times = [dt.datetime(2020, 2, 1, 3) + dt.timedelta(hours=6 * i) for i in range(150) if i % 7]
+        hours = "SELECT TIMESTAMP '2020-01-31' + INTERVAL 3 HOUR * i AS k FROM range(400) AS r(i)"
+        sql = position_sql(DUCKDB, "k", tuple(times), TIMESTAMP)
+        assert "list_position" not in sql
+        for time, place in made.execute(f"SELECT k, {sql} FROM ({hours})").fetchall():
+            assert place == (times.index(time) if time in times else None)
 
 
 @pytest.mark.parametrize(

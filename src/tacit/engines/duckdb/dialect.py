@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -210,20 +211,25 @@ class DuckDB(Dialect):
         return f"(list_position([{', '.join(items)}], {value}) - 1)"
 
     def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
-        """By counting from the smallest where many whole numbers or days lie close together, else one by one."""
-        ordinals = _close_ordinals(values, kind)
-        if ordinals is None:
+        """By counting from the smallest where many numbers, days or times lie close together, else one by one."""
+        ordinals = _ordinals(values, kind)
+        low, high = (min(ordinals), max(ordinals)) if ordinals else (0, 0)
+        step = math.gcd(*(at - low for at in ordinals)) or 1
+        places = (high - low) // step + 1
+        if not ordinals or places > _PLACES_PER_VALUE * len(values):
             return super().place_among(value, values, kind)
-        low, high = min(ordinals), max(ordinals)
-        numbers = [-1] * (high - low + 1)
+        numbers = [-1] * places
         for place, at in enumerate(ordinals):
-            numbers[at - low] = place
+            numbers[(at - low) // step] = place
 
         def placed(v: str) -> str:
-            number = self.days(v) if kind.kind is Kind.DATE else v
+            number = self.days(v) if kind.kind is Kind.DATE else self.microseconds(v) if kind.is_temporal else v
+            between = f"({number} - ({low}))"
             # Beyond both ends there is nothing, and a place below the first would count from the last.
-            found = f"nullif({self.looked_up(numbers, f'({number} - ({low}))')}, -1)"
-            return f"(CASE WHEN {number} BETWEEN {low} AND {high} THEN {found} END)"
+            inside = f"{number} BETWEEN {low} AND {high}"
+            if step > 1:
+                inside, between = f"CASE WHEN {inside} THEN {between} % {step} = 0 END", f"({between} // {step})"
+            return f"(CASE WHEN {inside} THEN nullif({self.looked_up(numbers, between)}, -1) END)"
 
         return self.let(value, placed)
 
@@ -232,13 +238,12 @@ class DuckDB(Dialect):
         return f"SELECT {columns}, unnest(range(1, {count} + 1)) AS j FROM {source}"
 
 
-def _close_ordinals(values: Sequence[Value | None], kind: SqlType) -> list[int] | None:
-    """Whole numbers or days since 1970 that stand for many values close together; None for others."""
-    if len(values) <= _FEW_VALUES or kind.kind not in (Kind.INTEGER, Kind.DATE):
-        return None
+def _ordinals(values: Sequence[Value | None], kind: SqlType) -> list[int]:
+    """Whole numbers that stand for many numbers, days or times; none for others, or where NULL is among them."""
+    if len(values) <= _FEW_VALUES or kind.kind not in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP):
+        return []
     ordinals = [int(ordinal(value, kind)) for value in values if value is not None]
-    is_close = len(ordinals) == len(values) and max(ordinals) - min(ordinals) < _PLACES_PER_VALUE * len(values)
-    return ordinals if is_close else None
+    return ordinals if len(ordinals) == len(values) else []
 
 
 DUCKDB = DuckDB()
