@@ -27,7 +27,7 @@ from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
-from tacit.engines.sql.result_keys import keys_in_order, listed_keys, value_of
+from tacit.engines.sql.result_keys import KeyTuple, keys_in_order, listed_keys, value_of
 from tacit.engines.sql.row_sums import add_up, sum_statements
 from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
@@ -369,7 +369,8 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     first = answered[0].rows
     if isinstance(first, SpreadRows):
         raise InternalError("the first statement is that of sums")
-    keys, places = None, {}
+    keys: tuple[KeyTuple, ...] | None = None
+    places: dict[tuple[Any, ...], int] = {}
     if isinstance(first, KeyTotals):
         keys, places = listed_keys(first.keys, groups.types, alone=len(answered) == 1)
     if keys is None:
@@ -381,7 +382,7 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
         for index in statement.measures:
             arrays[index] = _empty(final.measures[index], len(keys))
         wide = statement.is_spread and final.measures[statement.measures[0]].kind is MeasureKind.DISTINCT_SUM
-        if wide and not isinstance(rows, SpreadRows):
+        if wide and isinstance(rows, list):
             # One number of each group, which may be wide.
             for row in rows:
                 arrays[statement.measures[0]][places[tuple(row[:width])], 0] += int(row[width + 1])
