@@ -171,7 +171,7 @@ SELECT b.name, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation)
    FROM pg_catalog.pg_attribute a WHERE a.attrelid = b.root AND a.attnum > 0 AND NOT a.attisdropped)
 FROM below b GROUP BY b.name, b.root
 """
-#: A part of a name in double quotes, in which two stand for one, or as it is.
+#: A part of a name in double quotes, in which two stand for one, or without quotes.
 _PART = re.compile(r"""("(?:[^"]|"")+")(?=\.|\Z)|([^".][^.]*)""")
 _NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 _PUBLIC: Final = ["public"]
