@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections import Counter, defaultdict
 
@@ -13,7 +14,7 @@ from engines.slow_engine import Rule
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
 from tacit.engines.sql.group_choice import Chooser, canonical_text, position_sql
-from tacit.query.types import INTEGER, TEXT
+from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP
 
 UNITS = [0, 1, -1, 7, 2**30, 2**53 + 1, 2**63 - 1, -(2**63), 123456789012345]
 
@@ -51,6 +52,30 @@ def test_a_run_of_keys_is_computed_with(value: str, first: int, count: int) -> N
         made.register("units", pa.table({"u": pa.array(asked, type=pa.int64())}))
         found = made.execute(f"SELECT u, {sql} FROM units").fetchall()
     assert sorted(found, key=repr) == sorted(((u, values.index(u) if u in values else None) for u in asked), key=repr)
+
+
+@pytest.mark.parametrize("value", ["k", "k + 0", "k + 0" + " + 0" * 100])
+def test_keys_with_gaps_are_looked_up_by_their_distance(value: str) -> None:
+    """In any order, at both ends and beyond them, in gaps and for NULL; days as well."""
+    values = [3 * i for i in range(-40, 60)] + [5]
+    asked = [*range(-130, 200), 2**63 - 1, -(2**63), None]
+    days = [dt.date(2020, 2, 1) + dt.timedelta(i) for i in range(150) if i % 7]
+    with duckdb.connect() as made:
+        made.register("whole", pa.table({"k": pa.array(asked, type=pa.int64())}))
+        sql = position_sql(DUCKDB, value, tuple(values), INTEGER)
+        assert "list_position" not in sql
+        found = made.execute(f"SELECT k, {sql} FROM whole").fetchall()
+        assert found == [(k, values.index(k) if k in values else None) for k in asked]
+        made.execute("CREATE TABLE dates AS SELECT DATE '2020-01-01' + CAST(i AS INTEGER) AS k FROM range(300) AS r(i)")
+        sql = position_sql(DUCKDB, "k", tuple(days), DATE)
+        for day, place in made.execute(f"SELECT k, {sql} FROM dates").fetchall():
+            assert place == (days.index(day) if day in days else None)
+        times = [dt.datetime(2020, 2, 1, 3) + dt.timedelta(hours=6 * i) for i in range(150) if i % 7]
+        hours = "SELECT TIMESTAMP '2020-01-31' + INTERVAL 3 HOUR * i AS k FROM range(400) AS r(i)"
+        sql = position_sql(DUCKDB, "k", tuple(times), TIMESTAMP)
+        assert "list_position" not in sql
+        for time, place in made.execute(f"SELECT k, {sql} FROM ({hours})").fetchall():
+            assert place == (times.index(time) if time in times else None)
 
 
 @pytest.mark.parametrize(

@@ -257,3 +257,20 @@ def test_cells_whose_shares_might_not_add_up_are_summed_by_halves() -> None:
     assert wide.totals == narrow.totals
     shares = np.array([[2**62, 2**62, 2**62], [-(2**62), -(2**62), -5]])
     assert array_totals._wide_sums(shares).tolist() == [3 * 2**62, -(2**63) - 5]
+
+
+@pytest.mark.parametrize(
+    ("sql", "may_stop_early"),
+    [
+        ("SELECT COUNT(*) FROM t WHERE n > 1", True),
+        ("SELECT COUNT(*) FROM t a JOIN t b ON a.id = b.id AND a.k <> b.k", False),
+        ("SELECT COUNT(*) FROM (SELECT id FROM t UNION ALL SELECT id FROM t) AS s", False),
+    ],
+)
+def test_no_limit_stands_over_what_is_read_twice(sql: str, may_stop_early: bool) -> None:
+    """DuckDB waited for ever for the first rows of a join of one subquery with itself."""
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
+    with DuckDBEngine(catalog(INTEGER), data) as engine:
+        plan = plan_of(resolve(sql, catalog(INTEGER)).final, engine)
+    assert plan is not None
+    assert plan.large is not may_stop_early

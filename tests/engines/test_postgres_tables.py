@@ -115,6 +115,7 @@ def test_types_that_are_not_stated(connection: Any) -> None:
     [
         ("kinds.nothing", TEXT, "there is no table or view kinds.nothing"),
         ("a.b.c", TEXT, "must be 'table' or 'schema.table'"),
+        ('kinds."one', TEXT, "double quotes around a part that has dots"),
         ('kinds.one"; DROP TABLE many; --', TEXT, "there is no table or view"),
         ("kinds.odd", DATE, "cannot read a column of type int8 as DATE"),
     ],
@@ -125,13 +126,16 @@ def test_tables_that_are_not_there(connection: Any, name: str, kind: SqlType, me
         PostgresEngine(public(kind), {"t": name}, database())
 
 
-def test_names_that_need_quotes(connection: Any) -> None:
-    connection.execute('CREATE TABLE kinds."A ""b""" (i bigint, "X" text)')
-    connection.execute('INSERT INTO kinds."A ""b""" VALUES (1, %s)', ("x",))
+@pytest.mark.parametrize(
+    ("stored", "source"), [('"A ""b"""', 'kinds.A "b"'), ('"A ""b"".2024"', 'kinds."A ""b"".2024"')]
+)
+def test_names_that_need_quotes(connection: Any, stored: str, source: str) -> None:
+    connection.execute(f'CREATE TABLE kinds.{stored} (i bigint, "X" text)')
+    connection.execute(f"INSERT INTO kinds.{stored} VALUES (1, %s)", ("x",))
     catalog = Catalog(
         (Table("t", (Column("X", TEXT), Column("i", INTEGER)), population="q", unit="i"),), (Population("q"),)
     )
-    with PostgresEngine(catalog, {"t": 'kinds.A "b"'}, database()) as engine:
+    with PostgresEngine(catalog, {"t": source}, database()) as engine:
         found = engine.measure(MeasurementTask(resolve("SELECT COUNT(X) FROM t", catalog).final, b"k"))
     assert found.raw[0].tolist() == [1]
 

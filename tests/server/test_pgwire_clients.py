@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from support.pg_served import PgServed, pg_serve
 from support.served import BUDGETS, COUNT
+from tacit.engines.duckdb import DataSource, DuckDBEngine
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.types import INTEGER, TEXT
 
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100000", "delta": "1e-6"}}
 OPTIONS = "-c tacit.epsilon=0.5"
@@ -244,6 +248,30 @@ def test_a_dashboard_looks_around(pg: PgServed) -> None:
             with pytest.raises(psycopg.Error) as problem:
                 ask(unknown)
             assert problem.value.sqlstate == state, unknown
+
+
+def test_names_of_any_script_in_quotes_of_any_dialect() -> None:
+    names = ("ward name", "Größe", "l'âge 100%", "費用", "a.b", "select")
+    numbers = (Column(name, INTEGER, bounds=(0, 9)) for name in names[1:])
+    columns = (Column("patient no.", INTEGER), Column(names[0], TEXT, categories=("a", "o'c")), *numbers)
+    owned = Table("visits", columns, population="patients", unit="patient no.", max_groups=2, max_rows=2)
+    catalog = Catalog((owned,), (Population("patients"), Population("employees")))
+    rows = pa.table({"patient no.": [1, 2, 3], names[0]: ["a", "o'c", "a"], **{name: [4, 5, 6] for name in names[1:]}})
+    source = DuckDBEngine(catalog, {"visits": DataSource("frame", None, rows)})
+    with (
+        pg_serve(engine=source, catalog=catalog, budgets=BUDGET) as made,
+        psycopg.connect(**made.words(options="-c tacit.epsilon=20000"), autocommit=True) as asked,
+    ):
+        for left, right in ('""', "``", "[]"):
+            ward, dotted, table = (f"{left}{name}{right}" for name in ("ward name", "a.b", "visits"))
+            sql = f"SELECT {ward}, SUM({dotted}) FROM {table} WHERE {ward} <> %s GROUP BY {ward}"
+            found = asked.execute(sql, ("b",))
+            assert [column.name for column in found.description or ()] == ["ward name", "sum"]
+            assert found.fetchall() == [("a", 10), ("o'c", 5)]
+        sums = ", ".join(f'SUM("{name}")'.replace("%", "%%") for name in names[1:])
+        assert asked.execute(f"SELECT {sums} FROM public.visits WHERE Größe < %s", (6,)).fetchone() == (9,) * 5
+        listed = asked.execute("SELECT attname FROM pg_attribute WHERE attrelid = 'visits'::regclass AND attnum > 0")
+        assert [name for (name,) in listed] == ["patient no.", *names]
 
 
 def test_texts_of_the_catalogue_cannot_be_made_to_grow(pg: PgServed) -> None:

@@ -168,6 +168,7 @@ class Served:
 def serve(
     *,
     engine: Any = None,
+    catalog: Catalog = CATALOG,
     ledger: str = MEMORY,
     budgets: Mapping[str, Mapping[str, Any]] = BUDGETS,
     version: Callable[[Any], str] = lambda tables: "1",
@@ -186,7 +187,7 @@ def serve(
         limit = filter_of(name, model)
         opened.ledger.ensure_account(name, limit)
         accounts[name] = account_kind(name, model, limit)
-    context = QuestionContext("hospital", CATALOG, engine, opened.ledger, opened.keys, accounts, version)
+    context = QuestionContext("hospital", catalog, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"slot": 0.0, **settings})
     people = People.open(opened.ledger, ledger, hashing=Hashing.cheap(), password_verifiers=password_verifiers)
     service = CuratorService(Curator(context, "owner"), people, chosen)

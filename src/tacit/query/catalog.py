@@ -364,4 +364,5 @@ class Catalog:
 
 def _check_name(name: object, what: str) -> None:
     if not isinstance(name, str) or not is_name(name):
-        raise InputError(what, f"a name has letters, digits and underscores, at most 63 in all; got {name!r}")
+        other = "; give it such a name, its source may have any" if what == "table" else ""
+        raise InputError(what, f"a name has letters, digits and underscores, at most 63 in all{other}; got {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -11,12 +12,15 @@ from tacit.engines.sql.functions import COMMON, Lowering
 from tacit.engines.sql.functions.dates import within_years
 from tacit.engines.sql.unit_totals import double_steps
 from tacit.query.planning.measures import Measure
-from tacit.query.types import SqlType
+from tacit.query.types import Kind, SqlType, Value, ordinal
 
 __all__ = ["DUCKDB", "DuckDB", "mantissa"]
 
 _INTEGER = 2**31 - 1
 _BIGINT = 2**63 - 1
+#: A value is looked for among so many one by one; more are numbered, if there are at most so many places for each.
+_FEW_VALUES = 64
+_PLACES_PER_VALUE = 8
 
 
 def mantissa(value: str, scale: int) -> str:
@@ -206,9 +210,40 @@ class DuckDB(Dialect):
         """One look-up per distinct text of a column."""
         return f"(list_position([{', '.join(items)}], {value}) - 1)"
 
+    def place_among(self, value: str, values: Sequence[Value | None], kind: SqlType) -> str:
+        """By counting from the smallest where many numbers, days or times lie close together, else one by one."""
+        ordinals = _ordinals(values, kind)
+        low, high = (min(ordinals), max(ordinals)) if ordinals else (0, 0)
+        step = math.gcd(*(at - low for at in ordinals)) or 1
+        places = (high - low) // step + 1
+        if not ordinals or places > _PLACES_PER_VALUE * len(values):
+            return super().place_among(value, values, kind)
+        numbers = [-1] * places
+        for place, at in enumerate(ordinals):
+            numbers[(at - low) // step] = place
+
+        def placed(v: str) -> str:
+            number = self.days(v) if kind.kind is Kind.DATE else self.microseconds(v) if kind.is_temporal else v
+            between = f"({number} - ({low}))"
+            # Beyond both ends there is nothing, and a place below the first would count from the last.
+            inside = f"{number} BETWEEN {low} AND {high}"
+            if step > 1:
+                inside, between = f"CASE WHEN {inside} THEN {between} % {step} = 0 END", f"({between} // {step})"
+            return f"(CASE WHEN {inside} THEN nullif({self.looked_up(numbers, between)}, -1) END)"
+
+        return self.let(value, placed)
+
     def numbered_copies(self, columns: str, count: str, source: str) -> str:
         """A list, unnested."""
         return f"SELECT {columns}, unnest(range(1, {count} + 1)) AS j FROM {source}"
+
+
+def _ordinals(values: Sequence[Value | None], kind: SqlType) -> list[int]:
+    """Whole numbers that stand for many numbers, days or times; none for others, or where NULL is among them."""
+    if len(values) <= _FEW_VALUES or kind.kind not in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP):
+        return []
+    ordinals = [int(ordinal(value, kind)) for value in values if value is not None]
+    return ordinals if len(ordinals) == len(values) else []
 
 
 DUCKDB = DuckDB()

@@ -23,7 +23,7 @@ from tacit.engines.duckdb.fast.grouped_rows import GroupPlan
 from tacit.engines.duckdb.fast.private_totals import PrivatePlan
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.relations import has_union, scanned, slots_of
+from tacit.engines.sql.relations import has_union, reads_again, scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer
 from tacit.engines.sql.unit_totals import Partials, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
@@ -129,8 +129,9 @@ class DuckDBWriter(Writer):
         if not self.groups.is_public:
             return PrivatePlan(rows, self._group_plan, columns, shares, losses)
         bounds = (self.groups.count, self.final.max_groups)
-        # DuckDB waits for ever where a LIMIT stands over a cross join of unions; large sources are read without one.
-        large = self._is_large() or has_union(self.final.source)
+        # DuckDB may wait for ever where a LIMIT stands over a cross join of unions, or over a join of one subquery with
+        # itself, which it computes once; such sources are read without one, as large ones are.
+        large = self._is_large() or has_union(self.final.source) or reads_again(self.final.source)
         most_rows = self._most_rows()
         return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=most_rows, losses=losses)
 

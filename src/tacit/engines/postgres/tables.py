@@ -14,6 +14,7 @@ its files have the same, a dump that was restored has another.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -170,6 +171,9 @@ SELECT b.name, b.root::bigint, array_agg(b.relation::bigint ORDER BY b.relation)
    FROM pg_catalog.pg_attribute a WHERE a.attrelid = b.root AND a.attnum > 0 AND NOT a.attisdropped)
 FROM below b GROUP BY b.name, b.root
 """
+#: A part of a name in double quotes, in which two stand for one, or without quotes.
+_PART = re.compile(r"""("(?:[^"]|"")+")(?=\.|\Z)|([^".][^.]*)""")
+_NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 _PUBLIC: Final = ["public"]
 
 
@@ -218,10 +222,12 @@ class Described:
 
 
 def split_name(text: str, where: str) -> tuple[str | None, str]:
-    """``schema.table`` or ``table``, as a project file writes it."""
-    parts = text.split(".")
-    if not all(parts) or len(parts) > 2 or "\0" in text:
-        raise InputError(where, f"must be 'table' or 'schema.table', got {text!r}")
+    """``schema.table`` or ``table``, as a project file writes it; a part with a dot stands in double quotes."""
+    parts = [quoted[1:-1].replace('""', '"') or bare for quoted, bare in _PART.findall(text)]
+    if _NAME.fullmatch(text) is None or len(parts) > 2 or "\0" in text:
+        raise InputError(
+            where, f"must be 'table' or 'schema.table', with double quotes around a part that has dots, got {text!r}"
+        )
     return (parts[0], parts[1]) if len(parts) == 2 else (None, parts[0])
 
 

@@ -13,6 +13,8 @@ Modules:
   hash
 * :mod:`.loss_cells` — Sums of a question and the table of what bounding leaves out of it, in one statement
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
+* :mod:`.result_keys` — Keys of the groups that a statement returned: as canonical values, in order, and where each
+  stands
 * :mod:`.row_sums` — Sums over rows of whole numbers, as SQL: what a model adds up, computed where the rows are
 * :mod:`.scalars` — Expressions as SQL: total casts, and one lowering per function id
 * :mod:`.statements` — Measuring statements: rows, bounded per unit, summed per group

@@ -7,7 +7,6 @@ go to the logger ``tacit.operator`` alone.
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import threading
 import uuid
@@ -16,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -29,8 +27,9 @@ from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
+from tacit.engines.sql.result_keys import KeyTuple, keys_in_order, listed_keys, value_of
 from tacit.engines.sql.row_sums import add_up, sum_statements
-from tacit.engines.sql.statements import SPREAD, SpreadRows, Statement, Writer
+from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable, loss_question
@@ -38,7 +37,7 @@ from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, is_public_throughout
-from tacit.query.types import DOUBLE, Kind, SqlType, Value, sort_key
+from tacit.query.types import DOUBLE, Kind, SqlType, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["ActiveSessions", "Answered", "SqlEngine", "SqlSession", "read_measurements"]
 
 Result = TypeVar("Result")
-KeyTuple = tuple[Value | None, ...]
 _OPERATOR = logging.getLogger("tacit.operator")
 #: Questions that are remembered as checked, and the characters of the statements of each.
 _MOST_CHECKED = 32
@@ -70,7 +68,7 @@ class Answered(NamedTuple):
     """Rows of a statement, and where it tells them the cells of the table of what bounding leaves out."""
 
     statement: Statement
-    rows: list[Any] | SpreadRows
+    rows: list[Any] | SpreadRows | KeyTotals
     left_out: Sequence[int] | None = None
 
 
@@ -358,7 +356,7 @@ def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
 def with_cells(answered: Answered, final: FinalAggregation, table: LossTable) -> Answered:
     """The same with the cells of the table apart, where the statement counted them."""
     statement, rows, _ = answered
-    if not statement.counts_cells or isinstance(rows, SpreadRows):
+    if not statement.counts_cells or not isinstance(rows, list):
         return answered
     cells, groups = cells_and_rows(rows, table, Groups(final))
     return Answered(statement, groups, cells)
@@ -371,14 +369,20 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     first = answered[0].rows
     if isinstance(first, SpreadRows):
         raise InternalError("the first statement is that of sums")
-    keys, places = _keys(groups, [tuple(row[:width]) for row in first])
+    keys: tuple[KeyTuple, ...] | None = None
+    places: dict[tuple[Any, ...], int] = {}
+    if isinstance(first, KeyTotals):
+        keys, places = listed_keys(first.keys, groups.types, alone=len(answered) == 1)
+    if keys is None:
+        first = first.rows() if isinstance(first, KeyTotals) else first
+        keys, places = keys_in_order(groups, [tuple(row[:width]) for row in first])
     units = np.zeros(len(keys), dtype=np.int64)
     arrays: dict[int, NDArray[Any]] = {}
-    for statement, rows, _ in answered:
+    for statement, rows in [(answered[0].statement, first), *((other.statement, other.rows) for other in answered[1:])]:
         for index in statement.measures:
             arrays[index] = _empty(final.measures[index], len(keys))
         wide = statement.is_spread and final.measures[statement.measures[0]].kind is MeasureKind.DISTINCT_SUM
-        if wide and not isinstance(rows, SpreadRows):
+        if wide and isinstance(rows, list):
             # One number of each group, which may be wide.
             for row in rows:
                 arrays[statement.measures[0]][places[tuple(row[:width])], 0] += int(row[width + 1])
@@ -387,6 +391,12 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
             own, found = rows if isinstance(rows, SpreadRows) else SpreadRows.of(rows, width)
             numbers = np.array([places[key] for key in own], dtype=np.int64)[found[:, 0]]
             _spread(final.measures[statement.measures[0]], arrays[statement.measures[0]], numbers, found[:, 1:])
+            continue
+        if isinstance(rows, KeyTotals):
+            # The very groups of the keys, in their order.
+            units += rows.numbers[0]
+            for index, totals in zip(statement.measures, rows.numbers[1:], strict=True):
+                arrays[index] += totals
             continue
         if not rows:
             continue
@@ -442,53 +452,6 @@ def _empty(measure: Measure, groups: int) -> NDArray[Any]:
 
 def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
     return array.reshape(len(array)) if measure.kind.traits.unites else array
-
-
-def _keys(groups: Groups, found: list[tuple[Any, ...]]) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:
-    """All keys in order, and the place of each by its group columns as the database gave them."""
-    if groups.is_public:
-        keys = groups.public_keys()
-        return keys, {(code,): code for code in range(len(keys))}
-    kinds = groups.types
-    if _sort_by_themselves(found, kinds):
-        rows = sorted(set(found))
-        places = {row: place for place, row in enumerate(rows)}
-        exact = all(kind.kind is not Kind.DECIMAL for kind in kinds)
-        return tuple(rows if exact else (tuple(map(value_of, row, kinds)) for row in rows)), places
-    decoded = [tuple(map(value_of, row, kinds)) for row in found]
-    order = sorted(set(decoded), key=lambda row: tuple(map(sort_key, row, kinds)))
-    places = {key: place for place, key in enumerate(order)}
-    return tuple(order), {row: places[key] for row, key in zip(found, decoded, strict=True)}
-
-
-#: The types of stored values that sort as what they stand for; decimals come without their point.
-_STORED = {
-    Kind.INTEGER: int,
-    Kind.DECIMAL: int,
-    Kind.TEXT: str,
-    Kind.BOOLEAN: bool,
-    Kind.DATE: dt.date,
-    Kind.TIMESTAMP: dt.datetime,
-}
-
-
-def _sort_by_themselves(found: list[tuple[Any, ...]], kinds: Sequence[SqlType]) -> bool:
-    """Whether keys as a database gave them sort as their values do; there may be many, so all are looked at at once."""
-    columns = zip(*found, strict=True)
-    return bool(found) and all(
-        set(map(type, column)) == {_STORED.get(kind.kind)} for column, kind in zip(columns, kinds, strict=True)
-    )
-
-
-def value_of(cell: Any, kind: SqlType) -> Value | None:
-    """A stored value as the canonical Python value of its type."""
-    if cell is None:
-        return None
-    if kind.kind is Kind.DECIMAL:
-        return Fraction(int(cell), 10**kind.scale)
-    if isinstance(cell, (bool, int, float, str, dt.date)):
-        return cell
-    raise InternalError(f"a key of {kind} came back as {type(cell).__name__}")
 
 
 # -- Rows of public relations, for steps above the final aggregation. Nothing protected may come this way, so a relation

@@ -14,7 +14,7 @@ running one cannot be made independent of the database's own partitioning and is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tacit.core.errors import InternalError
@@ -51,6 +51,7 @@ __all__ = [
     "check_windows",
     "has_row_units",
     "has_union",
+    "reads_again",
     "relation_sql",
     "scanned",
     "slots_of",
@@ -298,9 +299,22 @@ def has_union(node: RelationNode) -> bool:
 
 def scanned(node: RelationNode) -> set[str]:
     """The tables that a relation reads, by lower-case name."""
+    return set(_reads(node))
+
+
+def reads_again(node: RelationNode) -> bool:
+    """Whether a relation reads some table more than once."""
+    found = list(_reads(node))
+    return len(set(found)) < len(found)
+
+
+def _reads(node: RelationNode) -> Iterator[str]:
+    """The tables, by lower-case name, each as often as it is read."""
     if isinstance(node, Scan):
-        return {node.table.lower(), *(hop.table.lower() for hop in node.path)}
-    return {name for part in sources(node) for name in scanned(part)}
+        yield node.table.lower()
+        yield from (hop.table.lower() for hop in node.path)
+    for part in sources(node):
+        yield from _reads(part)
 
 
 def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes | None = b"") -> str:

@@ -98,6 +98,22 @@ class SpreadRows(NamedTuple):
         return cls(list(known), np.array(found, dtype=np.int64).reshape(-1, 3))
 
 
+class KeyTotals(NamedTuple):
+    """Rows of the statement of sums as columns, of groups that differ and stand in the order of their keys, NULL last.
+
+    Args:
+        keys: one column per key.
+        numbers: units of each group, then one total per measure.
+    """
+
+    keys: Sequence[Sequence[Any]]
+    numbers: Sequence[NDArray[np.int64]]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The same one by one."""
+        return list(zip(*self.keys, *(column.tolist() for column in self.numbers), strict=True))
+
+
 @dataclass(frozen=True)
 class Named:
     """WITH clauses, and the name of the last of them."""

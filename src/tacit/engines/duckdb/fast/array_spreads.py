@@ -95,12 +95,12 @@ def measure(
         starts = changes(groups) if len(groups) else groups
         if distances is not None:
             totals = run_sums(distances[values], starts) if len(groups) else groups
-            shown = rows.groups.shown(groups[starts])
-            return [(*keys, 0, total) for keys, total in zip(shown, totals.tolist(), strict=True)]
+            zeros = [0] * len(totals)
+            return list(zip(*rows.groups.shown(groups[starts]), zeros, totals.tolist(), strict=True))
         counts, groups = run_lengths(starts, len(groups)), groups[starts]
         values = np.zeros_like(groups)
     present, places = np.unique(groups, return_inverse=True)
-    return SpreadRows(rows.groups.shown(present), np.column_stack((places, values, counts)))
+    return SpreadRows(list(zip(*rows.groups.shown(present), strict=True)), np.column_stack((places, values, counts)))
 
 
 def _distances(plan: SpreadPlan, items: Items, column: pa.ChunkedArray) -> NDArray[np.int64]:

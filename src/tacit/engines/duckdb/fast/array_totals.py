@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.sql.statements import SpreadRows
+from tacit.engines.sql.statements import KeyTotals, SpreadRows
 from tacit.engines.sql.unit_totals import TOTALS, counts_sql, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 
@@ -314,7 +314,7 @@ class FoldedRows(NamedTuple):
         cells: units in each cell of the table of what bounding leaves out; None where SQL has to count them.
     """
 
-    totals: list[tuple[Any, ...]] | SpreadRows
+    totals: list[tuple[Any, ...]] | SpreadRows | KeyTotals
     cells: list[int] | None
 
 

@@ -119,13 +119,13 @@ class RowGroups:
         numbers: one per row of a chunk.
         count: how many there are, some of them without a row.
         ranks: of some groups, in the order of a unit with that x.
-        shown: group columns of some groups, as a database returns them.
+        shown: one column per key of some groups, as a database returns them.
     """
 
     numbers: Numbers
     count: int
     ranks: Callable[[NDArray[np.uint32], NDArray[np.int64]], NDArray[np.uint64]]
-    shown: Callable[[NDArray[np.int64]], list[tuple[Any, ...]]]
+    shown: Callable[[NDArray[np.int64]], list[list[Any]]]
 
 
 class GroupedRows(NamedTuple):
@@ -155,7 +155,7 @@ class GroupedRows(NamedTuple):
                 found: NDArray[np.int64] = columns[1].chunk(i).to_numpy().astype(np.int64)
                 return found
 
-            public = RowGroups(numbers, plan.count, places, lambda some: [(g,) for g in some.tolist()])
+            public = RowGroups(numbers, plan.count, places, lambda some: [some.tolist()])
             return cls(plan, sizes, units, public)
         keys = [
             number_items(session.cursor, chooser, "groups", kind, column)
@@ -173,7 +173,7 @@ def _combined(chooser: Chooser, keys: list[Items], sizes: list[int]) -> RowGroup
             key.numbers,
             key.count,
             lambda folded, some: chooser.ranks("groups", folded, [key.parts(some)]),
-            lambda some: [(value,) for value in key.shown(some)],
+            lambda some: [key.shown(some)],
         )
     if math.prod(key.count for key in keys) >= 2**62:
         raise TooWideError
@@ -199,8 +199,8 @@ def _combined(chooser: Chooser, keys: list[Items], sizes: list[int]) -> RowGroup
         parts = [key.parts(own) for key, own in zip(keys, apart(some), strict=True)]
         return chooser.ranks("groups", folded, parts)
 
-    def shown(some: NDArray[np.int64]) -> list[tuple[Any, ...]]:
-        return list(zip(*(key.shown(own) for key, own in zip(keys, apart(some), strict=True)), strict=True))
+    def shown(some: NDArray[np.int64]) -> list[list[Any]]:
+        return [key.shown(own) for key, own in zip(keys, apart(some), strict=True)]
 
     return RowGroups(lambda i: numbers[starts[i] : starts[i + 1]], len(seen), ranks, shown)
 

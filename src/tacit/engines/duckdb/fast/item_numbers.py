@@ -117,7 +117,10 @@ def _close(chooser: Chooser, column: pa.ChunkedArray) -> Items | None:
         return found
 
     def shown(some: NDArray[np.int64]) -> list[Any]:
-        return [None if number == count - 1 else low + number for number in some.tolist()]
+        found: list[Any] = (some + low).tolist()
+        for place in np.flatnonzero(some == count - 1).tolist():
+            found[place] = None
+        return found
 
     return Items(numbers, count, parts, shown, count - 1 if column.null_count else None)
 

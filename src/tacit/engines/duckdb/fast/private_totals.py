@@ -29,6 +29,7 @@ from tacit.engines.duckdb.fast.array_totals import (
 )
 from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
 from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
+from tacit.engines.sql.statements import KeyTotals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,8 +118,7 @@ def measure(session: DuckDBSession, plan: PrivatePlan, most_bytes: int, threads:
         for total, own in zip(totals[1:], shares, strict=True):
             np.add.at(total, groups, own)
     present = np.flatnonzero(totals[0])
-    numbers = zip(*(total[present].tolist() for total in totals), strict=True)
-    found = [(*keys, *each) for keys, each in zip(rows.groups.shown(present), numbers, strict=True)]
+    found = KeyTotals(rows.groups.shown(present), [total[present] for total in totals])
     return FoldedRows(found, counted.cells())
 
 
