@@ -9,15 +9,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tacit.mechanisms.residual_basis import LevelBasis, best_levels, packed, rounded_table, subsets
+from tacit.mechanisms.residual_basis import LevelBasis, UnitMovement, best_levels, packed, rounded_table, subsets
 from tacit.synth.workload import Workload
 from tacit.synth.workload_plan import plan_workload
 
 CUBE = ((), (0,), (1,), (0, 1))
 
 
+def moved_by(groups: int) -> UnitMovement:
+    return UnitMovement(groups, (Fraction(0), Fraction(1)))
+
+
 def basis_of(sizes: tuple[int, ...], sets: tuple[tuple[int, ...], ...], groups: int = 1) -> LevelBasis:
-    levels = best_levels(sizes, sets, groups, norm=2, power=1)
+    levels = best_levels(sizes, sets, moved_by(groups), norm=2, power=1)
     assert levels is not None
     axes = tuple(axes for axes, _ in levels)
     moved = [packed(groups, math.prod(size for axis, size in enumerate(sizes) if axis not in level)) for level in axes]
@@ -105,10 +109,10 @@ def test_a_person_moves_a_level_as_far_as_packing_says() -> None:
 
 
 def test_finest_cells_stay_where_they_are_better() -> None:
-    assert best_levels((10,), ((), (0,)), 10, norm=2, power=1) is None
-    assert best_levels((3, 5), CUBE, 1, norm=1, power=2) is None
-    assert best_levels((1, 1), CUBE, 1, norm=2, power=1) is None
-    assert best_levels((3, 0), CUBE, 1, norm=2, power=1) is None
+    assert best_levels((10,), ((), (0,)), moved_by(10), norm=2, power=1) is None
+    assert best_levels((3, 5), CUBE, moved_by(1), norm=1, power=2) is None
+    assert best_levels((1, 1), CUBE, moved_by(1), norm=2, power=1) is None
+    assert best_levels((3, 0), CUBE, moved_by(1), norm=2, power=1) is None
 
 
 def test_rounding_keeps_sums_near() -> None:
