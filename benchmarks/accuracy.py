@@ -388,14 +388,14 @@ def typed() -> None:
 
 #: Groups of each person.
 SHAPES = {
-    "all in one": lambda n, most, rng: np.ones(n, dtype=np.int64),
-    "a tenth in two": lambda n, most, rng: 1 + (rng.random(n) < 0.1),
-    "half in two": lambda n, most, rng: 1 + (rng.random(n) < 0.5),
+    "all in one": lambda n, _most, _rng: np.ones(n, dtype=np.int64),
+    "a tenth in two": lambda n, _most, rng: 1 + (rng.random(n) < 0.1),
+    "half in two": lambda n, _most, rng: 1 + (rng.random(n) < 0.5),
     "geometric, mean 2": lambda n, most, rng: np.minimum(rng.geometric(0.5, n), most),
     "geometric, mean 4": lambda n, most, rng: np.minimum(rng.geometric(0.25, n), most),
-    "exactly 4": lambda n, most, rng: np.full(n, 4),
-    "5 to 8": lambda n, most, rng: rng.integers(5, 9, n),
-    "a tenth in 8": lambda n, most, rng: np.where(rng.random(n) < 0.1, 8, 1),
+    "exactly 4": lambda n, _most, _rng: np.full(n, 4),
+    "5 to 8": lambda n, _most, rng: rng.integers(5, 9, n),
+    "a tenth in 8": lambda n, _most, rng: np.where(rng.random(n) < 0.1, 8, 1),
     "a hundredth in all": lambda n, most, rng: np.where(rng.random(n) < 0.01, most, 1),
 }
 
