@@ -108,7 +108,7 @@ def intersections(sets: Sequence[Axes], most: int | None = None) -> list[Axes] |
 
 @dataclass(frozen=True)
 class UnitMovement:
-    """How far one unit moves a table, and sums of its cells.
+    """Movement of a table, and of sums of its cells, by one unit.
 
     Args:
         groups: the most cells of the table that a unit is in.

@@ -436,7 +436,7 @@ class Block:
         return [each[:2] for each in signs] == [(1, 1), (1, -1)] and not any(any(each[2:]) for each in signs)
 
     def movement(self, final: FinalAggregation) -> UnitMovement | None:
-        """How far one unit moves the groups and sums of them; None where that is known of the groups alone.
+        """Movement of the groups and of sums of them by one unit; None where that is known of the groups alone.
 
         Under replace-one the bounds of the one measurement count; otherwise any vector of which a unit moves a group by
         at most l∞ in l1 (``mechanisms/residual_basis.proof.md``).
