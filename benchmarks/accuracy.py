@@ -1,7 +1,7 @@
 """Errors of answers beside those of an ideal mechanism for the same budget.
 
     .venv/bin/python benchmarks/accuracy.py [--draws 400] [--samples 12]
-        [--only quantiles|ratios|groups|combinations|joint|typed|sets]
+        [--only quantiles|ratios|groups|combinations|joint|typed|sets|limits|means]
 
 *Quantiles*: the mean distance, in value, between the answer and the true quantile, divided by that of an exponential
 mechanism that has the whole budget and chooses among all steps of the type; how often the 95 % interval holds the true
@@ -9,7 +9,9 @@ quantile; and how wide it is beside that distance. *Joint releases*: the standar
 AVG and shares beside that of a question for the first of them alone, which no joint release can beat. *Typed numbers*:
 σ for a typed (ε, δ) divided by the σ of the Gaussian mechanism at that (ε, δ). *Groups*: errors where a person is in
 one group. *Combinations*: widths of intervals of expressions of released cells. *Sets*: errors of totals and groups of
-CUBE, ROLLUP and GROUPING SETS over those of sums of finest groups at the same price. Prints Markdown.
+CUBE, ROLLUP and GROUPING SETS over those of sums of finest groups at the same price. *Limits*: what the choice of AUTO
+``max_groups`` costs beside the best one. *Means*: coverage of the intervals of means of people, computed from the law
+of the noise. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -384,6 +386,88 @@ def typed() -> None:
             print(f"| `{question}` | {epsilon} | {math.sqrt(law.variance_bound) / float(ideal):.3f} |")
 
 
+#: Groups of each person.
+SHAPES = {
+    "all in one": lambda n, _most, _rng: np.ones(n, dtype=np.int64),
+    "a tenth in two": lambda n, _most, rng: 1 + (rng.random(n) < 0.1),
+    "half in two": lambda n, _most, rng: 1 + (rng.random(n) < 0.5),
+    "geometric, mean 2": lambda n, most, rng: np.minimum(rng.geometric(0.5, n), most),
+    "geometric, mean 4": lambda n, most, rng: np.minimum(rng.geometric(0.25, n), most),
+    "exactly 4": lambda n, _most, _rng: np.full(n, 4),
+    "5 to 8": lambda n, _most, rng: rng.integers(5, 9, n),
+    "a tenth in 8": lambda n, _most, rng: np.where(rng.random(n) < 0.1, 8, 1),
+    "a hundredth in all": lambda n, most, rng: np.where(rng.random(n) < 0.01, most, 1),
+}
+
+
+def limits(draws: int) -> None:
+    """The cost of AUTO ``max_groups``: of its own objective, and of the root mean square error, over the best ones."""
+    print("\n### AUTO max_groups: people by group, cost of what is found over the best\n")
+    print("| people | groups of a person | settings | found what has the least error | more, less "
+          "| objective / best | root mean square error / best |\n|---|---|---:|---:|---:|---:|---:|")  # fmt: skip
+    rng = np.random.default_rng(3)
+    for people in (500, 2_000, 20_000):
+        for name, make in SHAPES.items():
+            settings = [_limit_cost(make, people, most, price, draws, rng)
+                        for most in (12, 100) for price in ("0.3", "1", "3")]  # fmt: skip
+            at_best, more, less = (sum(each[place] for each in settings) for place in range(3))
+            costs = [", ".join(f"{value:.2f}" for value in (np.mean(each), max(each)))
+                     for each in zip(*(setting[3:] for setting in settings), strict=True)]  # fmt: skip
+            print(f"| {people:,} | {name} | {len(settings)} | {at_best} | {more}, {less} | {' | '.join(costs)} |",
+                  flush=True)  # fmt: skip
+
+
+def _limit_cost(make: Any, people: int, most: int, price: str, draws: int, rng: Any) -> tuple[float, ...]:
+    """Whether mostly the limit of least error is found, a larger or a smaller one; mean cost in both measures."""
+    from tacit.query.planning.auto_limits import _noise_of_one, cells_of, choose
+
+    table = pa.table({"id": [1], "k": [1]})
+    column = {"type": "integer", "bounds": [1, most]}
+    with tacit.open(table, unit="id", max_rows=1, max_groups="auto", columns={"k": column}, epsilon="100") as curator:
+        plan = curator.explain("SELECT k, COUNT(DISTINCT id) FROM data GROUP BY k", epsilon=price).plan
+    of_one = _noise_of_one(plan.final, plan.priced, Fraction(1, 20))
+    deviation = math.sqrt(plan.priced.release_of(0).law(0).variance_bound)
+    law, edges, own = plan.first.priced.release_of(0).law(0), cells_of(plan.final).groups, make(people, most, rng)
+    counts = np.bincount(np.searchsorted(edges, own), minlength=len(edges))
+    lost = {limit: float(np.maximum(own - limit, 0).sum()) / most for limit in edges}
+    error = {limit: math.hypot(deviation * limit, lost[limit]) for limit in edges}
+    worth = {limit: of_one * limit + 3 * lost[limit] for limit in edges}
+    found = []
+    for _ in range(draws):
+        noisy = counts + np.round(rng.laplace(0, float(law.scale), len(counts))).astype(np.int64)
+        found.append(choose(plan.final, noisy.tolist(), law, noise=of_one, squared=False).groups)
+    best, usual = min(edges, key=lambda limit: (error[limit], limit)), sorted(found)[draws // 2]
+    costs = (float(np.mean([each[limit] for limit in found])) / min(each.values()) for each in (worth, error))
+    return (usual == best, usual > best, usual < best, *costs)
+
+
+def means() -> None:
+    """Exact coverage of 95 % intervals of means of people in ``honesty.py``, from the law of the two noises."""
+    from tacit.query.postprocess.mean_variance import half_widths
+
+    print("\n### Means of people: coverage of 95 % intervals, computed\n")
+    print("| mean | range | ε = 0.3 | 1 | 3 |\n|---:|---|---:|---:|---:|")
+    for mean, most in ((5.33915, 256), (3.2852, 256), (18.00815, 3584)):
+        place = mean / (most / 2) - 1
+        covered = []
+        for price in (Fraction(3, 10), Fraction(1), Fraction(3)):
+            scale = most / (price * Fraction(24, 25))
+            width, t = float(half_widths(scale, Fraction(1, 20))[min(int(abs(place) * 32), 31)]), float(scale)
+            first, last = 1 - place, 1 + place
+            other = np.arange(-int(40 * t), int(40 * t) + 1)
+            mass = np.tanh(1 / (2 * t)) * np.exp(-np.abs(other) / t)
+            high, low = np.floor((last * other + width) / first), np.ceil((last * other - width) / first) - 1
+            covered.append(float((mass * (_laplace_upto(high, t) - _laplace_upto(low, t))).sum()))
+        print(f"| {mean:.2f} | 0 to {most:,} | {' | '.join(f'{each:.2%}' for each in covered)} |")
+
+
+def _laplace_upto(places: np.ndarray[Any, Any], scale: float) -> np.ndarray[Any, Any]:
+    """Chance that discrete Laplace noise is at most a whole number."""
+    far = 1 + math.exp(-1 / scale)
+    above = 1 - np.exp(-(np.maximum(places, 0) + 1) / scale) / far
+    return np.where(places >= 0, above, np.exp(np.minimum(places, 0) / scale) / far)
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser()
@@ -401,6 +485,10 @@ def main() -> None:
         quantiles(asked.draws)
     if asked.only in ("", "ratios"):
         ratios(asked.samples)
+    if asked.only in ("", "limits"):
+        limits(max(asked.draws // 10, 5))
+    if asked.only in ("", "means"):
+        means()
     if asked.only in ("", "groups"):
         one_group()
     if asked.only in ("", "combinations"):

@@ -1,11 +1,15 @@
 """A private GROUP BY on Spark beside Spark's own query on the same data, and beside Tumult Analytics.
 
     .venv/bin/python benchmarks/engines_spark.py [--rows 1000000 10000000] [--repeats 3] [--tumult path/to/python]
+    .venv/bin/python benchmarks/engines_spark.py --rows 5000000 --left-out
 
 The question and the data are those of ``benchmarks/query.py``: orders of 100,000 users, ``GROUP BY city, category``
 (20 × 10 public groups), COUNT, SUM and AVG. "Raw" is Spark SQL without any protection. Row-level treats every order as
 a person; user-level keeps at most 10 groups of a user and 20 orders in each. All run in one Spark on two cores, take
 turns, and the best counts; processor seconds are those of Java, all threads. Starting Spark is a line of its own.
+
+With ``--left-out`` the questions of ``engines.py --left-out`` are measured alone, with the table of what bounding
+leaves out by a statement of its own, and with that table from the same statement.
 
 Tumult Analytics wants a Spark of its own version, so it runs in the Python that ``--tumult`` names, on the same file
 and with as many cores. It answers one aggregate per query: the figure is for a count and a sum. Prints Markdown.
@@ -23,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engines import QUESTIONS, with_table
 from query import CATEGORIES, CITIES, GROUPS, ROWS, asked, generate, orders
 
 THREADS = 2
@@ -99,6 +104,23 @@ def spark(path: Path, rows: int, repeats: int) -> float:
     return best["Tacit, user-level"][0]
 
 
+def left_out(path: Path, rows: int, repeats: int) -> None:
+    """One Markdown table: questions alone, and with the table of what bounding leaves out."""
+    made, catalog = engine(str(path), "user_id")
+    process = made._held.context._gateway.proc.pid
+    print(f"\n### Spark, what bounding leaves out, {rows:,} rows\n")
+    print("| question | | seconds | × alone | processor seconds | × alone |\n|---|---|---|---|---|---|")
+    for question, sql in QUESTIONS.items():
+        best = in_turns(with_table(made, catalog, sql), process, repeats)
+        base = best["alone"]
+        for name, (seconds, work) in best.items():
+            ratio = f"{work / base[1]:.2f}" if base[1] else "—"
+            print(
+                f"| {question} | {name} | {seconds:.2f} | {seconds / base[0]:.2f} | {work:.2f} | {ratio} |", flush=True
+            )
+    made.close()
+
+
 TUMULT = """
 import json, sys, time, warnings
 warnings.simplefilter("ignore")
@@ -150,6 +172,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**6, 10**7])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--left-out", action="store_true", help="the cost of the table of what bounding leaves out")
     parser.add_argument("--data", help="a folder for the files; by default a temporary one")
     parser.add_argument("--tumult", help="a Python that has tmlt.analytics; it is asked about the first number of rows")
     parser.add_argument("--patience", type=float, default=1800, help="seconds to wait for Tumult")
@@ -160,6 +183,9 @@ def main() -> None:
             path = folder / f"orders{rows}.parquet"
             if not path.exists():
                 generate(path, rows)
+            if options.left_out:
+                left_out(path, rows, options.repeats)
+                continue
             ours = spark(path, rows, options.repeats)
             if options.tumult and place == 0:
                 tumult(options.tumult, path, ours, options.patience)

@@ -106,6 +106,25 @@ def test_several_parts_of_other_neighbours(name: str) -> None:
     assert findings(reports(one, other, SEVERAL[1 + len(name) % 4 :: 12] + VALUED[::3], catalog)) == {}
 
 
+_RHO = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (rho = 0.5, max_groups_contributed = 2)"
+LEVELS = (
+    f"{_RHO} MODE(ward) AS m, nights // 10 AS d, urgent FROM visits GROUP BY CUBE (nights // 10, urgent)",
+    f"{_RHO} ward, nights // 10, SUM(CLAMP(cost - 99, -50, 99)) FROM visits GROUP BY ROLLUP (ward, nights // 10)",
+)
+
+
+@pytest.mark.parametrize("name", ["an ordinary person goes", "one for another", "the only one for another"])
+def test_sums_of_groups_with_noise_of_their_own(name: str) -> None:
+    """Levels of grouping sets, of categories and of values of both signs, under either relation."""
+    one, other, catalog = PAIRS[name]
+    for sql in LEVELS:
+        plan = bench(one, catalog).curators["zcdp"].explain(sql).plan
+        assert any(len(release.levels) > 1 for release in plan.releases)
+    made = reports(one, other, LEVELS, catalog)
+    assert findings(made) == {}
+    assert all(each.moved for each in made.values())
+
+
 def test_refusals_say_the_same_of_both_databases() -> None:
     one, other = bench(ALL_PEOPLE), bench(hostile.empty())
     for _, sql in REFUSED[::12]:

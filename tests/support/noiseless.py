@@ -60,10 +60,11 @@ def _cells(
         return noisy[there]
     # Groups without rows are left out below, so that the exact numbers stand for estimates; both have the same sums.
     exact = np.array([int(int(value) / law.unit) for value in np.ravel(raw)], dtype=object)
-    made, table = noisy.basis.estimates(noisy.noisy), exact.reshape(noisy.basis.sizes)
+    made = noisy.basis.estimates(noisy.noisy)
+    table = exact.reshape(made.shape)
     for level in range(len(noisy.basis.levels)):
         assert (np.asarray(noisy.basis.measured(made, level) == noisy.basis.measured(table, level))).all()
-    return exact[there]
+    return table.reshape(len(there), *made.shape[len(noisy.basis.sizes) :])[there]
 
 
 def without_noise(plan: Plan, measurements: Measurements, *, every_key: bool = False) -> NoisyRelease:

@@ -12,6 +12,9 @@ some sets is least. Where persons are in one cell each and sets are those of CUB
 residuals with noise of their own reach, since the optimal precisions fall from smaller sets to larger ones; where
 persons are in many cells a marginal of few cells moves far, and the finest cells may be best alone.
 
+Levels that come into question are the wanted sets, the finest cells and all intersections of these: residuals that the
+same wanted sets see need the same precision, and are treated together, so that the number of axes is no limit.
+
 Everything here is a function of public sizes. Proof: ``residual_basis.proof.md``.
 """
 
@@ -29,7 +32,22 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Axes", "LevelBasis", "best_levels", "cell_count", "packed", "residual_variance", "rounded_table", "subsets"]
+from tacit.core.numbers import float_nearest
+from tacit.core.relations import ADD_REMOVE, Relation
+from tacit.core.sensitivity import Sensitivity, contributions
+
+__all__ = [
+    "Axes",
+    "LevelBasis",
+    "UnitMovement",
+    "best_levels",
+    "cell_count",
+    "intersections",
+    "packed",
+    "residual_variance",
+    "rounded_table",
+    "subsets",
+]
 
 #: Places of axes, ascending.
 Axes = tuple[int, ...]
@@ -39,8 +57,8 @@ _WEIGHT_PARTS: Final = 1 << 16
 _SHARE_PARTS: Final = 512
 #: A level with fewer parts than these is left out, unless a set needs it.
 _LEAST_PARTS: Final = 4
-#: Axes with more than one value; of more the finest cells are measured alone.
-_MOST_AXES: Final = 6
+#: Wanted sets and their intersections: CUBE of seven keys. Of more the finest cells are measured alone.
+_MOST_LEVELS: Final = 128
 #: Several levels are measured where the sum of variances is below this part of that of the finest cells alone.
 _WORTH: Final = 0.9
 _ITERATIONS: Final = 400
@@ -71,6 +89,63 @@ def packed(groups: int, merged: int) -> int:
     """
     full, rest = divmod(groups, merged)
     return full * merged**2 + rest**2
+
+
+def intersections(sets: Sequence[Axes], most: int | None = None) -> list[Axes] | None:
+    """All intersections of some sets, the sets included, smaller ones first; None where there are more than ``most``.
+
+    >>> intersections([(0, 1), (1, 2)])
+    [(1,), (0, 1), (1, 2)]
+    """
+    found: set[frozenset[int]] = set()
+    for each in sets:
+        own = frozenset(each)
+        found |= {own} | {own & other for other in found}
+        if most is not None and len(found) > most:
+            return None
+    return sorted((tuple(sorted(each)) for each in found), key=lambda each: (len(each), each))
+
+
+@dataclass(frozen=True)
+class UnitMovement:
+    """Movement of a table, and of sums of its cells, by one unit.
+
+    Args:
+        groups: the most cells of the table that a unit is in.
+        bounds: of what it adds to one.
+        relation: which databases are neighbours.
+        spread: whether a cell is a vector of counts, which one unit adds at most ``bounds[1]`` to in all.
+    """
+
+    groups: int
+    bounds: tuple[Fraction, Fraction]
+    relation: Relation = ADD_REMOVE
+    spread: bool = False
+
+    def at(self, merged: int, cells: int) -> Sensitivity:
+        """Of ``cells`` sums over ``merged`` cells of the table each."""
+        if merged == 1:
+            known = None if self.spread else cells
+            return contributions(bounds=self.bounds, max_groups=self.groups, groups=known, relation=self.relation)
+        largest, least = self.largest, min(abs(self.bounds[0]), abs(self.bounds[1]))
+        most, square = min(self.groups, merged), packed(self.groups, merged)
+        if self.relation is ADD_REMOVE:
+            return Sensitivity(self.groups * largest, square * largest**2, most * largest, ADD_REMOVE)
+        if self.spread:
+            return Sensitivity(2 * self.groups * largest, 2 * square * largest**2, most * largest, self.relation)
+        # Both units may be in one cell, with values of opposite signs.
+        far = most * (largest + least)
+        return Sensitivity(
+            min(2 * self.groups * largest, cells * far),
+            min(2 * square * (largest**2 + least**2), cells * far**2),
+            far,
+            self.relation,
+        )
+
+    @property
+    def largest(self) -> Fraction:
+        """The largest size of what a unit adds to one cell."""
+        return max(abs(self.bounds[0]), abs(self.bounds[1]))
 
 
 @dataclass(frozen=True)
@@ -108,10 +183,13 @@ class LevelBasis:
 
     def estimates(self, noisy: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The cells of the table times the denominator, in Python's own integers, from one array for each level."""
-        table = np.zeros(self.sizes, dtype=object)
+        # Any further axes stay, as in :meth:`measured`.
+        further = noisy[0].shape[len(self.levels[0]) :]
+        table = np.zeros((*self.sizes, *further), dtype=object)
         for level, (axes, array) in enumerate(zip(self.levels, noisy, strict=True)):
             made = self._applied(level, np.asarray(array, dtype=object))
-            table += made.reshape([size if axis in axes else 1 for axis, size in enumerate(self.sizes)])
+            spread = [size if axis in axes else 1 for axis, size in enumerate(self.sizes)]
+            table += made.reshape((*spread, *further))
         return table
 
     def noise_weights(self, weights: NDArray[Any]) -> list[NDArray[Any]]:
@@ -147,15 +225,14 @@ class LevelBasis:
     def _factors(self) -> tuple[tuple[tuple[Axes, int], ...], ...]:
         """For each level the sums over all but some of its axes, and how often each enters.
 
-        Along an axis of A the residual is n·I - J, along others of the level J: multiplied out.
+        Residuals whose least intersection of levels is C are together the means over all axes outside C, less those of
+        smaller intersections.
         """
         found = []
         for level, axes in enumerate(self.levels):
             factors: dict[Axes, int] = {}
-            for residual in subsets(axes):
-                weight = self._weights[residual].get(level, 0)
-                for kept in subsets(residual):
-                    sign = -1 if (len(residual) - len(kept)) % 2 else 1
+            for seen, weight in ((seen, weights.get(level, 0)) for seen, weights in self._weights.items()):
+                for kept, sign in _alone(tuple(self._weights))[seen].items() if set(seen) <= set(axes) else ():
                     spread = math.prod(self.sizes[axis] for axis in kept)
                     factors[kept] = factors.get(kept, 0) + sign * weight * spread
             found.append(tuple((kept, factor) for kept, factor in factors.items() if factor))
@@ -163,9 +240,12 @@ class LevelBasis:
 
     @cached_property
     def _weights(self) -> dict[Axes, dict[int, int]]:
-        """For each residual the weights of the levels that see it, whole parts that add up to all of them."""
+        """For each intersection of levels the weights of those that see it, whole parts that add up to all of them.
+
+        A residual is seen by the levels that see the least intersection around it.
+        """
         found: dict[Axes, dict[int, int]] = {}
-        for residual in {below for axes in self.levels for below in subsets(axes)}:
+        for residual in intersections(self.levels) or ():
             seen = {
                 level: self.precisions[level] * self.merged(level)
                 for level, axes in enumerate(self.levels)
@@ -180,40 +260,61 @@ class LevelBasis:
 
 
 @lru_cache(maxsize=512)
+def _alone(sets: tuple[Axes, ...]) -> dict[Axes, dict[Axes, int]]:
+    """For each of some sets, smaller ones first, which of them enter in itself less all smaller ones, and how often."""
+    found: dict[Axes, dict[Axes, int]] = {}
+    for each in sets:
+        own: Counter[Axes] = Counter({each: 1})
+        for below, entering in found.items():
+            if set(below) < set(each):
+                own.subtract(entering)
+        found[each] = {kept: number for kept, number in own.items() if number}
+    return found
+
+
+@lru_cache(maxsize=512)
 def best_levels(
-    sizes: tuple[int, ...], sets: tuple[Axes, ...], groups: int, *, norm: int, power: int
+    sizes: tuple[int, ...], sets: tuple[Axes, ...], moved: UnitMovement, *, norm: int, power: int
 ) -> tuple[tuple[Axes, Fraction], ...] | None:
     """Levels and their shares of a budget with nearly the least sum of variances over the cells of some sets.
 
     Args:
         sizes: number of values along each axis.
         sets: axes of the cells that are wanted.
-        groups: the most cells of the table that one person is in.
+        moved: how far one person moves the table.
         norm: 2 where noise follows the l2 norm of a person's movement, 1 where it follows l1.
         power: with which power of its share the precision of a level grows.
 
     Returns:
-        None where the finest cells alone are about as good, or there is nothing to choose.
+        None where the finest cells alone are about as good, there is nothing to choose, or there are too many sets.
     """
     axes = tuple(axis for axis, size in enumerate(sizes) if size > 1)
-    if not axes or len(axes) > _MOST_AXES or 0 in sizes:
-        return None
     wanted = sorted({tuple(axis for axis in kept if axis in axes) for kept in sets})
-    merged = {below: math.prod(sizes[axis] for axis in axes if axis not in below) for below in subsets(axes)}
-    needed = sorted({below for kept in wanted for below in subsets(kept)}, key=lambda each: (len(each), each))
+    levels = intersections([*wanted, axes], _MOST_LEVELS)
+    if not axes or 0 in sizes or levels is None:
+        return None
+    cells = {each: cell_count(each, dict(enumerate(sizes))) for each in levels}
+    merged = {each: cells[axes] // cells[each] for each in levels}
+    # Residuals with the same least level around them, all together: how many there are, and in how many sets.
+    alone = _alone(tuple(levels))
     claims = {
-        below: float(
-            math.prod(sizes[axis] - 1 for axis in below) * sum(merged[s] for s in wanted if set(below) <= set(s))
+        each: float(
+            sum(number * cells[kept] for kept, number in alone[each].items())
+            * sum(merged[s] for s in wanted if set(each) <= set(s))
         )
-        for below in needed
+        for each in levels
     }
-    levels = [*needed, *([] if axes in needed else [axes])]
     # How far one person moves a level, squared, in units of one cell's movement.
-    costs = {each: float(packed(groups, merged[each]) if norm == 2 else groups**2) for each in levels}
+    unit = moved.largest
+    moves = {each: moved.at(merged[each], cells[each]) for each in levels}
+    costs = {
+        each: float_nearest(far.l2_squared / unit**2 if norm == 2 else (far.l1 / unit) ** 2)
+        for each, far in moves.items()
+    }
     problem = _Division(claims, {each: merged[each] / costs[each] for each in levels}, power)
     shares = _whole(problem, wanted)
-    alone = problem.variance({axes: 1.0})
-    if problem.variance({each: share / _SHARE_PARTS for each, share in shares.items()}) > _WORTH * alone:
+    finest = problem.variance({axes: 1.0})
+    if problem.variance({each: share / _SHARE_PARTS for each, share in shares.items()}) > _WORTH * finest:
         return None
     found = tuple((each, Fraction(share, _SHARE_PARTS)) for each, share in shares.items())
     # The finest cells need not be measured, but where they are alone there is nothing to combine.
@@ -228,39 +329,31 @@ class _Division:
     gains: Mapping[Axes, float]
     power: int
 
-    def _seen(self, shares: Mapping[Axes, float]) -> dict[Axes, float]:
-        precision = {each: self.gains[each] * share**self.power for each, share in shares.items()}
-        return {
-            below: math.fsum(p for each, p in precision.items() if set(below) <= set(each)) for below in self.claims
-        }
+    @cached_property
+    def _sees(self) -> NDArray[np.float64]:
+        """1 where a level (row) sees residuals (column), else 0."""
+        return np.array([[float(set(below) <= set(each)) for below in self.claims] for each in self.gains])
 
     def variance(self, shares: Mapping[Axes, float]) -> float:
-        seen = self._seen(shares)
-        return math.fsum(c / seen[below] if seen[below] else math.inf for below, c in self.claims.items() if c)
+        """The sum of variances."""
+        seen = np.array([gain * shares.get(each, 0.0) ** self.power for each, gain in self.gains.items()]) @ self._sees
+        pairs = zip(self.claims.values(), seen.tolist(), strict=True)
+        return math.fsum(claim / each if each else math.inf for claim, each in pairs if claim)
 
     def best(self) -> dict[Axes, float]:
         """Multiplicative steps: at the optimum every level that has a share gains as much from a little more of it."""
-        shares = {each: 1 / len(self.gains) for each in self.gains}
+        gains, claims = np.array([*self.gains.values()]), np.array([*self.claims.values()])
+        shares = np.full(len(gains), 1 / len(gains))
         for _ in range(_ITERATIONS):
-            seen = self._seen(shares)
-            moved = {
-                each: share
-                * (
-                    self.gains[each]
-                    * self.power
-                    * share ** (self.power - 1)
-                    * math.fsum(c / seen[below] ** 2 for below, c in self.claims.items() if set(below) <= set(each))
-                )
-                ** (1 / (self.power + 1))
-                for each, share in shares.items()
-            }
-            total = math.fsum(moved.values())
-            moved = {each: max(value / total, 1e-12) for each, value in moved.items()}
-            still = max(abs(moved[each] - shares[each]) for each in shares) < _STILL
+            seen = (gains * shares**self.power) @ self._sees
+            worth = gains * self.power * shares ** (self.power - 1) * (self._sees @ (claims / seen**2))
+            moved = shares * worth ** (1 / (self.power + 1))
+            moved = np.maximum(moved / moved.sum(), 1e-12)
+            still = np.abs(moved - shares).max() < _STILL
             shares = moved
             if still:
                 break
-        return shares
+        return dict(zip(self.gains, shares.tolist(), strict=True))
 
 
 def _whole(problem: _Division, wanted: Sequence[Axes]) -> dict[Axes, int]:

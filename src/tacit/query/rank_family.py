@@ -6,8 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tacit.core.errors import InternalError
 from tacit.mechanisms.base import per_output_beta
 from tacit.query.aggregate_family import (
@@ -138,9 +136,10 @@ class MostCommon(Family):
         index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
         noisy = noisy_numbers(released, index)
         return lambda group: Common(
-            noisy[group].astype(np.int64),
+            noisy[group],
             measure.categories,
             rank,
             CommonEvent(released.first + index, group),
             aggregate.type,
+            released.laws[index].unit,
         )

@@ -66,7 +66,7 @@ class NoisyLevels:
 
     Args:
         basis: by which groups are estimated from them.
-        noisy: one array for each level, with an axis for each of its keys.
+        noisy: one array for each level, with an axis for each of its keys, and one of categories where there are some.
     """
 
     basis: LevelBasis
@@ -74,8 +74,9 @@ class NoisyLevels:
 
     @cached_property
     def estimates(self) -> NDArray[Any]:
-        """One integer for each group: the estimate, times the denominator of the basis."""
-        return self.basis.estimates(self.noisy).ravel()
+        """One integer, or a row of them, for each group: the estimate, times the denominator of the basis."""
+        made = self.basis.estimates(self.noisy)
+        return made.reshape(-1, *made.shape[len(self.basis.sizes) :])
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def _drawn_levels(each: Release, final: FinalAggregation, raw: Sequence[NDArray[
         for index, part in _read_off(level.release, drawn, None).items():
             if isinstance(part, NoisyTree):
                 raise InternalError("a tree has no levels")
-            found[index].append(part.reshape(sums.shape[:-1]))
+            found[index].append(part.reshape((*sums.shape[:-1], *part.shape[1:])))
     return {index: NoisyLevels(each.basis, tuple(parts)) for index, parts in found.items()}
 
 

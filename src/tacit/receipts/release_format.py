@@ -228,7 +228,8 @@ def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> N
 
 def _read_levels(entry: dict[str, Any], each: Release) -> NoisyLevels:
     arrays = tuple(_read_array(level) for level in entry["levels"])
-    shapes = [tuple(each.sizes[axis] for axis in level.axes) for level in each.levels]
+    further = (each.block.width,) if each.block.spread else ()
+    shapes = [(*(each.sizes[axis] for axis in level.axes), *further) for level in each.levels]
     if [array.shape for array in arrays] != shapes:
         raise ValueError("other levels")
     return NoisyLevels(each.basis, arrays)

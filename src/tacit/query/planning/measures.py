@@ -63,7 +63,7 @@ from tacit.core.errors import InternalError
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.relations import Relation as Neighbouring
 from tacit.core.sensitivity import Sensitivity, contributions
-from tacit.mechanisms.residual_basis import packed
+from tacit.mechanisms.residual_basis import UnitMovement
 from tacit.query.planning.quantile_tree import Tree, best_tree
 from tacit.query.planning.rank_choice import cells
 from tacit.query.relational.expressions import Expression, text_of
@@ -435,21 +435,27 @@ class Block:
         signs = [self.readouts[self.measures.index(index)].signs for index in (count, total)]
         return [each[:2] for each in signs] == [(1, 1), (1, -1)] and not any(any(each[2:]) for each in signs)
 
-    def at_level(self, merged: int, keys: str, scale: int) -> Block | None:
-        """The same vector of sums over groups, ``merged`` each, times ``scale``; None where its movement is not known.
+    def movement(self, final: FinalAggregation) -> UnitMovement | None:
+        """Movement of the groups and of sums of them by one unit; None where that is known of the groups alone.
 
-        A unit is in at most ``groups`` groups and moves each by at most l∞ in l2, so that it moves sums of them by at
-        most that times their number (``mechanisms/residual_basis.proof.md``).
+        Under replace-one the bounds of the one measurement count; otherwise any vector of which a unit moves a group by
+        at most l∞ in l1 (``mechanisms/residual_basis.proof.md``).
         """
-        most, groups = self.sensitivity.linf, self.groups
-        plain = Sensitivity(groups * most, groups * most**2, most, ADD_REMOVE)
-        if self.tree is not None or self.spread or self.sensitivity != plain:
+        relation, bounds = self.sensitivity.relation, (Fraction(0), self.sensitivity.linf)
+        if self.tree is not None or not final.group_count:
             return None
-        moved = Sensitivity(plain.l1, packed(groups, merged) * most**2, min(groups, merged) * most, ADD_REMOVE)
-        moved = moved.scaled(scale)
+        if relation is not ADD_REMOVE:
+            low, high = final.measures[self.measures[0]].clamp
+            bounds = Fraction(low), Fraction(high)
+        moved = UnitMovement(self.groups, bounds, relation, self.spread)
+        single = relation is ADD_REMOVE or (len(self.measures) == 1 and bounds[0] <= 0 <= bounds[1])
+        return moved if single and moved.at(1, final.group_count) == self.sensitivity else None
+
+    def at_level(self, moved: Sensitivity, merged: int, keys: str, scale: int) -> Block:
+        """The same vector of sums over groups, ``merged`` each, times ``scale``, which one unit moves so far."""
         many = f"; a cell here adds up {merged} groups" if merged > 1 else ""
         many += f"; all times {scale}, so that noise is on a fine grid" if scale > 1 else ""
-        return replace(self, name=f"{self.name} by {keys}", sensitivity=moved, reason=self.reason + many)
+        return replace(self, name=f"{self.name} by {keys}", sensitivity=moved.scaled(scale), reason=self.reason + many)
 
     @property
     def integers(self) -> int:

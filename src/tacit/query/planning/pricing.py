@@ -443,18 +443,20 @@ def _with_levels(release: Release, final: FinalAggregation, budget: PlanBudget, 
     """
     if not sets or not final.public_keys or release.mechanism == "constant":
         return release
+    movement = release.block.movement(final)
+    if movement is None:
+        return release
     sizes, names = tuple(len(key.values or ()) for key in final.keys), [key.name for key in final.keys]
     norm, power = _LEVEL_NOISE[budget.currency]
-    shares = best_levels(sizes, sets, release.block.groups, norm=norm, power=power)
+    shares = best_levels(sizes, sets, movement, norm=norm, power=power)
 
     def levels(scale: int) -> tuple[Level, ...]:
         found = []
         for axes, share in shares or ():
             keys = ", ".join(names[axis] for axis in axes) or "none of the keys"
-            block = release.block.at_level(final.parts_by(axes), keys, scale)
-            if block is None:
-                return ()
-            numbers = math.prod(sizes[axis] for axis in axes) * block.integers
+            cells, merged = math.prod(sizes[axis] for axis in axes), final.parts_by(axes)
+            block = release.block.at_level(movement.at(merged, cells), merged, keys, scale)
+            numbers = cells * block.integers
             found.append(Level(axes, _release(block, budget, release.share * share, release.relation, numbers, beta)))
         return tuple(found)
 

@@ -10,8 +10,10 @@ out. The number of people of a cause is then that of the cells where it applies,
 *Bias of a measurement.* People who lose between 2^b and 2^(b+1) parts of a row are counted in bucket b. Those up to the
 last bucket in which people stand out from the noise, each with its largest loss, and the error of that weighted sum,
 bound the loss of all cells together; one cell can have all of it. Beyond, where noise hides who is there, people are
-supposed to become fewer at least as fast as their losses grow: half as many lose twice as much. Of a limit that is not
-seen to cut any person, as many people as noise can hide are supposed to lose a row or more, by the same rule.
+supposed to become fewer at least as fast as their losses grow: half as many lose twice as much. People whom a limit of
+32 rows cuts lose some 32 rows each and not one, so that this is supposed of losses beyond the limit itself, unless AUTO
+found it where people become few. Of a limit that is not seen to cut any person, as many people as noise can hide are
+supposed to be cut, by the same rule.
 """
 
 from __future__ import annotations
@@ -227,8 +229,19 @@ class BoundingLoss:
         hidden = self.table_limits - self.seen
         apart = {causes for causes in combinations if len(causes - self.seen) == 1 and causes & hidden}
         if apart:
-            bound += self._loss(self._buckets(apart), self.table.parts.bit_length() - 1)
+            bound += self._loss(self._buckets(apart), self._scale)
         return bound
+
+    @cached_property
+    def _scale(self) -> int:
+        """The bucket beyond which half as many are supposed to lose twice as much: that of a limit, or of one row."""
+        limits, rows = self.final.limits, _rows(self.final) or 1
+        known = [1]
+        if ROWS in self.table.causes and not (limits is not None and limits.rows.is_auto):
+            known.append(rows)
+        if GROUPS in self.table.causes and not (limits is not None and limits.groups.is_auto):
+            known.append(self.final.max_groups)
+        return min((max(known) * self.table.parts).bit_length(), self.table.buckets) - 1
 
     @property
     def table_limits(self) -> frozenset[str]:
@@ -236,10 +249,10 @@ class BoundingLoss:
         return frozenset(self.table.causes) & {GROUPS, ROWS}
 
     def _last_seen(self, buckets: Sequence[Sequence[int]]) -> int:
-        """The last bucket that stands out from the noise, by itself or with all that follow; else that of one row."""
+        """The last bucket that stands out from the noise, alone or with all that follow; at least :attr:`_scale`."""
         beyond = [[cell for cells in buckets[first:] for cell in cells] for first in range(len(buckets))]
         seen = (b for b, own in enumerate(buckets) if self._excess(own) > 0 or self._excess(beyond[b]) > 0)
-        return max(max(seen, default=0), self.table.parts.bit_length() - 1)
+        return max(max(seen, default=0), self._scale)
 
     def _loss(self, buckets: Sequence[Sequence[int]], last: int) -> Fraction:
         """Bound of the loss of people in some buckets: each with its largest up to ``last``, fewer and fewer beyond."""

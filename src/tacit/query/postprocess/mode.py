@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event, MeasureBias
@@ -31,13 +32,23 @@ class CommonEvent:
 
 @dataclass(frozen=True, eq=False)
 class Common(Cell):
-    """The ``rank``-th most common of ``categories``."""
+    """The ``rank``-th most common of ``categories``.
 
-    noisy: NDArray[np.int64]
+    Args:
+        noisy: released integers, one for each category.
+        categories: in the order of their declaration.
+        rank: 1 for the most common.
+        event: of all their noises.
+        type: of the categories.
+        unit: what a released integer is worth in values counted.
+    """
+
+    noisy: NDArray[Any]
     categories: tuple[Value | None, ...]
     rank: int
     event: CommonEvent
     type: SqlType
+    unit: Fraction = Fraction(1)
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
@@ -51,15 +62,16 @@ class Common(Cell):
             return None
         order = sorted(range(len(self.categories)), key=lambda i: (-int(self.noisy[i]), i))
         chosen = order[self.rank - 1]
-        return self.categories[chosen] if self.noisy[chosen] >= 1 else None
+        return self.categories[chosen] if int(self.noisy[chosen]) * self.unit >= 1 else None
 
     def _enclose(self, level: CellConfidence) -> Domain:
         if self.rank > len(self.categories):
             return Domain(nullable=True, values=(None,))
         each = level.beta / len(self.categories)
         width = level.laws[self.event.measure].error(each)
-        pivot = sorted((int(count) for count in self.noisy), reverse=True)[self.rank - 1]
-        near = [c for c, count in zip(self.categories, self.noisy, strict=True) if abs(int(count) - pivot) <= 2 * width]
+        counts = [int(count) * self.unit for count in self.noisy]
+        pivot = sorted(counts, reverse=True)[self.rank - 1]
+        near = [c for c, count in zip(self.categories, counts, strict=True) if abs(count - pivot) <= 2 * width]
         return finite(near, self.type, nullable=pivot - width < 1)
 
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:

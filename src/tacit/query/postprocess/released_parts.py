@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
-from tacit.mechanisms.residual_basis import LevelBasis
+from tacit.mechanisms.residual_basis import Axes, LevelBasis
 from tacit.query.aggregates import entry_of
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
@@ -98,7 +98,10 @@ class ReleasedParts:
             for key, cells in estimates(final, finest):
                 yield tuple(key[totals.keys[place]] for place in places), cells
             return
-        for layer in totals_of(finest, summed_groups(finest.keys, totals, places), first=len(self.laws)):
+        # Totals over all values of the other keys have the same noise, whichever they are.
+        plain = totals.where is None and not totals.derived
+        kept = tuple(sorted(totals.keys[place] for place in places)) if plain else None
+        for layer in totals_of(finest, summed_groups(finest.keys, totals, places), kept, first=len(self.laws)):
             self.laws += layer.laws
             self.totals += tuple(range(finest.first, finest.first + len(layer.laws)))
             yield from estimates(final, layer)
@@ -170,31 +173,38 @@ def summed_groups(keys: Sequence[KeyTuple], totals: Totals, places: Sequence[int
     return found
 
 
-def totals_of(finest: CellNumbers, groups: dict[KeyTuple, list[int]], *, first: int) -> list[CellNumbers]:
-    """Sums over released groups; totals with equal noise together, each with laws from ``first`` on."""
+def totals_of(
+    finest: CellNumbers, groups: dict[KeyTuple, list[int]], kept: Axes | None, *, first: int
+) -> list[CellNumbers]:
+    """Sums over released groups; totals with equal noise together, each with laws from ``first`` on.
+
+    ``kept`` are the keys by which all groups are summed up; None where a total may be of any groups.
+    """
     bases = list(dict.fromkeys(law.cells.basis for law in finest.laws if law.cells is not None))
     alike: dict[tuple[object, ...], list[KeyTuple]] = {}
     for key, parts in groups.items():
-        alike.setdefault((len(parts), *(_tally(basis, parts) for basis in bases)), []).append(key)
+        alike.setdefault((len(parts), *(_tally(basis, parts, kept) for basis in bases)), []).append(key)
     made: list[CellNumbers] = []
     for keys in alike.values():
         members = tuple(tuple(groups[key]) for key in keys)
         noisy = tuple(_added(part, members) for part in finest.noisy)
-        laws = tuple(_total_law(law, members[0], first - finest.first) for law in finest.laws)
+        laws = tuple(_total_law(law, members[0], kept, first - finest.first) for law in finest.laws)
         made.append(CellNumbers(tuple(keys), noisy, laws, finest.plan, first, members, finest))
         first += len(laws)
     return made
 
 
-def _total_law(law: NoiseLaw, members: Sequence[int], shift: int) -> NoiseLaw:
+def _total_law(law: NoiseLaw, members: Sequence[int], kept: Axes | None, shift: int) -> NoiseLaw:
     """The noise of the sum of some groups, as one that is read off a source of its own."""
     source = shift + (law.source or 0)
     if law.cells is None:
         return law.added(len(members), source)
-    return law.summed(_tally(law.cells.basis, members), source) if members else law.added(0, source)
+    return law.summed(_tally(law.cells.basis, members, kept), source) if members else law.added(0, source)
 
 
-def _tally(basis: LevelBasis, members: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+def _tally(basis: LevelBasis, members: Sequence[int], kept: Axes | None) -> tuple[tuple[int, int, int], ...]:
+    if kept is not None:
+        return basis.set_noise(kept)
     weights = np.zeros(math.prod(basis.sizes), dtype=np.int64)
     weights[list(members)] = 1
     return basis.tally(weights.reshape(basis.sizes))
