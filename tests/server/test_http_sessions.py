@@ -1,4 +1,4 @@
-"""Sessions of counting queries over HTTP: who may use one, what is charged, and what a crash or a second process changes."""
+"""Sessions of counting queries over HTTP: who may use one, what is charged, and what a crash changes."""
 
 from __future__ import annotations
 

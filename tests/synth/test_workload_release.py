@@ -17,7 +17,7 @@ from synth.small_tables import COLUMNS, open_people, people
 from tacit import Workload
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
-from tacit.paid_work import marginal_counts
+from tacit.paid_work import marginal_counts, workload_release
 from tacit.paid_work.marginal_counts import countable_rows
 from tacit.paid_work.workload_release import read_workload
 from tacit.receipts.keys import Keyring
@@ -98,7 +98,7 @@ def test_one_charge_pays_and_a_repeat_is_free() -> None:
     ("terms", "price", "noise"),
     [
         ({}, {"epsilon": "1", "delta": "1e-6"}, "Gaussian"),
-        (APPROX, {"epsilon": "1", "delta": "1e-6"}, "Gaussian"),
+        (APPROX, {"epsilon": "1", "delta": "1e-6"}, "Laplace"),
         (GDP, {"epsilon": "1", "delta": "1e-6"}, "RoundedGaussian"),
         (GDP, {"mu": "0.5"}, "RoundedGaussian"),
         (PURE, {"epsilon": "1"}, "Laplace"),
@@ -119,7 +119,29 @@ def test_the_receipt_lists_every_measurement_and_holds(
     assert curator.ledger.verify().ok
 
 
-@pytest.mark.parametrize(("rows", "terms"), [(1, {}), (2, {}), (2, PURE), (2, GDP)])
+def test_an_approx_account_takes_the_noise_that_errs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Laplace noise costs no delta; which one it is follows from public sizes and the price alone."""
+    curator = open_people(**APPROX)
+    few, many = Workload.each("sex"), PAIRS
+    for work, delta, noise in ((few, "1e-6", "Laplace"), (many, "1e-6", "Laplace"), (many, "0.4", "Gaussian")):
+        quote = curator.explain_workload("people", work, epsilon="1", delta=delta)
+        assert (noise in str(quote), "delta" in quote.charge) == (True, noise == "Gaussian")
+    assert curator.explain_workload("people", few, epsilon="1").charge == "epsilon 1"
+    priced = {"epsilon": "1", "delta": "1e-6"}
+    with monkeypatch.context() as patched:
+        patched.setattr(workload_release, "count_prices", lambda *given: (workload_release.count_price(*given),))
+        gaussian = curator.explain_workload("people", PAIRS, **priced)
+        stored = curator.answer_workload("people", PAIRS, **priced)
+        assert stored.receipt["answers"][0]["mechanisms"][0]["mechanism"] == "Gaussian"
+    assert curator.explain_workload("people", PAIRS, **priced).root_mean_square_error < gaussian.root_mean_square_error
+    # What was released with the other noise is read by what was measured.
+    assert curator.workload(stored.receipt.position).count(sex="f") == stored.count(sex="f")
+    fresh = curator.answer_workload("people", PAIRS, **priced)
+    assert not fresh.charge.repeated
+    assert fresh.charge.text == "Charged epsilon 1 to people"
+
+
+@pytest.mark.parametrize(("rows", "terms"), [(1, {}), (2, {}), (2, PURE), (2, GDP), (2, APPROX)])
 @pytest.mark.parametrize("person", [0, 17])
 def test_neighbours_move_every_measurement_within_its_sensitivity(
     exact: list[tuple[Any, np.ndarray]], rows: int, terms: dict[str, Any], person: int

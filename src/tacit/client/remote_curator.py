@@ -338,7 +338,7 @@ class RemoteCurator(Closing):
     def query_session(
         self, source: str, columns: Sequence[str], *, epsilon: Number, threshold: int, idempotency_key: str = ""
     ) -> RemoteSession:
-        """Counting queries one after the other, of which only the hard ones cost. See :meth:`tacit.Curator.query_session`."""
+        """Counting queries of which only the hard ones cost. See :meth:`tacit.Curator.query_session`."""
         said = {"source": source, "columns": columns, "threshold": threshold}
         named = {"Idempotency-Key": idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"}
         body = synthesis_text(said, {"epsilon": epsilon}, SessionSchema)

@@ -1,4 +1,4 @@
-"""Record of a session in the ledger: its terms, hard answers and its end; public, so that any process can go on with it."""
+"""Record of a session in the ledger: its terms, hard answers and its end; public, so that any process can go on."""
 
 from __future__ import annotations
 
