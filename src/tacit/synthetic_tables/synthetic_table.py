@@ -299,6 +299,11 @@ class SyntheticTable:
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
             lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
+        if self.outer:
+            lines.append(
+                "  assumed, not measured: given the person, and how many rows they have, these rows are independent of "
+                "one another; nothing that several rows of a person tell together (order, changes, repeats) is promised"
+            )
         return "\n".join(lines)
 
     # -- files of models
