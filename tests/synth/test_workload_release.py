@@ -22,6 +22,7 @@ from tacit.paid_work.marginal_counts import countable_rows
 from tacit.paid_work.workload_release import read_workload
 from tacit.receipts.keys import Keyring
 from tacit.synth import count_measurement
+from tacit.synth.count_chart import count_chart
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 
 PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
@@ -298,3 +299,25 @@ def test_all_statements_of_a_count_share_their_seconds(monkeypatch: pytest.Monke
     assert len(seen) == len(sets)
     assert seen[0] <= 0.03
     assert 0 < seen[-1] <= 0.01
+
+
+def test_charts_have_a_point_with_its_interval_for_each_count(tmp_path: Any) -> None:
+    answer = open_people().answer_workload("people", PAIRS, rho="1")
+    table = answer.marginal("sex", "ward")
+    told = table.plot(tmp_path / "counts.svg").to_dict()
+    rules, points = told["layer"]
+    (shown,) = {str(layer["data"]["values"]) for layer in (rules, points)}
+    wanted = table.to_arrow().to_pylist()
+    assert [each["group"] for each in points["data"]["values"]] == [f"{row['sex']}, {row['ward']}" for row in wanted]
+    assert [each["low"] for each in rules["data"]["values"]] == [row["low"] for row in wanted]
+    assert "count" in shown
+    assert (tmp_path / "counts.svg").read_text().startswith("<svg")
+    with pytest.raises(InputError, match="at most 150"):
+        count_chart(pa.table({"count": [0.0] * 151}), [], count="count", title="")
+    made = {"ward": ["a", None], "model": [3.0, 4.0], "measured": [2.0, None], "low": [1.0, None], "high": [3.0, None]}
+    bars, rules, points = count_chart(pa.table(made), ["ward"], count="measured", model="model", title="").to_dict()[
+        "layer"
+    ]
+    # Nothing is promised about counts that were not measured: a bar, and no point.
+    assert [each["group"] for each in bars["data"]["values"]] == ["a", "NULL"]
+    assert [each["group"] for each in (*rules["data"]["values"], *points["data"]["values"])] == ["a", "a"]
