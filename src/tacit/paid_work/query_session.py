@@ -153,6 +153,9 @@ class QuerySession:
         FailedRunError: counting failed.
     """
 
+    _part: _OpenPart | None
+    _raw: NDArray[np.int64] | None
+
     def __init__(
         self,
         context: CuratorContext,
@@ -322,8 +325,7 @@ class QuerySession:
         self._label = f"{_LABEL}{', '.join(counts.sizes)} of {terms.source}"[:_LONGEST_LABEL]
         self._cells = int(np.prod(list(counts.sizes.values()), dtype=np.int64))
         self._lock = threading.Lock()
-        self._part: _OpenPart | None = None
-        self._raw: NDArray[np.int64] | None = None
+        self._part = self._raw = None
         self._version = ""
         # Parts whose hard answers have moved the histogram of this object before they were in the ledger.
         self._moved: set[int] = set()
