@@ -137,6 +137,16 @@ def test_what_cannot_be_asked_is_refused_and_costs_nothing(hospital: Served) -> 
     before = hospital.spent()
     for where in ({"g": "x"}, {"nurse": 1}, {"even": 1}, "g", {"g": {"p": 1}}, {"g": [["p"]]}, None):
         assert asked(hospital, told["position"], where).status_code == 400, where
+    # Numbers that would be as long as they like are compared with nothing.
+    for text in (
+        '{"where": {"even": "1e999999999"}}',
+        '{"where": {"even": 1e999999999}}',
+        '{"where": {"g": %s}}' % ("9" * 9000),
+    ):
+        response = hospital.call(
+            "POST", f"/v1/sessions/{told['position']}", content=text, headers={"Content-Type": "application/json"}
+        )
+        assert response.status_code == 400, text[:40]
     for wrong in ("0", "999999", "x", "1" * 30):
         assert hospital.get(f"/v1/sessions/{wrong}").status_code == 404
     assert hospital.get(f"/v1/sessions/{told['position']}?form=exe").status_code == 400

@@ -13,10 +13,10 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, Self
 
@@ -49,6 +49,7 @@ __all__ = ["OpenedSession", "QuerySession", "SessionAnswer", "opened_sessions", 
 _MOST_CELLS: Final = 100_000
 _LABEL: Final = "query session about "
 _LONGEST_LABEL: Final = 150
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
 #: Parts of a session: each hard answer moves the histogram again whenever a process takes the session up.
 _MOST_PARTS: Final = 1000
 #: Probability of an answer beyond the bound that is told with it.
@@ -500,10 +501,8 @@ def _is_same(value: Value | None, stated: Any) -> bool:
         return bool(value == stated)
     if isinstance(value, dt.date):
         return value.isoformat() == stated
-    try:
-        return Fraction(stated) == (Fraction(value) if isinstance(value, Decimal) else value)
-    except (ValueError, ZeroDivisionError):
-        return False
+    # Without exponents, whose powers could be as long as they like.
+    return bool(_DECIMAL.fullmatch(stated)) and Fraction(stated) == value
 
 
 def _one_row_each(context: CuratorContext, source: str, columns: Sequence[str]) -> MarginalCounts:

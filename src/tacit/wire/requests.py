@@ -58,6 +58,8 @@ _KNOWN_SCOPES: Final = get_args(get_args(Scopes)[0])
 #: Names in ``within`` and ``weights``, and in lists.
 _MOST_NAMES: Final = 256
 _LONGEST: Final = 200
+#: Digits of a whole number in a counting query; no declared value has more.
+_MOST_DIGITS: Final = 40
 #: Values of one column that a counting query lists.
 _MOST_CHOSEN: Final = 100_000
 _MOST_DAYS: Final = 3650
@@ -123,7 +125,7 @@ def _choice(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         raise InputError(name, "must be a value, or a list of values")
     if isinstance(value, NumberText):
-        return int(value) if value.whole else str(value)
+        return int(value) if value.whole and len(value) <= _MOST_DIGITS else str(value)
     return value
 
 
