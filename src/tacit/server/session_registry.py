@@ -1,7 +1,7 @@
 """Sessions of counting queries that this process goes on with, and who may.
 
 A session belongs to the person who opened it; one that was opened with a token that has a share belongs to that token,
-and all its charges are counted to that share. For everybody else it does not exist.
+and all its charges are counted to that share. For all other people it does not exist.
 """
 
 from __future__ import annotations
