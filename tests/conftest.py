@@ -15,7 +15,12 @@ import pytest
 from support.bits import SeededBits
 from support.memory_disk import use_memory_disk
 from support.schedule import SlowestFirst, order
-from support.shares import pytest_pycollect_makemodule, pytest_runtest_protocol  # noqa: F401  # Hooks of pytest.
+from support.shares import (
+    pytest_pycollect_makemodule,  # noqa: F401  # A hook of pytest.
+    pytest_runtest_protocol,  # noqa: F401  # A hook of pytest.
+    pytest_unconfigure,  # noqa: F401  # A hook of pytest.
+    set_modules_aside,
+)
 from tacit.noise import entropy
 
 # Assertions of these helpers say what they compared.
@@ -105,6 +110,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in gone]
     if hasattr(config, "workerinput"):
         order(items)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of the garbage collector's rounds."""
+    set_modules_aside()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -88,7 +88,7 @@ def test_the_parser_forgets_before_it_fills_the_memory() -> None:
     """Without this a thousand different questions fill two thirds of a gigabyte, and a question takes minutes."""
     conf = held().spark.conf
     assert conf.get("spark.sql.parser.manageParserCaches") == "true"
-    assert float(conf.get("spark.sql.parser.parserDfaCacheFlushRatio")) == 10
+    assert float(conf.get("spark.sql.parser.parserDfaCacheFlushRatio")) == 33
 
 
 def test_names_of_settings_in_texts_are_only_texts() -> None:

@@ -20,7 +20,7 @@ from tacit.query.catalog import Catalog
 
 __all__ = ["LIMITS", "QUICK", "held", "spark_engine"]
 
-LIMITS = Limits(threads=2, memory="1GB")
+LIMITS = Limits(threads=2, memory="2GB")
 QUICK = {
     # The quick compiler alone: nothing here runs long enough for the other one. Java would look at every class that it
     # loads, of which there are thousands.

@@ -19,6 +19,7 @@ from tacit.curator.curator import Curator
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.duckdb import DuckDBEngine, Limits
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
+from tacit.ledger.history import page
 from tacit.project.project_file import PopulationModel, Project
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog
@@ -154,7 +155,8 @@ def visible(bench: Bench, kind: str, *, whole: bool = True) -> Callable[[Answer]
         shown = [answer.finished.values, answer.finished.intervals(), answer.note]
         if len(answer) <= 8:
             shown.append(str(answer))
-        history = [(e.population, e.amounts, e.sql, e.digest) for e in curator.history(population=population)]
+        newest = page(curator.ledger, limit=2, populations=[population]).records
+        history = [(e.population, e.amounts, e.sql, e.digest) for e in newest]
         quoted = [answer.plan.digest, repr(answer.plan.guarantee), answer.columns, answer.finished.has_interval]
         return shown, quoted, answer.charge.text, history, str(curator.budget(population=population))
 
@@ -179,10 +181,21 @@ def reports(
 ) -> dict[str, Report]:
     first, second = bench(one, catalog, engine), bench(other, catalog, engine)
     made = {sql: report(first, second, sql, number, whole=whole) for number, sql in enumerate(questions)}
+    assert not whole or _histories(first, catalog) == _histories(second, catalog)
     for each in (first, second):
         assert isinstance(each.engine, DuckDBEngine)
         DuckDBEngine.close(each.engine)
     return made
+
+
+def _histories(bench: Bench, catalog: Catalog) -> list[object]:
+    """What analysts can read of all charges, once for all questions: an entry never changes after it is written."""
+    return [
+        (kind, e.population, e.amounts, e.sql, e.digest)
+        for kind, curator in bench.curators.items()
+        for population in catalog.populations
+        for e in curator.history(population=population.name)
+    ]
 
 
 def findings(made: Mapping[str, Report]) -> dict[str, tuple[Finding, ...]]:

@@ -8,6 +8,7 @@ what makes a computed delta a bound instead of an estimate.
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -146,10 +147,23 @@ def _enclose(evaluate: Callable[[Any], Any], digits: int, *, spare: int = _SPARE
     return (-size - slack, slack - size) if sign else (size - slack, size + slack)
 
 
-def _context(digits: int) -> Any:
-    """A context of its own for each call: mpmath's precision is a setting that threads would share."""
-    import mpmath
+class _Contexts(threading.local):
+    """Contexts of mpmath by their digits, for each thread its own: the precision is a setting of the context."""
 
-    context = mpmath.mp.clone()
-    context.dps = digits
-    return context
+    def __init__(self) -> None:
+        self.by_digits: dict[int, Any] = {}
+
+
+_CONTEXTS = _Contexts()
+
+
+def _context(digits: int) -> Any:
+    """The context of this thread with so many digits; a new one takes longer than most of what is computed in it."""
+    found = _CONTEXTS.by_digits.get(digits)
+    if found is None:
+        import mpmath
+
+        found = _CONTEXTS.by_digits[digits] = mpmath.mp.clone()
+    # Set each time: a function that was interrupted may have left another precision.
+    found.dps = digits
+    return found

@@ -42,9 +42,13 @@ _SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     # Spark's parser remembers all it has seen and never forgets by itself: a thousand different questions filled two
-    # thirds of a gigabyte, and Java did little but collect garbage. Here it forgets at a tenth of the driver's memory.
+    # thirds of a gigabyte, and Java did little but collect garbage. Here it forgets at a third of the driver's memory;
+    # at a tenth it forgets so often that it spends half of Java's time on learning the same again.
     "spark.sql.parser.manageParserCaches": "true",
-    "spark.sql.parser.parserDfaCacheFlushRatio": "10",
+    "spark.sql.parser.parserDfaCacheFlushRatio": "33",
+    # Before each statement Spark writes its plan out in full, for a page and a log that are off.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "1000",
 }
 #: Those that only a new Java machine can have.
 _MACHINE = {
