@@ -1,7 +1,8 @@
 """Workloads and synthetic tables on Adult: errors beside bounds, total variation, accuracy of a classifier, seconds.
 
 ``python benchmarks/synth.py adult.csv``: all columns, integers in bins. The synthetic tables are made from all rows,
-those of the test too. ``--rival dpmm=/path/to/python`` adds another library, which runs in its own environment.
+those of the test too. ``--rival dpmm=/path/to/python`` adds another library, which runs in its own environment and has
+``--minutes`` of a processor for each table; ``--columns`` makes tables of some columns, which rivals get done.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import csv
 import itertools
 import json
 import math
+import resource
+import signal
 import subprocess
 import tempfile
 import time
@@ -43,12 +46,17 @@ TARGETS = {"adult": "income", "pums": "married"}
 DELTA = "1e-9"
 
 
-def opened(path: Path) -> tuple[tacit.Curator, str]:
-    """A curator for the file, each row a person, and the table; texts have the categories of the file."""
+def opened(path: Path, only: list[str] | None = None) -> tuple[tacit.Curator, str]:
+    """A curator for the file, each row a person, and the table; texts have the categories of the file.
+
+    Args:
+        path: of the file.
+        only: columns to declare; None for all.
+    """
     with path.open() as file:
         rows = list(csv.DictReader(file))
     columns: dict[str, Any] = {}
-    for name in rows[0]:
+    for name in only or rows[0]:
         if name in INTEGERS[path.stem]:
             columns[name] = {"type": "integer", "bounds": list(INTEGERS[path.stem][name])}
         elif name in DOUBLES.get(path.stem, {}):
@@ -166,7 +174,7 @@ class Contest:
             flush=True,
         )
 
-    def rival(self, name: str, python: str, method: str, epsilon: str, folder: Path, seconds: int) -> None:
+    def rival(self, name: str, python: str, method: str, epsilon: str, folder: Path, minutes: int) -> None:
         """Let another library make the table in its own environment, and print how good it is."""
         files = [folder / each for each in ("coded.csv", "sizes.json", f"{name}-{method}-{epsilon}.csv")]
         if not files[0].exists():
@@ -176,17 +184,22 @@ class Contest:
         try:
             done = subprocess.run(
                 [python, str(script), name, method, epsilon, DELTA, *map(str, files)],
-                capture_output=True, check=True, text=True, timeout=seconds,
+                capture_output=True, check=True, text=True, preexec_fn=lambda: _limit(minutes),
             )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            print(f"| {name} {method} | {epsilon} | not within {seconds} s by the clock | | | | |", flush=True)
-            return
         except subprocess.CalledProcessError as problem:
-            print(f"| {name} {method} | {epsilon} | failed: {problem.stderr.strip().splitlines()[-1]} | | | | |")
+            said = (problem.stderr.strip().splitlines() or ["failed"])[-1]
+            if problem.returncode == -signal.SIGXCPU:
+                said = f"not within {minutes} minutes of a processor"
+            print(f"| {name} {method} | {epsilon} | {said} | | | | |", flush=True)
             return
         took = json.loads(done.stdout.strip().splitlines()[-1])
         drawn = np.loadtxt(files[2], delimiter=",", skiprows=1, dtype=np.int64)
         self.line(f"{name} {method}", epsilon, drawn, took["clock"], took["processor"])
+
+
+def _limit(minutes: int) -> None:
+    """End this process after so many minutes of a processor."""
+    resource.setrlimit(resource.RLIMIT_CPU, (60 * minutes, 60 * minutes + 60))
 
 
 def main() -> None:
@@ -198,10 +211,11 @@ def main() -> None:
     parser.add_argument(
         "--rival", action="append", default=[], help="name=python: smartnoise, dpmm or mbi, and where it is"
     )
-    parser.add_argument("--seconds", type=int, default=1200, help="the most that a rival may take")
+    parser.add_argument("--minutes", type=int, default=20, help="minutes of a processor that a rival may take")
+    parser.add_argument("--columns", help="names with commas between them; all if left out")
     parser.add_argument("--workloads", action="store_true")
     asked = parser.parse_args()
-    curator, table = opened(asked.file)
+    curator, table = opened(asked.file, asked.columns.split(",") if asked.columns else None)
     first = curator.synthesize(table, epsilon="0.1", delta=DELTA, method="independent", rows=10)
     sizes = dict(first.model.sizes)
     if asked.workloads:
@@ -224,7 +238,7 @@ def main() -> None:
                 name, _, rest = each.partition("=")
                 name, _, only = name.partition(":")
                 for method in [only] if only else ["mst", "aim"]:
-                    contest.rival(name, rest, method, epsilon, Path(folder), asked.seconds)
+                    contest.rival(name, rest, method, epsilon, Path(folder), asked.minutes)
 
 
 def _real(path: Path) -> Any:

@@ -187,3 +187,29 @@ def test_a_session_of_the_curator_charges_for_each_part() -> None:
         with pytest.raises((InputError, QueryError)):
             curator.query_session(*arguments, epsilon="0.5", threshold=150)
     assert len(curator.history()) == before
+
+
+@pytest.mark.usefixtures("seeded")
+def test_neighbours_move_a_session_within_what_it_pays_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = Recorded(monkeypatch)
+
+    def run(table: Any) -> tuple[list[Any], list[Any]]:
+        curator = open_people(table)
+        session = curator.query_session("people", ["sex", "ward"], epsilon="0.5", threshold=20)
+        for wards in (["a"], ["b", "c"], ["a", "c"], ["b"]):
+            session.ask({"sex": "f", "ward": wards})
+        again = curator.resume_query_session(session.position)
+        assert again.histogram().equals(session.histogram())
+        again.ask({"sex": "m"})
+        again.close()
+        return replay.again(), [entry.amounts for entry in curator.history()]
+
+    table = people(300)
+    first, charged = run(table)
+    worst = Fraction(0)
+    for gone in range(6):
+        rest = table.slice(0, gone).to_pylist() + table.slice(gone + 1).to_pylist()
+        second, paid = run(type(table).from_pylist(rest, schema=table.schema))
+        assert paid == charged
+        worst = max([worst, *(moved(m, a, b) for (m, a), (_, b) in zip(first, second, strict=True))])
+    assert worst == 1

@@ -17,11 +17,12 @@ from synth.small_tables import COLUMNS, open_people, people
 from tacit import Workload
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
-from tacit.paid_work import marginal_counts
+from tacit.paid_work import marginal_counts, workload_release
 from tacit.paid_work.marginal_counts import countable_rows
 from tacit.paid_work.workload_release import read_workload
 from tacit.receipts.keys import Keyring
 from tacit.synth import count_measurement
+from tacit.synth.count_chart import count_chart
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 
 PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
@@ -98,7 +99,7 @@ def test_one_charge_pays_and_a_repeat_is_free() -> None:
     ("terms", "price", "noise"),
     [
         ({}, {"epsilon": "1", "delta": "1e-6"}, "Gaussian"),
-        (APPROX, {"epsilon": "1", "delta": "1e-6"}, "Gaussian"),
+        (APPROX, {"epsilon": "1", "delta": "1e-6"}, "Laplace"),
         (GDP, {"epsilon": "1", "delta": "1e-6"}, "RoundedGaussian"),
         (GDP, {"mu": "0.5"}, "RoundedGaussian"),
         (PURE, {"epsilon": "1"}, "Laplace"),
@@ -119,7 +120,29 @@ def test_the_receipt_lists_every_measurement_and_holds(
     assert curator.ledger.verify().ok
 
 
-@pytest.mark.parametrize(("rows", "terms"), [(1, {}), (2, {}), (2, PURE), (2, GDP)])
+def test_an_approx_account_takes_the_noise_that_errs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Laplace noise costs no delta; which one it is follows from public sizes and the price alone."""
+    curator = open_people(**APPROX)
+    few, many = Workload.each("sex"), PAIRS
+    for work, delta, noise in ((few, "1e-6", "Laplace"), (many, "1e-6", "Laplace"), (many, "0.4", "Gaussian")):
+        quote = curator.explain_workload("people", work, epsilon="1", delta=delta)
+        assert (noise in str(quote), "delta" in quote.charge) == (True, noise == "Gaussian")
+    assert curator.explain_workload("people", few, epsilon="1").charge == "epsilon 1"
+    priced = {"epsilon": "1", "delta": "1e-6"}
+    with monkeypatch.context() as patched:
+        patched.setattr(workload_release, "count_prices", lambda *given: (workload_release.count_price(*given),))
+        gaussian = curator.explain_workload("people", PAIRS, **priced)
+        stored = curator.answer_workload("people", PAIRS, **priced)
+        assert stored.receipt["answers"][0]["mechanisms"][0]["mechanism"] == "Gaussian"
+    assert curator.explain_workload("people", PAIRS, **priced).root_mean_square_error < gaussian.root_mean_square_error
+    # What was released with the other noise is read by what was measured.
+    assert curator.workload(stored.receipt.position).count(sex="f") == stored.count(sex="f")
+    fresh = curator.answer_workload("people", PAIRS, **priced)
+    assert not fresh.charge.repeated
+    assert fresh.charge.text == "Charged epsilon 1 to people"
+
+
+@pytest.mark.parametrize(("rows", "terms"), [(1, {}), (2, {}), (2, PURE), (2, GDP), (2, APPROX)])
 @pytest.mark.parametrize("person", [0, 17])
 def test_neighbours_move_every_measurement_within_its_sensitivity(
     exact: list[tuple[Any, np.ndarray]], rows: int, terms: dict[str, Any], person: int
@@ -137,7 +160,7 @@ def test_neighbours_move_every_measurement_within_its_sensitivity(
     for (mechanism, left), (other, right) in zip(exact[:half], exact[half:], strict=True):
         assert mechanism.variance == other.variance
         step = [int(x) for x in left - right]
-        if terms == PURE:
+        if terms in (PURE, APPROX):
             moved.append(sum(map(abs, step)) / mechanism.l1_sensitivity)
         else:
             reach = mechanism.l2_sensitivity**2 if terms else mechanism.l2_squared
@@ -276,3 +299,27 @@ def test_all_statements_of_a_count_share_their_seconds(monkeypatch: pytest.Monke
     assert len(seen) == len(sets)
     assert seen[0] <= 0.03
     assert 0 < seen[-1] <= 0.01
+
+
+def layers(chart: Any) -> list[list[dict[str, Any]]]:
+    """The records that each layer of a chart draws."""
+    told = chart.to_dict()
+    named = [(layer.get("data") or told["data"]) for layer in told["layer"]]
+    return [each["values"] if "values" in each else told["datasets"][each["name"]] for each in named]
+
+
+def test_charts_have_a_point_with_its_interval_for_each_count(tmp_path: Any) -> None:
+    answer = open_people().answer_workload("people", PAIRS, rho="1")
+    table = answer.marginal("sex", "ward")
+    rules, points = layers(table.plot(tmp_path / "counts.svg"))
+    wanted = table.to_arrow().to_pylist()
+    assert [each["group"] for each in points] == [f"{row['sex']}, {row['ward']}" for row in wanted]
+    assert [(each["low"], each["high"]) for each in rules] == [(row["low"], row["high"]) for row in wanted]
+    assert (tmp_path / "counts.svg").read_text().startswith("<svg")
+    with pytest.raises(InputError, match="at most 150"):
+        count_chart(pa.table({"count": [0.0] * 151}), [], count="count", title="")
+    made = {"ward": ["a", None], "model": [3.0, 4.0], "measured": [2.0, None], "low": [1.0, None], "high": [3.0, None]}
+    bars, rules, points = layers(count_chart(pa.table(made), ["ward"], count="measured", model="model", title=""))
+    # Nothing is promised about counts that were not measured: a bar, and no point.
+    assert [each["group"] for each in bars] == ["a", "NULL"]
+    assert [each["group"] for each in (*rules, *points)] == ["a", "a"]

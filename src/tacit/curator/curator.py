@@ -390,7 +390,14 @@ class Curator(Closing):
         return synthesize(self._context, request, caller, rows=rows, progress=progress)
 
     def query_session(
-        self, source: str, columns: Sequence[str], *, epsilon: Number, threshold: int, analyst: str | None = None
+        self,
+        source: str,
+        columns: Sequence[str],
+        *,
+        epsilon: Number,
+        threshold: int,
+        analyst: str | None = None,
+        idempotency_key: str = "",
     ) -> QuerySession:
         """Counting queries one after the other, each from what was answered before; only the hard ones are paid for.
 
@@ -403,9 +410,24 @@ class Curator(Closing):
             epsilon: price of each part.
             threshold: error of an answer that is let pass; see :meth:`.QuerySession.error`.
             analyst: who asks; by default the curator's own.
+            idempotency_key: see :meth:`sql`.
         """
-        caller = Caller(analyst or self.analyst)
+        caller = Caller(analyst or self.analyst, idempotency_key)
         return QuerySession(self._context, source, columns, epsilon=epsilon, threshold=threshold, caller=caller)
+
+    def resume_query_session(self, position: int, *, analyst: str | None = None) -> QuerySession:
+        """Go on with a session, by the position of the charge that opened it: hard answers are kept in the ledger.
+
+        Nothing is charged now; the first query begins a part.
+
+        Args:
+            position: :attr:`.QuerySession.position`.
+            analyst: who opened it; by default the curator's own.
+
+        Raises:
+            InputError: there is no such session of the analyst, or its columns are declared otherwise now.
+        """
+        return QuerySession.resumed(self._context, position, Caller(analyst or self.analyst))
 
     def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
         """The synthetic tables that were paid for, the oldest first; free."""

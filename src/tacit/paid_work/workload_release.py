@@ -119,6 +119,11 @@ class _Priced:
     asked: str
 
     @property
+    def mechanisms(self) -> list[dict[str, Any]]:
+        """Lines about all measurements, as the ledger keeps them."""
+        return quoted(about_measurements(self.plan.measurements))
+
+    @property
     def sets(self) -> list[tuple[str, ...]]:
         """Columns of every measurement."""
         return [m.columns for m in self.plan.measurements]
@@ -166,7 +171,7 @@ def answer_workload(
         priced = _price(context, source, workload, options)
         counts, plan = priced.counts, priced.plan
         label = f"{_LABEL}{plan.count:,} queries: {source}"
-        mechanisms = quoted(about_measurements(plan.measurements))
+        mechanisms = priced.mechanisms
         text = priced.text
         about: dict[str, Any] = {
             "name": label,
@@ -266,10 +271,11 @@ def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
     """
     with hide_internal_errors():
         charged, told, outcome = paid_at(context, position, "workload")
-        priced = _price(context, told["source"], workload_from_plain(told["parts"]), told["options"])
+        parts, measured = workload_from_plain(told["parts"]), charged.quote["mechanisms"]
+        priced = _price(context, told["source"], parts, told["options"], measured)
         if digest_of(priced.text) != charged.record.plan:
             raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
-        if canonical(quoted(about_measurements(priced.plan.measurements))) != canonical(charged.quote["mechanisms"]):
+        if canonical(priced.mechanisms) != canonical(measured):
             raise InputError("position", f"the account, or how Tacit measures, is not what it was at {position}")
         record = charged.record
         charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
@@ -349,7 +355,37 @@ def settled(
     return settle(request, Options())
 
 
-def _price(context: CuratorContext, source: str, workload: Workload, options: Mapping[str, Any]) -> _Priced:
+def count_prices(terms: Terms, relation: Relation) -> tuple[CountPrice, ...]:
+    """The kinds of noise on counts that terms buy in their account, each with its charge; all keep what is stated.
+
+    An (ε, δ) of an approx account buys Gaussian noise at both, or Laplace noise at ε alone, which costs no δ.
+    """
+    if terms.account != "approx" or terms.currency != "epsilon":
+        return (count_price(terms, relation),)
+    pure = CountPrice(terms.amount, DISCRETE_LAPLACE, ApproxDP(terms.amount, 0, relation=relation))
+    delta = _meant_delta(terms)
+    if not delta or largest_rho_of(terms.amount, delta) <= 0:
+        return (pure,)
+    return count_price(terms, relation), pure
+
+
+def _price(
+    context: CuratorContext,
+    source: str,
+    workload: Workload,
+    options: Mapping[str, Any],
+    measured: Sequence[Any] | None = None,
+) -> _Priced:
+    """A workload with its price.
+
+    Args:
+        context: of the curator.
+        source: a table, or a SELECT of rows.
+        workload: the queries.
+        options: the price.
+        measured: lines about the measurements of a stored release, whose noise is read; None for the noise with the
+            least root-mean-square error, which is a function of public sizes and the price.
+    """
     if not isinstance(workload, Workload):
         raise InputError("workload", f"must be a tacit.Workload, not {type(workload).__name__}")
     if not isinstance(source, str):
@@ -359,11 +395,15 @@ def _price(context: CuratorContext, source: str, workload: Workload, options: Ma
     counts = countable_rows(context, source, lower.columns, max_rows=request.stated_rows)
     relation = context.catalog.population(counts.population).relation
     terms = settled(context, counts.population, options)
-    amount, noise, guarantee = count_price(terms, relation)
-    plan = plan_workload(lower, counts.sizes, price=amount, rows=counts.rows, relation=relation, noise=noise)
-    counts.check(context, [m.columns for m in plan.measurements])
-    check_charge(ComposedEvent(tuple(m.event for m in plan.measurements), relation=relation), guarantee)
-    return _Priced(counts, plan, guarantee, relation, terms, workload.text)
+    found = []
+    for amount, noise, guarantee in count_prices(terms, relation):
+        plan = plan_workload(lower, counts.sizes, price=amount, rows=counts.rows, relation=relation, noise=noise)
+        found.append(_Priced(counts, plan, guarantee, relation, terms, workload.text))
+    same = [each for each in found if measured is not None and canonical(each.mechanisms) == canonical(measured)]
+    best = min(same or found, key=lambda each: each.plan.root_mean_square_error)
+    counts.check(context, best.sets)
+    check_charge(ComposedEvent(tuple(m.event for m in best.plan.measurements), relation=relation), best.guarantee)
+    return best
 
 
 def _factors(workload: Workload) -> list[Factor]:

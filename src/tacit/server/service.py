@@ -11,8 +11,10 @@ the console.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.charges.accounts import Budget
 from tacit.charges.failures import check_succeeded, hide_internal_errors
@@ -37,6 +39,7 @@ from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
 from tacit.paid_work.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
+from tacit.paid_work.query_session import OpenedSession, QuerySession, SessionAnswer
 from tacit.paid_work.workload_release import (
     WorkloadAnswer,
     WorkloadQuote,
@@ -50,6 +53,7 @@ from tacit.query.catalog import Catalog
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, guesses
 from tacit.server.errors import Unauthenticated, Unknown
+from tacit.server.session_registry import SessionRegistry
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
 from tacit.synthetic_tables.synthetic_star import SyntheticStar
@@ -67,7 +71,7 @@ if TYPE_CHECKING:
     from tacit.learn.estimator import PrivateEstimator
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
-    from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
+    from tacit.wire.requests import FitSchema, SessionSchema, SynthesisSchema, WorkloadSchema
 
 __all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
 
@@ -95,6 +99,7 @@ class CuratorService:
         self._lock = threading.Lock()
         self._seen: dict[frozenset[str] | None, Curator] = {}
         self._drawn = _RecentTables()
+        self._sessions = SessionRegistry()
 
     def quote(self, access: Access, ask: Request) -> Quote:
         """Effect and price of a question. Free; reads no data."""
@@ -128,7 +133,7 @@ class CuratorService:
         """
         self._need(access, ASK)
         context = self._for(access).context
-        try:
+        with self._while_active(access):
             public = public_answer(context, ask.sql, ask, Caller(access.person.name))
             if public is not None:
                 return public
@@ -144,11 +149,6 @@ class CuratorService:
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
             return charged_answer(context, ask.sql, ask, caller, departure=departure)
-        except TacitError as problem:
-            # The ledger refuses a person who was revoked between showing a token and asking.
-            if isinstance(problem, AccessError) and not self._is_active(access):
-                raise Unauthenticated from None
-            raise
 
     def check_synthesis(self, access: Access, said: SynthesisSchema) -> str:
         """The price of a synthetic table in words; refuses one that cannot be made. Free; reads no data."""
@@ -218,6 +218,43 @@ class CuratorService:
         if all(each.position != position for each in self.workloads(access)):
             raise Unknown("workload")
         return read_workload(self._for(access).context, position)
+
+    def open_session(
+        self, access: Access, said: SessionSchema, *, key: str = "", departure: QuestionDeparture | None = None
+    ) -> QuerySession:
+        """Open a session of counting queries, charged to its population and counted to the person."""
+        self._need(access, ASK)
+        context, who = self._for(access).context, access.person.name
+        with self._while_active(access):
+            return self._sessions.open(context, said, who, _counted(access, None), key=key, departure=departure)
+
+    def sessions(self, access: Access) -> tuple[OpenedSession, ...]:
+        """The sessions of the person, or of the token where it has a share; free."""
+        self._need(access, ASK)
+        return self._sessions.sessions(self._for(access).context, access.person.name, _counted(access, None))
+
+    def session(self, access: Access, position: int) -> QuerySession:
+        """A session of the person; nothing is charged and no data is read before it is asked.
+
+        Raises:
+            Unknown: there is none for the person.
+        """
+        self._need(access, ASK)
+        return self._sessions.find(self._for(access).context, position, access.person.name, _counted(access, None))
+
+    def ask_session(
+        self,
+        access: Access,
+        position: int,
+        where: dict[str, Any],
+        *,
+        key: str = "",
+        departure: QuestionDeparture | None = None,
+    ) -> SessionAnswer:
+        """The answer to a query of a session; a part of it is charged where none is open."""
+        session = self.session(access, position)
+        with self._while_active(access):
+            return session.ask(where, key=key, departure=departure)
 
     def check_fit(self, access: Access, said: FitSchema) -> str:
         """The price of a fit in words; refuses one that cannot be made. Free; reads no data; for owners."""
@@ -390,9 +427,16 @@ class CuratorService:
         seen = access.person.populations
         return _audits(access) and (seen is None or record.population in seen)
 
-    def _is_active(self, access: Access) -> bool:
-        found = self.people.person(access.person.name)
-        return found is not None and found.active
+    @contextmanager
+    def _while_active(self, access: Access) -> Iterator[None]:
+        """Tell a person whom the ledger refuses, revoked between showing a token and asking, to authenticate."""
+        try:
+            yield
+        except AccessError:
+            found = self.people.person(access.person.name)
+            if found is None or not found.active:
+                raise Unauthenticated from None
+            raise
 
     def _for(self, access: Access) -> Curator:
         """A curator that knows what the person may see; persons who see the same share one."""

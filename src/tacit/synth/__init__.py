@@ -3,6 +3,7 @@
 Modules:
 * :mod:`.bin_edges` — Edges of bins by private quantiles: a noisy histogram on a fine public grid, and where its
   quantiles are
+* :mod:`.count_chart` — Charts of counts: noisy counts with intervals, and the counts of a model behind them
 * :mod:`.count_measurement` — Noisy measurements of counts: an integer strategy, exact noise, and the sensitivity of
   the two
 * :mod:`.count_noise` — Noise on counts, one object for each currency of a price: which noise it buys, and what

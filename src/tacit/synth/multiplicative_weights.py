@@ -28,7 +28,7 @@ from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.sparse_vector import SparseVector
 
-__all__ = ["HardQuery", "MultiplicativeWeights", "QueryStream", "WeightedAnswers"]
+__all__ = ["HardQuery", "MultiplicativeWeights", "PublicWeights", "QueryStream", "WeightedAnswers", "sure_answer"]
 
 #: Scores are counted in steps of this part of a row.
 _STEPS: Final = 16
@@ -204,7 +204,7 @@ class PublicWeights:
     def __init__(self, cells: int, total: int) -> None:
         self.total = total
         self._logs = np.zeros(cells)
-        self._moved: list[tuple[NDArray[np.int64], int]] = []
+        self._moved: list[tuple[NDArray[np.int8], int]] = []
 
     @property
     def histogram(self) -> NDArray[np.float64]:
@@ -226,7 +226,8 @@ class PublicWeights:
                 gains by moving towards it.
         """
         target = min(max(noisy, 0), self.total)
-        self._moved.append((query, target))
+        # Small, because a session keeps one for each hard query.
+        self._moved.append((query.astype(np.int8), target))
         self._step(query, target)
         for _ in range(_PASSES):
             far = [(q, t) for q, t in self._moved if abs(t - float(q @ self.histogram)) > 2 * sure]
@@ -236,7 +237,7 @@ class PublicWeights:
                 if abs(aim - float(each @ self.histogram)) > 2 * sure:
                     self._step(each, aim)
 
-    def _step(self, query: NDArray[np.int64], target: int) -> None:
+    def _step(self, query: NDArray[np.int64] | NDArray[np.int8], target: int) -> None:
         self._logs = self._logs + query * ((target - float(query @ self.histogram)) / (2 * self.total))
 
 
@@ -306,7 +307,7 @@ class QueryStream(Mechanism):
             threshold=_STEPS * self._threshold,
             relation=self._relation,
         )
-        self._noise = Laplace(epsilon=self._epsilon / 4, l1_sensitivity=1, relation=self._relation)
+        self._noise = _answer_noise(self._epsilon, self._relation)
 
     @property
     def guarantee(self) -> PureDP:
@@ -339,7 +340,7 @@ class QueryStream(Mechanism):
         if not self._watch.ask(abs(_STEPS * raw_answer - expected)):
             return HardQuery(float(asked[0] @ self._weights.histogram), hard=False)
         noisy = int(self._noise.release(raw_answer))
-        self._weights.move(asked[0], noisy, float(self._noise.error(_RARE)))
+        self._weights.move(asked[0], noisy, sure_answer(self._epsilon, self._relation))
         return HardQuery(float(noisy), hard=True)
 
     def error(self, beta: Number, queries: SupportsIndex) -> float:
@@ -347,6 +348,16 @@ class QueryStream(Mechanism):
         half = exact_probability(beta, "beta") / 2
         easy = self._threshold + self._watch.error(half, queries) / _STEPS + 1 / _STEPS
         return max(easy, float(self._noise.error(half))) * (1 + 1e-9)
+
+
+def _answer_noise(epsilon: Fraction, relation: Relation) -> Laplace:
+    """Noise on the answer that ends a part, for a quarter of its epsilon."""
+    return Laplace(epsilon=epsilon / 4, l1_sensitivity=1, relation=relation)
+
+
+def sure_answer(epsilon: Fraction, relation: Relation) -> float:
+    """Distance within which the answer of a hard query is of the truth but for a rare event, by the part's epsilon."""
+    return float(_answer_noise(epsilon, relation).error(_RARE))
 
 
 def _zero_one(queries: Any) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
+from tacit.synth.count_chart import count_chart
 from tacit.synth.workload import Factor
 from tacit.synth.workload_plan import MarginalPlan, ProductPlan, WorkloadPlan
 
@@ -84,6 +86,11 @@ class QueryTable:
         made["stddev"] = pa.array(np.sqrt(self.variances.ravel()))
         made["low"], made["high"] = pa.array(values - wide), pa.array(values + wide)
         return pa.table(made)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """A point with its interval for each answer, as an Altair chart; saved when ``path`` is given."""
+        title = "answers with intervals, each by itself"
+        return count_chart(self.to_arrow(), self.columns, count="count", title=title, path=path)
 
 
 class WorkloadEstimates:

@@ -28,6 +28,7 @@ from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError, InternalError
 from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
+from tacit.synth.count_chart import count_chart
 from tacit.synth.count_noise import COUNT_NOISES
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.junction_tree import model_cells
@@ -221,6 +222,21 @@ class SyntheticTable:
             made |= {each: pa.array(values, from_pandas=True) for each, values in shown.items()}
         return pa.table(made)
 
+    def plot(self, *columns: str, confidence: str | float = "0.95", path: str | Path | None = None) -> Any:
+        """Counts of some columns, as an Altair chart: the model as bars, what was measured as points with intervals.
+
+        Args:
+            columns: one or two, or as many as can be read.
+            confidence: of the intervals, which hold the true counts, each by itself.
+            path: of a file to write.
+        """
+        table = self.marginal(columns, confidence=confidence)
+        title = f"{self.name}: the model (bars) and what was measured, {float(confidence):.0%} intervals"
+        if table["measured"].null_count == table.num_rows:
+            title = f"{self.name}: the model; these columns were not measured together"
+        names = [name.lower() for name in columns]
+        return count_chart(table, names, count="measured", model="model", title=title, path=path)
+
     def _noisy(self, names: tuple[str, ...]) -> NoisyMarginal | None:
         """The noisy counts by some columns with the least noise, from any marginal that has them."""
         able = []
@@ -299,6 +315,11 @@ class SyntheticTable:
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
             lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
+        if self.outer:
+            lines.append(
+                "  assumed, not measured: given the person, and how many rows they have, these rows are independent of "
+                "one another; nothing that several rows of a person tell together (order, changes, repeats) is promised"
+            )
         return "\n".join(lines)
 
     # -- files of models

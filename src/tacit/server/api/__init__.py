@@ -13,6 +13,7 @@ Modules:
 * :mod:`.request_body` — Strict JSON bodies of requests
 * :mod:`.request_limits` — Limits on paths, headers and bodies of requests
 * :mod:`.routes` — Endpoints for analysts
+* :mod:`.session_routes` — Endpoints of sessions of counting queries: open, ask, look, close
 * :mod:`.survey_routes` — Endpoints of surveys without a trusted party
 * :mod:`.synthesis_routes` — Endpoints of synthetic tables: owners make them as jobs, people who see the population use
   them for nothing

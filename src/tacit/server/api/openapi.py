@@ -19,6 +19,7 @@ from tacit.wire import people_responses as people
 from tacit.wire import requests as taken
 from tacit.wire import response_body as bodies
 from tacit.wire import responses as sent
+from tacit.wire import session_responses as sessions
 
 __all__ = ["described", "description"]
 
@@ -118,6 +119,27 @@ _ABOUT: Final = {
         {200: jobs.WorkloadBody},
         fails=(404,),
     ),
+    "POST /v1/sessions": _About(
+        "Open a session of counting queries, of which only the hard ones are paid for",
+        {201: sessions.SessionBody},
+        taken.SessionSchema,
+        (402, 403, 409, 422),
+    ),
+    "GET /v1/sessions": _About("Sessions of the caller", {200: sessions.SessionsBody}, fails=(403,)),
+    "POST /v1/sessions/{position}": _About(
+        "Ask a session one counting query; a part is charged at the first one, and at the first after each hard one",
+        {200: sessions.SessionAnswerBody},
+        taken.SessionQuerySchema,
+        (402, 403, 404, 422),
+    ),
+    "GET /v1/sessions/{position}": _About(
+        "A session with its hard answers, or its public histogram as a file; free",
+        {200: sessions.SessionBody},
+        fails=(403, 404, 422),
+    ),
+    "DELETE /v1/sessions/{position}": _About(
+        "End a session; parts that were open get their receipts", {200: sessions.SessionBody}, fails=(403, 404, 422)
+    ),
     "POST /v1/fit": _About(
         "Fit a private model, as a job; for owners. It is charged once, and free to use for everyone",
         {202: jobs.JobPut},
@@ -160,12 +182,19 @@ _SEEN: Final[tuple[str, dict[str, Any], str]] = (
     {"type": "string", "pattern": "^[1-9][0-9]{0,17}:[0-9a-f]{64}$"},
     "position and hash of an entry of the ledger that was seen before: 409 if the ledger does not hold it",
 )
-#: Headers of endpoints that ask no question.
+#: Headers of endpoints that ask no question in SQL.
 _HEADERS: Final = {
     "/v1/key": (_SEEN,),
     "/v1/synthesize": (_ASKING[0],),
     "/v1/workload": (_ASKING[0],),
     "/v1/fit": (_ASKING[0],),
+    "POST /v1/sessions": (_ASKING[0],),
+    "POST /v1/sessions/{position}": (
+        (
+            *_ASKING[0][:2],
+            "a name for this query, so that it may be sent again: a hard one gets the answer it paid for",
+        ),
+    ),
     "/v1/collect/{survey}": (
         (*_ASKING[0][:2], "a name for these reports, so that they may be sent again and count once"),
     ),
@@ -222,7 +251,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": about.summary,
         "parameters": [*_parameters(route)],
         "responses": {
-            **{str(status): _given(status, body, route.asks) for status, body in about.gives.items()},
+            **{str(status): _given(status, body, _answers(route)) for status, body in about.gives.items()},
             **{str(status): _content(_REASONS[status], sent.ErrorBody) for status in fails},
         },
         "security": [{"token": []}] if route.rate else [],
@@ -239,9 +268,18 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": _PARAMETERS[name]}
     for name in route.query:
         yield {"name": name, "in": "query", "required": False, "schema": _PARAMETERS[name]}
-    headers = (*_ASKING, _SEEN) if route.asks else _HEADERS.get(route.path, ())
+    headers = (*_ASKING, _SEEN) if _answers(route) else _headers(route)
     for name, schema, text in headers:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
+
+
+def _headers(route: Route) -> tuple[tuple[str, dict[str, Any], str], ...]:
+    return _HEADERS.get(f"{route.method} {route.path}", _HEADERS.get(route.path, ()))
+
+
+def _answers(route: Route) -> bool:
+    """Whether it answers a question in SQL, in any of its forms."""
+    return route.asks and not _headers(route)
 
 
 def _given(status: int, body: type[bodies.ResponseBody], asks: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tacit.wire.requests import WorkloadSchema
 if TYPE_CHECKING:
     from tacit.paid_work.workload_release import WorkloadAnswer
 
-__all__ = ["ROUTES", "table_file"]
+__all__ = ["ROUTES", "arrow_file", "table_file"]
 
 
 def answer_workload(call: ApiRequest) -> ApiResponse:
@@ -57,15 +57,20 @@ def table_file(answer: WorkloadAnswer, place: int, form: str) -> bytes:
     found = next((table for at, table in enumerate(answer.tables()) if at == place), None)
     if found is None:
         raise InputError("table", f"there is no table {place}; they are numbered from 0 on")
+    return arrow_file(found.to_arrow(), form)
+
+
+def arrow_file(table: Any, form: str) -> bytes:
+    """A table as the content of a file."""
     sent: Any = io.BytesIO()
     if form == "parquet":
         import pyarrow.parquet as pq
 
-        pq.write_table(found.to_arrow(), sent)
+        pq.write_table(table, sent)
     else:
         import pyarrow.csv
 
-        pyarrow.csv.write_csv(found.to_arrow(), sent)
+        pyarrow.csv.write_csv(table, sent)
     return bytes(sent.getvalue())
 
 
