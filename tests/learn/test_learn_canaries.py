@@ -135,9 +135,12 @@ def test_a_canary_in_a_tilted_objective_loses_no_more_than_epsilon(monkeypatch: 
 def test_a_canary_in_a_search_is_hidden_in_fits_and_in_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether its coin lets it train or judge: sums move as events say, and the choice by e^ε at most."""
     name, trained, judged, choose = "a search among models", 0, 0, PermuteAndFlip.release
-    for run in range(5):
+    for run in range(4):
         scores: list[Any] = []
         with monkeypatch.context() as patch:
+            # Each row has coins of its own: common ones are equal, those of the canary take turns.
+            drawn = np.arange(len(ROWS) + 1) % 4 == (0 if run % 2 else 1)
+            patch.setattr("tacit.learn.search.sample_rows", lambda count, _, coins=drawn: coins[:count])
             patch.setattr(
                 PermuteAndFlip,
                 "release",
