@@ -234,6 +234,8 @@ def test_wrong_and_unknown_get_the_same_words(opens: Opens) -> None:
 def test_everything_can_be_done_with_keys_alone(opens: Opens) -> None:
     page = opens()
     page.goto("/console/sign-in")
+    # The browser gives the first field the focus when it draws the page, which may be after it has loaded it.
+    page.wait_for_selector("#name:focus")
     page.keyboard.type("alice")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
