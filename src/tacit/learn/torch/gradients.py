@@ -542,7 +542,7 @@ def _few(values: Tensor) -> int:
     """Count of examples that are made float64 together; at least as many as keep a matrix product busy."""
     each = max(values[0].numel(), 1) if len(values) else 1
     positions = max(values.shape[1], 1)
-    return max(_DOUBLED // each, -(-256 // positions), 1)
+    return int(max(_DOUBLED // each, -(-256 // positions), 1))
 
 
 def _pairs(tap: LayerTap, inputs: Tensor, single: bool) -> Tensor:
