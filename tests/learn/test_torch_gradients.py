@@ -14,7 +14,7 @@ from tacit.core.errors import InputError
 from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.gradients import STEPS, ExampleGradients
-from tacit.learn.torch.layer_factors import LayerTap
+from tacit.learn.torch.layer_factors import LayerTap, inner_products, products_are_single
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.randomness import made_up_keys
@@ -300,6 +300,43 @@ def test_integers_that_are_too_long_are_dropped(name: str, monkeypatch: pytest.M
     # Sums that would no longer be exact in a float64.
     monkeypatch.setattr("tacit.learn.torch.gradients._EXACT", 1.0)
     assert not any(found.any() for found in each_alone(way, features, CLASSES))
+
+
+def test_positions_that_nearly_cancel_are_checked_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float32 allows for so much rounding of such a row that it would be dropped; by float64 it counts in full."""
+    model = nn.Sequential(nn.Linear(65, 64, bias=False), nn.Flatten())
+    features = torch.ones(2, 16, 65) + torch.arange(16.0)[None, :, None] / 4096
+    signs = torch.tensor([1.0, -1.0]).repeat(8)
+    targets = torch.stack([signs, signs.abs()])[:, :, None].expand(2, 16, 64).reshape(2, -1) / 4
+    way = gradients_of(model, 1.0, 2, loss=lambda output, target: (output * target).sum())
+    way.prepare(Examples((features, targets)), usual=2)
+    assert [(tap.materialised, way._single(tap)) for tap in way._taps] == [(False, True)]
+    kept = [found.any() for found in each_alone(way, features, targets)]
+    seen: list[bool] = []
+    checked = ExampleGradients._short
+
+    def single_alone(self: ExampleGradients, *parts: Any, single: bool) -> torch.Tensor:
+        seen.append(single)
+        found: torch.Tensor = checked(self, *parts, single=single)
+        return found if single else torch.zeros_like(found)
+
+    monkeypatch.setattr(ExampleGradients, "_short", single_alone)
+    assert kept == [True, True]
+    assert [found.any() for found in each_alone(way, features, targets)] == [False, True]
+    assert set(seen) == {True, False}
+
+
+def test_shorter_products_than_float32_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a setting, by another device, or by what a product looks like."""
+    cpu = torch.device("cpu")
+    assert products_are_single(cpu)
+    assert not products_are_single(torch.device("meta"))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
+        assert not products_are_single(cpu)
+    short = lambda vectors: inner_products(vectors.bfloat16().float())  # noqa: E731 - as a shorter type would
+    monkeypatch.setattr("tacit.learn.torch.layer_factors.inner_products", short)
+    assert not products_are_single(cpu)
 
 
 def test_many_small_returns_do_not_vanish() -> None:

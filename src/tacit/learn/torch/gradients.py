@@ -23,7 +23,15 @@ from tacit.core.numbers import check_count
 from tacit.learn.integer_rows import Integers
 from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.examples import KINDS, Examples
-from tacit.learn.torch.layer_factors import LayerTap, LayerTaps, Outer, inner_products, pair_square
+from tacit.learn.torch.layer_factors import (
+    LayerTap,
+    LayerTaps,
+    Outer,
+    inner_products,
+    pair_square,
+    product_sum,
+    products_are_single,
+)
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.randomness import RowRandomness, made_up_keys, mixed
@@ -38,8 +46,8 @@ __all__ = ["STEPS", "ExampleGradients", "ForwardPass", "GradientParts"]
 STEPS: Final = 1 << 24
 #: Steps of the grid of what goes into a layer, per unit; what comes back has STEPS / _INPUTS per unit of the clip.
 _INPUTS: Final = 1 << 8
-#: Gradients are shortened to this much below the bound, for the rounding of their float norms.
-_SLACK: Final = 2.0**-9
+#: Gradients are shortened to this much below the bound, for the rounding of their float norms and that of the check.
+_SLACK: Final = 2.0**-8
 #: Bound on the square of a norm: far enough below STEPS² for the rounding of a float64 sum.
 _LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
 #: Whole numbers up to here are exact in a float64, and so are their sums in any order.
@@ -52,6 +60,8 @@ _ROOM: Final = 1 << 24
 _SMALL_ROOM: Final = 1 << 22
 #: Most recordings of a pass, as settings change.
 _MOST_RECORDINGS: Final = 4
+#: Numbers that are made float64 at a time, for their products: so many stay in the caches.
+_DOUBLED: Final = 1 << 18
 #: Fractions of multiples of this number are spread evenly.
 _GOLDEN: Final = 0.6180339887498949
 
@@ -142,6 +152,7 @@ class ExampleGradients:
         self._recorded: RecordedPass | None = None
         self._recordings = 0
         self._spread: dict[int, Tensor] = {}
+        self._singles = False
         # Kept from batch to batch: fresh memory takes longer to come by than most of what is computed in it.
         self._rooms: dict[Any, Tensor] = {}
         self.layout = Layout(micro_batch or 1, tight=False)
@@ -155,6 +166,7 @@ class ExampleGradients:
             recorded: whether to record the operations of a pass and replay them, if they can be.
         """
         self._looking, self._recorded, self._taps = True, None, self._survey(examples)
+        self._singles = products_are_single(self._parameters.device)
         kept = (self._parameters.model, self._loss)
         for room in (_SMALL_ROOM, _ROOM) if recorded else (_ROOM,):
             # Room for a sample and then some, so that one pass is usually enough, if there is so much memory.
@@ -204,6 +216,7 @@ class ExampleGradients:
         Each chosen row draws a key, by which its random layers draw.
         """
         self._check_recorded()
+        self._singles = products_are_single(self._parameters.device)
         keys = torch.from_numpy(entropy.current().words(len(chosen)).view(np.int64))
         total, rows, earlier = self._nothing(), 0, None
         for taken, batch, own in examples.batches(chosen, self.layout, keys):
@@ -260,30 +273,43 @@ class ExampleGradients:
         kept = _places(taken.to(short.device), short)
         places = dict(zip(self._parameters.names, total.split(list(self._parameters.sizes.values())), strict=True))
         for tap, outer in whole.outers:
-            chosen = Outer(outer.inputs[kept], outer.returns[kept])
-            chosen.add_to(places[tap.weight])
-            if tap.bias is not None:
-                places[tap.bias].add_(chosen.returns.sum((0, 1)).flatten(), alpha=_INPUTS)
+            self._add_products(places, tap, Outer(outer.inputs[kept], outer.returns[kept]))
         for tap, words, back in whole.tables:
             table = places[tap.weight].view(tap.words, tap.outputs)
-            table.index_add_(0, words[kept].flatten(), back[kept].flatten(0, 1))
+            for which, vectors in zip(*(each[kept].split(_few(back)) for each in (words, back)), strict=True):
+                table.index_add_(0, which.flatten(), self._doubled("returns", vectors).flatten(0, 1))
         flat, start = whole.flat[kept].sum(0), 0
         for name, count in self._flat_parts():
             places[name].add_(flat[start : start + count])
             start += count
+
+    def _add_products(self, places: dict[str, Tensor], tap: LayerTap, chosen: Outer) -> None:
+        """Add outer products and, for a bias, what came back; some examples at a time are made float64."""
+        few = _few(max(chosen.inputs, chosen.returns, key=lambda each: each.numel()))
+        for into, back in zip(chosen.inputs.split(few), chosen.returns.split(few), strict=True):
+            some = Outer(self._doubled("inputs", into), self._doubled("returns", back))
+            some.add_to(places[tap.weight])
+            if tap.bias is not None:
+                places[tap.bias].add_(some.returns.sum((0, 1)).flatten(), alpha=_INPUTS)
+
+    def _doubled(self, name: str, values: Tensor) -> Tensor:
+        """Values as float64, in memory that is the same for all layers."""
+        if values.dtype == torch.float64:
+            return values
+        room = self._rooms.get(name)
+        if room is None or room.numel() < values.numel() or room.device != values.device:
+            room = self._rooms[name] = torch.empty(values.numel(), dtype=torch.float64, device=values.device)
+        return room[: values.numel()].view(values.shape).copy_(values)
 
     def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
         """Whole numbers for each example, and whether they are checked to have a norm of at most STEPS together."""
         shifts = _shifts(keys.to(parts.flat.device))
         # Inputs first: the norms that gradients are shortened by are those with the inputs that will be used.
         inputs = [self._whole((0, tap.weight), outer.inputs, float(_INPUTS), shifts) for tap, outer in parts.outers]
-        pairs = [
-            inner_products(each, _INPUTS**2 if tap.bias is not None else 0.0)
-            for each, (tap, _) in zip(inputs, parts.outers, strict=True)
-        ]
+        pairs = [_pairs(tap, each, self._single(tap)) for each, (tap, _) in zip(inputs, parts.outers, strict=True)]
         square = _squares(parts.flat)
         for (_, outer), pair in zip(parts.outers, pairs, strict=True):
-            square += (pair * inner_products(outer.returns)).sum((1, 2, 3)) / _INPUTS**2
+            square += product_sum(inner_products(outer.returns), pair) / _INPUTS**2
         for _, words, back in parts.tables:
             square += pair_square(words, back)
         norms = square.sqrt_()
@@ -291,13 +317,25 @@ class ExampleGradients:
         small = (aim / _INPUTS).to(parts.flat.dtype)[:, None, None, None]
         returns = [self._whole((1, tap.weight), outer.returns, small, shifts) for tap, outer in parts.outers]
         outers = [(tap, Outer(*pair)) for (tap, _), *pair in zip(parts.outers, inputs, returns, strict=True)]
-        tables = [(tap, words, (back.double() * aim[:, None, None]).round_()) for tap, words, back in parts.tables]
+        tables = [
+            (tap, words, (back * aim.to(back.dtype)[:, None, None]).round_()) for tap, words, back in parts.tables
+        ]
         flat = parts.flat.mul_(aim.to(parts.flat.dtype)[:, None]).to(torch.int32)
         whole = GradientParts(outers, tables, flat)
-        return whole, torch.isfinite(norms) & self._short(whole, pairs)
+        finite = torch.isfinite(norms)
+        short = self._short(whole, pairs, single=True)
+        if bool((finite & ~short).any()):
+            # The check in float32 allows for more rounding, and may be too strict where positions nearly cancel.
+            pairs = [_pairs(tap, outer.inputs, single=False) for tap, outer in whole.outers]
+            short |= self._short(whole, pairs, single=False)
+        return whole, finite & short
+
+    def _single(self, tap: LayerTap) -> bool:
+        """Whether float32 is enough for the check of a layer, if what its positions add is not nearly cancelled."""
+        return self._singles and tap.positions * _rounding(tap, torch.float32) <= _SLACK
 
     def _whole(self, name: Any, values: Tensor, scale: float | Tensor, shifts: Tensor) -> Tensor:
-        """Whole numbers near values times a scale, as float64: rounded down after adding numbers in [0, 1).
+        """Whole numbers near values times a scale: rounded down after adding numbers in [0, 1).
 
         The numbers are spread evenly over a row and shifted for each row. All values of a row may be less than a step
         of the grid; rounded to the nearest, all of them would vanish, and so each of them is right on average.
@@ -308,16 +346,16 @@ class ExampleGradients:
             places = torch.arange(count, dtype=torch.float64, device=values.device).mul_(_GOLDEN).frac_()
             spread = self._spread[count] = places.to(values.dtype)
         shifted = shifts.to(values.dtype).reshape(-1, *(1,) * (values.dim() - 1))
-        added = self._room(tuple(values.shape), values.shape, values.dtype, values.device)
+        added = self._room(name, values.shape, values.dtype, values.device)
         torch.add(spread.reshape(1, *values.shape[1:]), shifted, out=added).frac_()
         added = added.add_(values, alpha=scale) if isinstance(scale, float) else added.addcmul_(values, scale)
-        return self._room(name, values.shape, torch.float64, values.device).copy_(added.floor_())
+        return added.floor_()
 
     def _aim(self, pairs: list[Tensor], parts: GradientParts) -> Tensor:
         """The norm to shorten to, in steps: below the bound by what rounding of returns may add."""
         across, along = torch.zeros(2, len(parts.flat), dtype=torch.float64, device=parts.flat.device)
         for (tap, _), pair in zip(parts.outers, pairs, strict=True):
-            length = pair.diagonal(dim1=2, dim2=3).sum((1, 2))
+            length = pair.diagonal(dim1=2, dim2=3).double().sum((1, 2))
             along += length
             across += length * (tap.outputs * 0.375)
         bound = float(STEPS) * (1 - _SLACK)
@@ -325,29 +363,30 @@ class ExampleGradients:
         # A row of inputs so large that this is not enough is mostly dropped, by its own doing.
         return ((bound**2 - across).clamp_(min=bound**2 / 4).sqrt_() - 2 * along.sqrt_()).clamp_(min=bound / 2)
 
-    def _short(self, whole: GradientParts, pairs: list[Tensor]) -> Tensor:
-        """Whether the norm is at most STEPS, and every sum of products is exact: rounding of float64 is allowed for.
+    def _short(self, whole: GradientParts, pairs: list[Tensor], *, single: bool) -> Tensor:
+        """Whether the norm is at most STEPS, and every sum of products is exact: rounding is allowed for.
 
         Args:
             whole: the whole numbers.
-            pairs: inner products of the inputs of outer products.
+            pairs: inner products of the inputs of outer products, in the type to compute in.
+            single: whether float32 will do for tables.
         """
         square, most = _squares(whole.flat), _EXACT / self.layout.size
         fits = torch.ones_like(square, dtype=torch.bool)
         for (tap, outer), pair in zip(whole.outers, pairs, strict=True):
-            back = inner_products(outer.returns)
-            if tap.positions > 1:
-                # Σ ‖input‖·‖return‖ over positions: no partial sum of an example's products is larger.
-                into, out = (each.diagonal(dim1=2, dim2=3) for each in (pair, back))
-                lengths = (into * out).sqrt_().sum((1, 2))
-                fits &= lengths <= most
-                square += lengths.square() * (2.0**-50 * (tap.positions**2 + tap.inputs + tap.outputs + 8))
-            square += back.mul_(pair).sum((1, 2, 3))
-        for tap, words, back in whole.tables:
-            square += pair_square(words, back)
-            lengths = back.square().sum(2).sqrt_().sum(1)
+            back = inner_products(outer.returns.to(pair.dtype))
+            # Σ ‖input‖·‖return‖ over positions: no partial sum of an example's products is larger.
+            into, out = (each.diagonal(dim1=2, dim2=3).double() for each in (pair, back))
+            lengths = (into * out).sqrt_().sum((1, 2))
             fits &= lengths <= most
-            square += lengths.square() * (2.0**-50 * (tap.positions**2 + tap.outputs + 8))
+            square += lengths.square_().mul_(_rounding(tap, pair.dtype))
+            square += product_sum(back, pair)
+        for tap, words, back in whole.tables:
+            vectors = back if single and self._single(tap) else back.double()
+            square += pair_square(words, vectors)
+            lengths = torch.linalg.vector_norm(vectors, dim=2).double().sum(1)
+            fits &= lengths <= most
+            square += lengths.square_().mul_(_rounding(tap, vectors.dtype))
         return fits & (square <= _LONGEST)
 
     def floats(self, batch: tuple[Tensor, ...], keys: Tensor) -> GradientParts:
@@ -497,6 +536,23 @@ def _only(rows: Tensor, place: Tensor) -> Tensor:
     kept = torch.zeros_like(rows)
     kept[place.to(rows.device)] = rows[place.to(rows.device)]
     return kept
+
+
+def _few(values: Tensor) -> int:
+    """Count of examples that are made float64 together; at least as many as keep a matrix product busy."""
+    each = max(values[0].numel(), 1) if len(values) else 1
+    positions = max(values.shape[1], 1)
+    return int(max(_DOUBLED // each, -(-256 // positions), 1))
+
+
+def _pairs(tap: LayerTap, inputs: Tensor, single: bool) -> Tensor:
+    """Inner products of what goes into a layer, with the constant of its bias."""
+    return inner_products(inputs if single else inputs.double(), _INPUTS**2 if tap.bias is not None else 0.0)
+
+
+def _rounding(tap: LayerTap, dtype: Any) -> float:
+    """Bound on what rounding adds to the square of a norm, beside (Σ ‖input‖·‖return‖)²; see the proof."""
+    return float((2 * tap.positions + tap.inputs + tap.outputs + 8) * torch.finfo(dtype).eps)
 
 
 def _zeros(tap: LayerTap, like: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
-__all__ = ["LayerTap", "LayerTaps", "Outer", "inner_products", "pair_square"]
+__all__ = ["LayerTap", "LayerTaps", "Outer", "inner_products", "pair_square", "product_sum", "products_are_single"]
 
 functional = load("torch.nn.functional")
 
@@ -146,9 +146,35 @@ def inner_products(vectors: Tensor, more: float = 0.0) -> Tensor:
 def pair_square(words: Tensor, returns: Tensor) -> Tensor:
     """The square of the norm of each example's rows of a table: vectors of equal words are added first."""
     if returns.shape[1] == 1:
-        return returns.square().sum((1, 2))
+        return returns.square().sum((1, 2)).double()
     same = words[:, :, None] == words[:, None, :]
-    return ((returns @ returns.transpose(1, 2)) * same).sum((1, 2))
+    return (returns @ returns.transpose(1, 2)).mul_(same).sum(2).double().sum(1)
+
+
+def product_sum(first: Tensor, second: Tensor) -> Tensor:
+    """Products of two tables of pairs, added up for each example, as float64; the first may be overwritten."""
+    products = first.mul_(second) if first.dtype == second.dtype else first * second
+    return products.sum(3).double().sum((1, 2))
+
+
+def products_are_single(device: Any) -> bool:
+    """Whether products of float32 matrices are taken in float32 here: settings of PyTorch allow for less.
+
+    Other devices than processors round as they like, and are not asked.
+    """
+    try:
+        if device.type != "cpu" or torch.get_float32_matmul_precision() != "highest":
+            return False
+    except RuntimeError:
+        # Set in two ways that disagree.
+        return False
+    shorter = torch.backends.mkldnn
+    places = (torch.backends, shorter, getattr(shorter, "matmul", None))
+    if any(getattr(place, "fp32_precision", "none") not in ("none", "ieee") for place in places):
+        return False
+    # Whatever was set elsewhere: numbers of 13 digits are not cut before they are multiplied.
+    seen = inner_products(torch.full((2, 32, 1, 64), 4097.0, device=device))
+    return bool(((seen / (64 * 4097.0**2) - 1).abs() < 2.0**-16).all())
 
 
 def _cut(values: Iterable[Any], parameters: tuple[str, ...], names: Mapping[int, str]) -> tuple[Any, ...]:

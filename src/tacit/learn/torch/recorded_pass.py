@@ -20,6 +20,8 @@ __all__ = ["RecordedPass", "program_settings"]
 #: From the values of parameters and buffers, rows and their keys to tensors.
 Pass = Callable[[dict[str, Tensor], tuple[Tensor, ...], Tensor], list[Tensor]]
 
+#: Types that most settings have: they stand for themselves. A float may be no number, which equals nothing.
+_UNCHANGED: Final = frozenset({type(None), bool, int, str})
 #: Steps between two comparisons with a pass by ``torch.func``.
 _BETWEEN: Final = 256
 
@@ -130,6 +132,8 @@ def _read_by(function: Any) -> list[Any]:
 
 def _entries(value: Any) -> Any:
     """An attribute: of a dictionary, such as that of hooks, all entries."""
+    if type(value) in _UNCHANGED:
+        return value
     if not isinstance(value, dict):
         return _plain(value)
     return tuple((_plain(key), _plain(each)) for key, each in value.items()) if value else ()
