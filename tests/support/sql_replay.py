@@ -189,7 +189,7 @@ def reports(
 
 
 def _histories(bench: Bench, catalog: Catalog) -> list[object]:
-    """What analysts can read of all charges, once for all questions: an entry never changes after it is written."""
+    """Read all charges as analysts can, once for all questions: an entry never changes after it is written."""
     return [
         (kind, e.population, e.amounts, e.sql, e.digest)
         for kind, curator in bench.curators.items()
