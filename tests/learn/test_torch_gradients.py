@@ -13,7 +13,7 @@ from learn.networks import KINDS, Wrapped, network, stack, table
 from tacit.core.errors import InputError
 from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradients import STEPS, ExampleGradients
+from tacit.learn.torch.gradients import STEPS, ExampleGradients, _rounding
 from tacit.learn.torch.layer_factors import LayerTap, inner_products, products_are_single
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
@@ -324,6 +324,15 @@ def test_positions_that_nearly_cancel_are_checked_in_float64(monkeypatch: pytest
     assert kept == [True, True]
     assert [found.any() for found in each_alone(way, features, targets)] == [False, True]
     assert set(seen) == {True, False}
+
+
+@pytest.mark.parametrize(("positions", "groups"), [(1, 1), (49, 1), (49, 512)])
+def test_what_is_allowed_for_rounding_covers_all_sums(positions: int, groups: int) -> None:
+    """Twice the roundings that the proof counts, those over positions and groups included."""
+    tap = LayerTap("weight", None, (1,), positions, groups, 3, 2, 0, lambda into, back: (into, back))
+    for kind in (torch.float32, torch.float64):
+        counted = (positions + 3 + 2 + 3) * torch.finfo(kind).eps / 2 + groups * positions * 2.0**-53
+        assert 2 * counted <= _rounding(tap, kind) < 2 * counted + 32 * (positions + 5) * torch.finfo(kind).eps
 
 
 def test_shorter_products_than_float32_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,10 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.remote_client import remote_of
-from support.served import Served, serve
-from tacit.core.errors import AccessError, FailedRunError
+from support.served import Served, raw, serve
+from support.timers import SteppedSlots
+from tacit.charges.payment import Caller
+from tacit.core.errors import AccessError, FailedRunError, InputError
 from tacit.ledger import Ledger, LedgerError
 from tacit.paid_work.query_session import QuerySession
+from tacit.server import session_registry
 from tacit.server.api.app import create_app
 from tacit.server.service import CuratorService
 
@@ -289,3 +293,106 @@ def test_the_client_asks_closes_and_goes_on(hospital: Served, monkeypatch: pytes
         assert session.refresh().closed
         with pytest.raises(AccessError, match="closed"):
             session.ask({})
+
+
+class NotedSlots(SteppedSlots):
+    """Notes since when responses are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[float] = []
+
+    async def hold(self, arrived: float) -> None:
+        self.held.append(arrived)
+
+
+def test_noise_that_is_drawn_after_a_departure_is_followed_by_a_slot(hospital: Served) -> None:
+    """The time that noise takes to draw, which is not shown, is not seen in when the response leaves."""
+    told = opened(hospital, **NEVER)
+    again = restarted(hospital)
+    again.settings = replace(again.settings, slot=0.25)
+    again.app = create_app(again.service, again.settings)
+    headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {again.tokens['alice']}".encode())]
+    path = f"/v1/sessions/{told['position']}"
+
+    async def story() -> None:
+        slots = again.app.state.runtime.slots = NotedSlots()
+        asking = asyncio.ensure_future(raw(again.app, "POST", path, headers=headers, body=b'{"where": {}}'))
+        while not slots.ended():
+            assert not asking.done()
+            await asyncio.sleep(0.001)
+        departed = slots.ring()
+        assert (await asking)[0] == 200
+        assert slots.held == [departed]
+
+    asyncio.run(story())
+
+
+def test_a_session_can_be_looked_at_and_closed_while_rows_are_counted(hospital: Served) -> None:
+    told = opened(hospital, **NEVER)
+    session = QuerySession.resumed(hospital.curator.context, told["position"], Caller("alice"))
+    shown: list[Any] = []
+
+    def look() -> None:
+        shown.extend((session.parts, session.hard, session.histogram().num_rows))
+        session.close()
+
+    class Meanwhile(Watched):
+        def begin(self, plan: Any) -> None:
+            # Were they to wait for the rows, the threads that look would be taken from all others.
+            looks = threading.Thread(target=look, daemon=True)
+            looks.start()
+            looks.join(20)
+            assert not looks.is_alive()
+
+    assert session.ask({}, departure=Meanwhile()).charged
+    assert shown == [1, 0, 8]
+    assert not session.watching
+    with pytest.raises(AccessError, match="closed"):
+        session.ask({})
+
+
+def test_the_sessions_of_one_person_push_out_no_others(hospital: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_registry, "_MOST_KEPT", 3)
+    mine = opened(hospital, "bob", **NEVER)["position"]
+    assert asked(hospital, mine, {}, "bob").json()["charged"]
+    for _ in range(4):
+        assert asked(hospital, opened(hospital, **NEVER)["position"], {}).json()["charged"]
+    assert not asked(hospital, mine, {}, "bob").json()["charged"]
+
+
+def test_a_session_of_another_project_is_not_gone_on_with(hospital: Served) -> None:
+    told, context = opened(hospital, **NEVER), hospital.curator.context
+    assert QuerySession.resumed(context, told["position"], Caller("alice")).position == told["position"]
+    with pytest.raises(InputError, match="of yours"):
+        QuerySession.resumed(replace(context, project="another"), told["position"], Caller("alice"))
+
+
+class Compared(int):
+    """A number that counts how often it is compared."""
+
+    seen = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.seen += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_long_lists_are_looked_up_and_what_is_said_twice_is_refused(hospital: Served) -> None:
+    told = opened(hospital, **NEVER)
+    session = hospital.service.session(hospital.access(), told["position"])
+    with pytest.raises(InputError, match="twice"):
+        session.ask({"g": "p", "G": "q"})
+    # One comparison for each stated value; all pairs would be four hundred million.
+    values = tuple(Compared(place) for place in range(20_000))
+    column = replace(session.counts.columns["g"], values=values)
+    session.counts = replace(session.counts, columns=session.counts.columns | {"g": column})
+    Compared.seen = 0
+    (places, _) = session._places({"g": [*range(20_000), "7", "7.0"]})
+    assert places == tuple(range(20_000))
+    assert Compared.seen < 100_000
+    for wrong in (True, "1e2", "7.5", [1], float("nan"), None, 20_000):
+        with pytest.raises(InputError, match="not a declared value"):
+            session._places({"g": [wrong]})

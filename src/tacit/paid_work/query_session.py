@@ -15,7 +15,7 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Self
@@ -189,7 +189,7 @@ class QuerySession:
             charged, told, outcome = paid_at(context, position, SESSION)
             terms = SessionTerms.of(told)
             mine = plain_name(caller.analyst, "analyst", empty=True), caller.conversation
-            if (charged.record.analyst, terms.conversation) != mine:
+            if (charged.record.analyst, terms.conversation) != mine or charged.record.project != context.project:
                 raise InputError("position", f"there is no {SESSION} of yours at {position}")
             counts = _one_row_each(context, terms.source, terms.columns)
             if digest_of(counts.text) != terms.cells:
@@ -212,28 +212,33 @@ class QuerySession:
     @property
     def hard_answers(self) -> tuple[HardAnswer, ...]:
         """Queries that data had to answer, with their answers; free."""
-        with hide_internal_errors(), self._lock:
+        with hide_internal_errors(), self._public:
             self._catch_up()
             return tuple(self._record.hard)
 
     @property
     def parts(self) -> int:
         """Number of parts that were charged, by all processes that went on with the session."""
-        with hide_internal_errors(), self._lock:
+        with hide_internal_errors(), self._public:
             self._catch_up()
             return len(self._record.parts)
 
     @property
     def closed(self) -> bool:
         """Whether the session has ended."""
-        with hide_internal_errors(), self._lock:
+        with hide_internal_errors(), self._public:
             self._catch_up()
             return self._record.closed
 
     @property
     def watching(self) -> bool:
         """Whether a part is open in this process."""
-        return self._part is not None
+        return self._part is not None and not self._record.closed
+
+    @property
+    def analyst(self) -> str:
+        """To whom the session belongs."""
+        return self._caller.analyst
 
     @property
     def rows(self) -> int:
@@ -249,7 +254,7 @@ class QuerySession:
         """The public histogram as it is now, an Arrow table: values and expected count of each cell; free."""
         import pyarrow as pa
 
-        with hide_internal_errors(), self._lock:
+        with hide_internal_errors(), self._public:
             self._catch_up()
             expected = self._weights.histogram
         cells = list(itertools.product(*(column.values for column in self.counts.columns.values())))
@@ -272,32 +277,41 @@ class QuerySession:
             BudgetError: the account does not allow another part.
             FailedRunError: counting failed.
         """
-        with hide_internal_errors(), self._lock:
+        with hide_internal_errors():
             places = self._places(where)
             named = digest_of(canonical([key, [list(each) for each in places]])) if key else ""
-            self._catch_up()
-            before = next((each for each in self._record.hard if named and each.key == named), None)
-            if before is not None:
-                return SessionAnswer(float(before.answer), True, before.position, charged=False, within=self._within(1))
-            self._check_open()
-            charged = self._part is None
-            part = self._part = self._part or self._begin_part(departure)
-            found = part.stream.ask(self._query(places))
-            part.asked += 1
-            position = part.under.seq
-            if found.hard:
-                self._part = None
-                answer = HardAnswer(position, places, int(found.answer), named)
-                self._moved.add(position)
-                # First on disk, then shown. A part that was closed meanwhile has another outcome, and shows nothing.
-                if self._commit(part.under, hard_text(answer)).repeated:
-                    self._record.closed = True
+            with self._turns:
+                with self._public:
+                    self._catch_up()
+                    before = next((each for each in self._record.hard if named and each.key == named), None)
+                    if before is not None:
+                        return SessionAnswer(float(before.answer), True, before.position, False, self._within(1))
                     self._check_open()
-            return SessionAnswer(found.answer, found.hard, position, charged, self._within(part.asked))
+                charged = self._part is None
+                part = self._part = self._part or self._begin_part(departure)
+                with self._public:
+                    return self._ask_part(part, places, named, charged=charged)
+
+    def _ask_part(
+        self, part: _OpenPart, places: tuple[tuple[int, ...], ...], named: str, *, charged: bool
+    ) -> SessionAnswer:
+        """The answer of an open part; a hard query ends it."""
+        found = part.stream.ask(self._query(places))
+        part.asked += 1
+        position = part.under.seq
+        if found.hard:
+            self._part = None
+            answer = HardAnswer(position, places, int(found.answer), named)
+            self._moved.add(position)
+            # First on disk, then shown. A part that was closed meanwhile has another outcome, and shows nothing.
+            if self._commit(part.under, hard_text(answer)).repeated:
+                self._record.closed = True
+                self._check_open()
+        return SessionAnswer(found.answer, found.hard, position, charged, self._within(part.asked))
 
     def close(self) -> None:
         """End the session for all processes: parts that are open get their receipts, and no query is answered."""
-        with hide_internal_errors(), self._lock:
+        with hide_internal_errors(), self._public:
             for under in self._record.close():
                 self._commit(under, ENDED)
             self._part = self._raw = None
@@ -325,7 +339,8 @@ class QuerySession:
         self._event = PureEvent(terms.epsilon, "query_stream", relation=self._relation)
         self._label = f"{_LABEL}{', '.join(counts.sizes)} of {terms.source}"[:_LONGEST_LABEL]
         self._cells = int(np.prod(list(counts.sizes.values()), dtype=np.int64))
-        self._lock = threading.Lock()
+        # Queries take turns, also while rows are counted; all that is public can be looked at meanwhile.
+        self._turns, self._public = threading.Lock(), threading.Lock()
         self._part = self._raw = None
         self._version = ""
         # Parts whose hard answers have moved the histogram of this object before they were in the ledger.
@@ -368,6 +383,7 @@ class QuerySession:
 
     def _check_open(self) -> None:
         if self._record.closed:
+            self._part = self._raw = None
             raise AccessError(f"session {self.position} was closed; open another one")
 
     def _begin_part(self, departure: Departure | None) -> _OpenPart:
@@ -466,22 +482,24 @@ class QuerySession:
         """Places of the chosen values of every column."""
         if not isinstance(where, Mapping):
             raise InputError("where", "must be values by column, such as {'sex': 'f'}")
-        given = {str(name).lower(): value for name, value in where.items()}
-        for name in given:
+        given: dict[str, Any] = {}
+        for stated, value in where.items():
+            name = str(stated).lower()
             if name not in self.counts.columns:
                 known = ", ".join(self.counts.columns)
                 raise InputError("where", f"{name[:63]!r} is not a column of the session; those are {known}")
+            if name in given:
+                raise InputError("where", f"has {name} twice; list all values of it at once")
+            given[name] = list(value) if isinstance(value, list | tuple | set | range) else [value]
         made = []
         for name, column in self.counts.columns.items():
-            chosen = tuple(range(len(column.values)))
+            chosen: Iterable[int] = range(len(column.values))
             if name in given:
-                stated = given[name]
-                wanted = list(stated) if isinstance(stated, list | tuple | set | range) else [stated]
-                for each in wanted:
-                    if not any(_is_same(value, each) for value in column.values):
-                        raise InputError("where", f"{str(each)[:63]!r} is not a declared value of {name}")
-                chosen = tuple(at for at in chosen if any(_is_same(column.values[at], each) for each in wanted))
-            made.append(chosen)
+                # Looked up, because lists may be as long as those of declared values.
+                places = {_written(value): at for at, value in enumerate(column.values)}
+                texts = {value.isoformat(): at for at, value in enumerate(column.values) if isinstance(value, dt.date)}
+                chosen = {_place(places, texts, each, name) for each in given[name]}
+            made.append(tuple(sorted(chosen)))
         return tuple(made)
 
     def _query(self, places: Sequence[Sequence[int]]) -> NDArray[np.int64]:
@@ -493,16 +511,25 @@ class QuerySession:
         return cells
 
 
-def _is_same(value: Value | None, stated: Any) -> bool:
-    """Whether a declared value is the stated one, which may be its text: JSON has no dates and no decimals."""
-    if isinstance(value, bool) or isinstance(stated, bool) or value is None or stated is None:
-        return value is stated
-    if isinstance(value, str) or not isinstance(stated, str):
-        return bool(value == stated)
-    if isinstance(value, dt.date):
-        return value.isoformat() == stated
-    # Without exponents, whose powers could be as long as they like.
-    return bool(_DECIMAL.fullmatch(stated)) and Fraction(stated) == value
+def _written(value: Any) -> Hashable:
+    """A value, such that equal numbers are equal and no number is true or false."""
+    return (bool, value) if isinstance(value, bool) else value
+
+
+def _place(places: Mapping[Hashable, int], texts: Mapping[str, int], stated: Any, column: str) -> int:
+    """Place of the declared value that is stated, perhaps by its text: JSON has no dates and no decimals."""
+    try:
+        found = places.get(_written(stated))
+    except TypeError:
+        found = None
+    if found is None and isinstance(stated, str):
+        found = texts.get(stated)
+        # Without exponents, whose powers could be as long as they like.
+        if found is None and _DECIMAL.fullmatch(stated):
+            found = places.get(Fraction(stated))
+    if found is None:
+        raise InputError("where", f"{str(stated)[:63]!r} is not a declared value of {column}")
+    return found
 
 
 def _one_row_each(context: CuratorContext, source: str, columns: Sequence[str]) -> MarginalCounts:

@@ -7,6 +7,7 @@ and all its charges are counted to that share. For all other people it does not 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from tacit.charges.payment import Caller, CuratorContext
@@ -94,11 +95,16 @@ class SessionRegistry:
         return found
 
     def _make_room(self) -> None:
-        """Forget sessions: those without an open part first, of those and of others the ones used longest ago."""
+        """Forget sessions of the person who has the most of them: none pays for parts that others push out.
+
+        Those without an open part go first, of those and of others the ones used longest ago.
+        """
         with self._lock:
             while len(self._kept) > _MOST_KEPT:
-                idle = (position for position, each in self._kept.items() if not each.watching)
-                del self._kept[next(idle, next(iter(self._kept)))]
+                ((person, _),) = Counter(each.analyst for each in self._kept.values()).most_common(1)
+                own = [position for position, each in self._kept.items() if each.analyst == person]
+                idle = (position for position in own if not self._kept[position].watching)
+                del self._kept[next(idle, own[0])]
 
 
 def _caller(person: str, conversation: Conversation | None, key: str = "") -> Caller:

@@ -230,7 +230,8 @@ class PublicWeights:
         self._moved.append((query.astype(np.int8), target))
         self._step(query, target)
         for _ in range(_PASSES):
-            far = [(q, t) for q, t in self._moved if abs(t - float(q @ self.histogram)) > 2 * sure]
+            now = self.histogram
+            far = [(q, t) for q, t in self._moved if abs(t - float(q @ now)) > 2 * sure]
             if not far:
                 break
             for each, aim in far:

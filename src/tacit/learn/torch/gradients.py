@@ -552,7 +552,8 @@ def _pairs(tap: LayerTap, inputs: Tensor, single: bool) -> Tensor:
 
 def _rounding(tap: LayerTap, dtype: Any) -> float:
     """Bound on what rounding adds to the square of a norm, beside (Σ ‖input‖·‖return‖)²; see the proof."""
-    return float((2 * tap.positions + tap.inputs + tap.outputs + 8) * torch.finfo(dtype).eps)
+    added = tap.groups * tap.positions * torch.finfo(torch.float64).eps
+    return float((2 * tap.positions + tap.inputs + tap.outputs + 8) * torch.finfo(dtype).eps + added)
 
 
 def _zeros(tap: LayerTap, like: Tensor) -> Tensor:

@@ -80,6 +80,7 @@ class ApiRequest:
         body: as it arrived.
         access: the caller, once authenticated.
         held: whether the response leaves in a slot.
+        held_after: whether it leaves in a slot also where data was read, because noise is drawn after the departure.
         about: public facts that may be logged and counted.
         put_off: begins a job; to be called on the event loop.
         departure: decides when the outcome may become known.
@@ -93,6 +94,7 @@ class ApiRequest:
     body: bytes = b""
     access: Access | None = None
     held: bool = False
+    held_after: bool = False
     about: dict[str, Any] = field(default_factory=dict)
     put_off: Callable[[Job], None] | None = None
     departure: QuestionDeparture | None = None

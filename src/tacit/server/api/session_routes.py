@@ -28,7 +28,8 @@ def ask_session(call: ApiRequest) -> ApiResponse:
     """Answer one query."""
     position = call.position("session")
     said, key = read_body(SessionQuerySchema, call.body), idempotency_key(call.headers)
-    call.held = True
+    # Noise that is never shown watches over a part: the time that it takes to draw is not shown either.
+    call.held = call.held_after = True
     found = call.runtime.service.ask_session(call.user, position, said.where, key=key, departure=call.departure)
     return json_response(wire.SessionAnswerBody.from_domain(found).plain())
 
