@@ -46,9 +46,8 @@ _SETTINGS = {
     # at a tenth it forgets so often that it spends half of Java's time on learning the same again.
     "spark.sql.parser.manageParserCaches": "true",
     "spark.sql.parser.parserDfaCacheFlushRatio": "33",
-    # Before each statement Spark writes its plan out in full, for a page and a log that are off.
+    # Before each statement Spark writes all its plans out, for a page and a log that are off; one of them is enough.
     "spark.sql.ui.explainMode": "simple",
-    "spark.sql.maxPlanStringLength": "1000",
 }
 #: Those that only a new Java machine can have.
 _MACHINE = {

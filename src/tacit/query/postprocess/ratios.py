@@ -28,7 +28,7 @@ from tacit.query.types import Range
 __all__ = ["quotient_range", "ratio_event", "ratio_range"]
 
 #: Cells of equal width into which [0, 1] is cut, on each side of 0.
-_CELLS = 512
+_CELLS = 256
 #: Parts of the chance of failure: of the test in the middle of a cell, of the way to its ends, of the dividend's size.
 _TEST, _WAY, _SIZE = Fraction(196, 200), Fraction(1, 200), Fraction(3, 200)
 #: Larger than the rounding of floats, by far.

@@ -108,7 +108,7 @@ _ABOUT: Final = {
         "Quality of a synthetic table, or the table as a file; free", {200: jobs.SyntheticTableBody}, fails=(404,)
     ),
     "POST /v1/workload": _About(
-        "Answer many counting queries at once, as a job; for owners. It is charged once, and free to read for everyone",
+        "Answer many counting queries at once, as a job. It is charged once, and free to read from then on",
         {202: jobs.JobPut},
         taken.WorkloadSchema,
         (403, 409, 422),
