@@ -98,7 +98,10 @@ def test_without_a_table_those_that_there_are_are_listed(folder: Path, run: Run,
     ("arguments", "message"),
     [
         (("--table", "clinic.none"), "--table: there is no table or view clinic.none that this role can see"),
-        (("--table", "a.b.c"), "--table: must be 'table' or 'schema.table', got 'a.b.c'"),
+        (
+            ("--table", "a.b.c"),
+            "--table: must be 'table' or 'schema.table', with double quotes around a part that has dots, got 'a.b.c'",
+        ),
         (("--table", "clinic.my table"), "--table: 'my table' cannot be used in questions"),
         (("--table", "clinic.only_points"), "--table: none of the columns of clinic.only_points can be used"),
         (("--table", "clinic.visits", "--table", "public.visits"), "--table: two would be called visits"),
