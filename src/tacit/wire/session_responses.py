@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
@@ -12,6 +12,7 @@ from tacit.wire.values import value_to_json
 
 if TYPE_CHECKING:
     from tacit.paid_work.query_session import OpenedSession, QuerySession
+    from tacit.paid_work.session_record import SessionTerms
 
 __all__ = ["HardAnswerTold", "SessionAnswerBody", "SessionBody", "SessionTold", "SessionsBody"]
 
@@ -30,13 +31,9 @@ class SessionTold(ResponseBody):
     @classmethod
     def of(cls, session: OpenedSession) -> Self:
         """The line about a session."""
-        terms = session.terms
         return cls(
             position=session.position,
-            source=terms.source,
-            columns=list(terms.columns),
-            epsilon=terms.epsilon,  # type: ignore[arg-type]
-            threshold=terms.threshold,
+            **_plain(session.terms),
             time=session.time,
             population=session.population,
         )
@@ -74,7 +71,7 @@ class SessionBody(ResponseBody):
     @classmethod
     def of(cls, session: QuerySession) -> Self:
         """The body about a session."""
-        terms, columns = session.terms, session.counts.columns
+        columns = session.counts.columns
         hard = [
             HardAnswerTold(
                 where={
@@ -88,10 +85,7 @@ class SessionBody(ResponseBody):
         ]
         return cls(
             position=session.position,
-            source=terms.source,
-            columns=list(terms.columns),
-            epsilon=terms.epsilon,  # type: ignore[arg-type]
-            threshold=terms.threshold,
+            **_plain(session.terms),
             population=session.counts.population,
             rows=session.rows,
             parts=session.parts,
@@ -109,3 +103,10 @@ class SessionAnswerBody(ResponseBody):
     charged: bool = Field(description="whether this query has begun a part, which costs the session's epsilon")
     position: int = Field(description="of the charge of the part that gave the answer")
     within: float = Field(description="bound at 95 % on the errors of all answers that the part has given so far")
+
+
+def _plain(terms: SessionTerms) -> dict[str, Any]:
+    """Terms of a session as both bodies have them."""
+    return {
+        "source": terms.source, "columns": list(terms.columns), "epsilon": terms.epsilon, "threshold": terms.threshold,
+    }  # fmt: skip
