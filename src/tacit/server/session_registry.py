@@ -61,7 +61,7 @@ class SessionRegistry:
         with self._lock:
             # Sent again, the same session: the one in memory has counts, and perhaps a part.
             found = self._kept.setdefault(session.position, session)
-        self._make_room()
+        self._make_room(session.position)
         return found
 
     def sessions(
@@ -91,19 +91,21 @@ class SessionRegistry:
         session = QuerySession.resumed(context, position, mine)
         with self._lock:
             found = self._kept.setdefault(position, session)
-        self._make_room()
+        self._make_room(position)
         return found
 
-    def _make_room(self) -> None:
+    def _make_room(self, used: int) -> None:
         """Forget sessions of the person who has the most of them: none pays for parts that others push out.
 
-        Those without an open part go first, of those and of others the ones used longest ago.
+        Those without an open part go first, of those and of others the ones used longest ago. The one at ``used``
+        stays, or each of its queries would begin a part that no other query could go on with.
         """
         with self._lock:
             while len(self._kept) > _MOST_KEPT:
-                ((person, _),) = Counter(each.analyst for each in self._kept.values()).most_common(1)
-                own = [position for position, each in self._kept.items() if each.analyst == person]
-                idle = (position for position in own if not self._kept[position].watching)
+                others = {position: each for position, each in self._kept.items() if position != used}
+                ((person, _),) = Counter(each.analyst for each in others.values()).most_common(1)
+                own = [position for position, each in others.items() if each.analyst == person]
+                idle = (position for position in own if not others[position].watching)
                 del self._kept[next(idle, own[0])]
 
 
