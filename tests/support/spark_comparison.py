@@ -57,20 +57,36 @@ def measured(
 
 #: A constant or a quoted name, a word, or a sign.
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\d[\w.]*|\w+|\S")
+#: A name that the writer gave to a column or a table: keywords are in capitals, and a bracket follows a function.
+_NAME = re.compile(r"`.*`|[a-z]\w*", re.DOTALL)
+
+
+def form_of(statement: str) -> list[str]:
+    """Words of a statement in which names count alike, and constants of one kind."""
+    words = _TOKEN.findall(statement)
+    return [_kind(word, after) for word, after in zip(words, [*words[1:], ""], strict=True)]
+
+
+def _kind(word: str, after: str) -> str:
+    if word[0] == "'":
+        return "text"
+    if word[0].isdigit():
+        return "decimal" if "." in word else "integer"
+    return "name" if _NAME.fullmatch(word) and after != "(" else word
 
 
 def covering(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> list[str]:
     """Questions whose statements hold, together, every three neighbouring words that the statements of all hold.
 
-    Constants count alike. So every form of SQL that the corpora make Spark read is read, and most questions that
-    differ in constants and names alone are left out: Spark takes a fifth of a second for each.
+    So every form of SQL that the corpora make Spark read is read, and most questions that differ in constants and
+    names alone are left out: Spark takes a fifth of a second for each.
     """
     words: dict[str, set[tuple[str, ...]]] = {}
     times: Counter[tuple[str, ...]] = Counter()
     for sql in questions:
         new: set[tuple[str, ...]] = set()
         for part in SparkWriter.of(SPARK, final_of(sql, catalog), engine._tables, SECRET).statements():
-            found = ["?" if word[0] in "'`0123456789" else word for word in _TOKEN.findall(part.sql)]
+            found = form_of(part.sql)
             new |= set(zip(found, found[1:], found[2:], strict=False))
         if not all(times[each] for each in new):
             words[sql] = new
