@@ -132,7 +132,8 @@ def compare(contenders: dict[str, Callable[[], object]], postmaster: int) -> dic
 def with_table(made: Any, catalog: Any, sql: str) -> dict[str, Callable[[], object]]:
     """A question alone, with the table of what bounding leaves out in a second statement, and in the same one."""
     from tacit.engines.protocol import MeasurementTask
-    from tacit.query.planning.left_out import loss_question, loss_table
+    from tacit.query.planning.left_out import loss_table
+    from tacit.query.planning.left_out_question import loss_question
     from tacit.query.resolve import resolve
 
     final = resolve(sql, catalog).final

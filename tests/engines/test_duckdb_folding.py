@@ -105,7 +105,7 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows._BATCH", 2048)
     # In batches where there are more than a few rows, and else all at once.
     for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
-        monkeypatch.setattr("tacit.engines.duckdb.fast.array_totals._BLOCK", block)
+        monkeypatch.setattr("tacit.engines.duckdb.fast.sorted_totals._BLOCK", block)
         monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows.FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
             assert [integers(folded.measure(task(final))) for final in finals] == want

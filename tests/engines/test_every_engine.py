@@ -27,7 +27,8 @@ from support.engine_comparison import (
 from tacit.core.relations import ADD_REMOVE
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql.relations import has_row_units
-from tacit.query.planning.left_out import loss_question, loss_table
+from tacit.query.planning.left_out import loss_table
+from tacit.query.planning.left_out_question import loss_question
 from tacit.query.planning.plan import plan_question
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve

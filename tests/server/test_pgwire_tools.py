@@ -11,7 +11,7 @@ import pytest
 
 from support.pg_served import PgServed, pg_serve
 from support.served import BUDGETS, COUNT
-from tacit.server.pgwire import session
+from tacit.server.pgwire import client_questions
 
 BUDGET = {**BUDGETS, "patients": {"accounting": "approx", "epsilon": "100000", "delta": "1e-6"}}
 NAMES = "SELECT relname FROM pg_class WHERE relnamespace = 2200 AND relkind = 'r' ORDER BY 1"
@@ -114,7 +114,7 @@ def test_settings_and_budgets_are_never_kept(pg: PgServed) -> None:
 
 
 def test_a_change_of_rights_reaches_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "_FRESH", 0.2)
+    monkeypatch.setattr(client_questions, "_FRESH", 0.2)
     with pg_serve(budgets=BUDGET) as pg:
         people, role = pg.served.people, pg.served.people.person("bob").role
         with psycopg.connect(**pg.words("bob"), autocommit=True) as connection:

@@ -17,9 +17,9 @@ from tacit.engines.protocol import Measurements
 from tacit.query import release as noising
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
-from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.releases import KeySelection, Release
 from tacit.query.release import NoisyLevels, NoisyRelease
 
 __all__ = ["exact_draw", "true_places", "without_noise"]

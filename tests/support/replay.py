@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.query import release as noising
-from tacit.query.planning.pricing import KeySelection, Release
 from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.releases import KeySelection, Release
 from tacit.query.release import KeyTuple
 
 __all__ = ["Call", "Finding", "Report", "declared", "record", "replay"]

@@ -20,8 +20,9 @@ from tacit.ledger.history import outcome_of
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import explain_public, outline
-from tacit.query.planning.left_out import loss_question
-from tacit.query.planning.plan import Plan, with_found
+from tacit.query.planning.found_parts import with_found
+from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.plan import Plan
 from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows

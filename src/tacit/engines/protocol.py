@@ -174,7 +174,7 @@ class Engine(Closing):
             Refusal: naming what to write instead.
         """
         # The planner is loaded where a question is planned, and not where an engine is named.
-        from tacit.query.planning.left_out import loss_question
+        from tacit.query.planning.left_out_question import loss_question
 
         self.check(loss_question(final, table))
 

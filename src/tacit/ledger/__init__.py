@@ -15,11 +15,14 @@ Modules:
 * :mod:`.opening` — Opening of a ledger: database, anchor, trust; adoption of a ledger whose anchor disagrees
 * :mod:`.operator_entries` — Entries by operators that change what holds, for auditors
 * :mod:`.postgres` — PostgreSQL storage of a ledger
-* :mod:`.postgres_schema` — PostgreSQL: step ``n`` of :data:`MIGRATIONS` turns version ``n`` of the tables into
-  version ``n + 1``
+* :mod:`.postgres_schema` — PostgreSQL: step ``n`` of :data:`MIGRATIONS` turns version ``n`` of the tables into version
+  ``n + 1``
 * :mod:`.protection` — Units, source columns and declarations: recorded in the ledger, compared, audited
 * :mod:`.protocol` — Storage protocol of a ledger: one atomic durable step, and reads
 * :mod:`.records` — Records that go into and come out of the ledger
+* :mod:`.registrations` — Registrations: accounts and their caps, quotas, sources and analysts, as entries of the
+  journal
+* :mod:`.reruns` — Runs of a charge whose process died: a bounded number, each an entry of its own
 * :mod:`.signing_keys` — Signing keys of receipts: signatures, and the succession of keys recorded in the chain
 * :mod:`.sql_reader` — Reading ledger tables with the same SQL on every database
 * :mod:`.sqlite` — SQLite storage of a ledger
@@ -30,7 +33,7 @@ Modules:
 from __future__ import annotations
 
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, ReplacedKeyError, RollbackError
-from tacit.ledger.ledger import MOST_RUNS, Ledger, run_again
+from tacit.ledger.ledger import Ledger
 from tacit.ledger.protocol import Head
 from tacit.ledger.records import (
     FAILED,
@@ -46,6 +49,7 @@ from tacit.ledger.records import (
     Succession,
     VerificationReport,
 )
+from tacit.ledger.reruns import MOST_RUNS, run_again
 
 __all__ = [
     "FAILED",

@@ -16,9 +16,10 @@ from tacit.accounting.prices import Charge, HasEvent, HasGuarantee
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event, event_to_json
 from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
-from tacit.ledger.protocol import grains_down, grains_up
+from tacit.core.numbers import Number, exact_nonnegative
+from tacit.ledger.protocol import from_grains, grains_down, grains_up
 
-__all__ = ["PricedCharge", "caps_of", "filter_from_terms", "price", "terms_of"]
+__all__ = ["PricedCharge", "caps_of", "filter_from_terms", "price", "stated_caps", "terms_of"]
 
 #: By rule: the filter and the parameters that fix it.
 _RULES: dict[str, tuple[type[Filter], tuple[str, ...]]] = {
@@ -100,3 +101,17 @@ def _stated(guarantee: Guarantee) -> list[Event]:
     if isinstance(guarantee, ApproxDP) and not guarantee.delta:
         guarantee = PureDP(guarantee.epsilon, relation=guarantee.relation)
     return [currency_of(guarantee).event(guarantee)]
+
+
+def stated_caps(limit: Filter, caps: Mapping[str, Number]) -> dict[str, str | None]:
+    """Caps of a share of an account by currency, as text rounded down; None where none is stated.
+
+    Raises:
+        InputError: a currency is not one of the account.
+    """
+    currencies = [line.currency for line in limit.lines]
+    for currency in caps:
+        if currency not in currencies:
+            raise InputError(currency, f"is not what this account counts: {', '.join(currencies)}")
+    exact = {c: from_grains(grains_down(exact_nonnegative(cap, c))) for c, cap in caps.items()}
+    return {c: str(exact[c]) if c in exact else None for c in currencies}

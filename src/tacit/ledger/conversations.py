@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number, exact_nonnegative
-from tacit.ledger.account_terms import filter_from_terms
+from tacit.core.numbers import Number
+from tacit.ledger.account_terms import filter_from_terms, stated_caps
 from tacit.ledger.entries import conversation_name, conversation_owner, plain_name
 from tacit.ledger.journal import Journal
-from tacit.ledger.protocol import from_grains, grains_down
 
 __all__ = ["ConversationShares"]
 
@@ -43,12 +42,7 @@ class ConversationShares:
         """
         account, who, what = _spelled(population, name, analyst)
         with self._journal.working():
-            currencies = [line.currency for line in filter_from_terms(self._journal.terms(account)).lines]
-            for currency in caps:
-                if currency not in currencies:
-                    raise InputError(currency, f"is not what this account counts: {', '.join(currencies)}")
-            exact = {c: from_grains(grains_down(exact_nonnegative(cap, c))) for c, cap in caps.items()}
-            written = {c: str(exact[c]) if c in exact else None for c in currencies}
+            written = stated_caps(filter_from_terms(self._journal.terms(account)), caps)
             if self._place(account, who, what) is None:
                 words = {"population": account, "analyst": who, "name": what, "caps": written}
                 self._journal.write({"kind": "conversation", **words})

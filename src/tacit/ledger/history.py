@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.accounting.prices import Charge
 from tacit.ledger.entries import amounts_of, owners_of, plain_name, repeat_name
+from tacit.ledger.errors import RollbackError
 from tacit.ledger.journal import Journal
 from tacit.ledger.messages import questions_left
 from tacit.ledger.protocol import Name, Stored
@@ -22,7 +23,18 @@ from tacit.ledger.records import Outcome, Record
 if TYPE_CHECKING:
     from tacit.ledger.ledger import Ledger
 
-__all__ = ["Charged", "Page", "RecentCharges", "charge_at", "charges", "hash_at", "how_many_fit", "outcome_of", "page"]
+__all__ = [
+    "Charged",
+    "Page",
+    "RecentCharges",
+    "charge_at",
+    "charges",
+    "check_receipt",
+    "hash_at",
+    "how_many_fit",
+    "outcome_of",
+    "page",
+]
 
 
 def charges(
@@ -162,3 +174,21 @@ def how_many_fit(
     name, owners = plain_name(population, "population"), owners_of(analyst, project)
     with ledger.journal.working():
         return questions_left(ledger.journal.store.balances(name, owners), ledger.price(name, charge))
+
+
+def check_receipt(journal: Journal, seq: int, hash: str, *, ledger: str) -> None:  # noqa: A002
+    """Compare a receipt with the entry that it names; see :meth:`tacit.ledger.ledger.Ledger.check_receipt`."""
+    with journal.working():
+        if ledger and ledger != journal.id:
+            raise RollbackError(f"the receipt is of ledger {ledger}, and this is ledger {journal.id}")
+        entry = journal.store.entry(seq) if seq > 0 else None
+        if entry is None:
+            raise RollbackError(
+                f"the receipt is of entry {seq}, and this ledger ends at entry {journal.store.head().seq}: "
+                f"it is an old copy"
+            )
+        if entry.hash != hash:
+            raise RollbackError(
+                f"the receipt says that entry {seq} has hash {hash[:16]}…, and here it has {entry.hash[:16]}…: "
+                f"this is another history"
+            )

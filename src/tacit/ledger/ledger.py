@@ -19,9 +19,9 @@ from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.core.events import Event, event_from_json
 from tacit.core.guarantees import Guarantee
-from tacit.core.numbers import Number, exact_nonnegative
-from tacit.ledger import history, verify
-from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price, terms_of
+from tacit.core.numbers import Number
+from tacit.ledger import history, registrations, verify
+from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price
 from tacit.ledger.anchor import Anchor
 from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
@@ -29,26 +29,20 @@ from tacit.ledger.entries import (
     amounts_of,
     check_text,
     order_words,
-    owner_of,
     owners_of,
     plain_name,
     request_name,
     reserve_body,
-    run_name,
-    source_name,
     unit_name,
 )
 from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, storage_errors
 from tacit.ledger.journal import Clock, Journal
 from tacit.ledger.memory import MEMORY, rehearsed_on
-from tacit.ledger.messages import budget, shortage, terms_words
+from tacit.ledger.messages import budget, shortage
 from tacit.ledger.opening import (
-    ANEW,
     check_anchor,
     check_not_gone,
     choose_anchor,
-    loss_of,
-    lost_name,
     open_journal,
     open_reader,
     open_store,
@@ -64,8 +58,6 @@ from tacit.ledger.protocol import (
     StorageError,
     Store,
     digest,
-    from_grains,
-    grains_down,
 )
 from tacit.ledger.records import (
     Analyst,
@@ -79,11 +71,9 @@ from tacit.ledger.records import (
 )
 from tacit.ledger.signing_keys import SigningKeys
 
-__all__ = ["MOST_RUNS", "Ledger", "run_again"]
+__all__ = ["Ledger"]
 
 _MOST_PRICES: Final = 1024
-#: Runs of one charge. Processes that are asked the same at the same moment count as well: each of them runs it once.
-MOST_RUNS: Final = 16
 
 
 class Ledger(Closing):
@@ -277,29 +267,11 @@ class Ledger(Closing):
             InputError: the account exists with other terms. They are fixed; :meth:`change_caps` is the way to change
                 caps, and leaves a permanent entry.
         """
-        name, terms = plain_name(population, "population"), terms_of(limit)
-        with self.journal.working():
-            if self.journal.find(Name("account", name)) is None:
-                self.journal.write({"kind": "account", "population": name, "terms": terms})
-            if self.journal.find(ANEW) is not None and self.journal.find(lost_name(name)) is None:
-                self.journal.write(loss_of(self.journal.store, name, anew=True) or {})
-            known = self.journal.terms(name)
-        if known != terms:
-            raise InputError(
-                f"populations.{name}",
-                f"has an account with other terms, {terms_words(known)}, and not {terms_words(terms)}; terms are "
-                f"fixed when an account is made, caps can be changed by an operator with `tacit ledger caps`",
-            )
+        registrations.ensure_account(self.journal, population, limit)
 
     def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:
         """Give an account other caps of the same rule and relation. Earlier charges stay."""
-        name, terms = plain_name(population, "population"), terms_of(limit)
-        words = {"reason": check_text(reason, "reason"), "operator": check_text(operator, "operator")}
-        with self.journal.working():
-            known = filter_from_terms(self.journal.terms(name))
-            if _currencies(known) != _currencies(limit):
-                raise InputError("limit", f"must keep the account's rule and relation: {terms_words(terms_of(known))}")
-            self.journal.write({"kind": "caps", "population": name, "terms": terms, **words})
+        registrations.change_caps(self.journal, population, limit, reason=reason, operator=operator)
 
     def accounts(self) -> tuple[str, ...]:
         """Names of all populations."""
@@ -331,22 +303,8 @@ class Ledger(Closing):
             project: whose.
             operator: who decided.
         """
-        name = plain_name(population, "population")
-        who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
-        if bool(who) == bool(what):
-            raise InputError("analyst", "say whose quota it is: an analyst's or a project's, one of them")
-        with self.journal.working():
-            currencies = [line.currency for line in filter_from_terms(self.journal.terms(name)).lines]
-            stated = {} if caps is None else dict(caps)
-            for currency in stated:
-                if currency not in currencies:
-                    raise InputError(currency, f"is not what this account counts: {', '.join(currencies)}")
-            exact = {c: from_grains(grains_down(exact_nonnegative(cap, c))) for c, cap in stated.items()}
-            written = {c: str(exact[c]) if c in exact else None for c in currencies}
-            owner = owner_of(who, what)
-            self.journal.write(
-                {"kind": "quota", "population": name, "owner": owner, "caps": written, "operator": operator}
-            )
+        whose = {"analyst": analyst, "project": project}
+        registrations.set_quota(self.journal, population, caps, **whose, operator=operator)
 
     def bind_source(self, population: str, fingerprints: Sequence[str], *, name: str = "") -> None:
         """Note that a source holds persons of a population; any one known fingerprint makes it the same source.
@@ -354,19 +312,11 @@ class Ledger(Closing):
         Raises:
             InputError: it belongs to another population, which is named.
         """
-        owner = plain_name(population, "population")
-        with self.journal.working():
-            self.journal.terms(owner)
-            while fresh := self._unbound(owner, fingerprints):
-                body = {"kind": "source", "population": owner, "fingerprints": fresh, "name": name}
-                if isinstance(self.journal.write(body), Appended):
-                    return
+        registrations.bind_source(self.journal, population, fingerprints, name=name)
 
     def source_of(self, fingerprint: str) -> str | None:
         """The population that a fingerprint belongs to."""
-        with self.journal.working():
-            seq = self.journal.find(source_name(fingerprint))
-            return None if seq is None else str(self.journal.read(seq, "source")[1]["population"])
+        return registrations.source_of(self.journal, fingerprint)
 
     def unit_entry(self, population: str) -> int:
         """The entry that fixes the unit; 0 where there is none. Another one means that sources must be opened again."""
@@ -375,17 +325,15 @@ class Ledger(Closing):
 
     def add_analyst(self, name: str, details: Mapping[str, Any] | None = None, *, operator: str = "") -> None:
         """Register an analyst, change their details, or admit them again. Their earlier charges still count."""
-        self._register(name, active=True, details=dict(details or {}), operator=operator, reason="")
+        registrations.register(self.journal, name, active=True, details=dict(details or {}), operator=operator)
 
     def revoke_analyst(self, name: str, *, operator: str = "", reason: str = "") -> None:
         """From here on :meth:`reserve` refuses them."""
-        self._register(name, active=False, details=None, operator=operator, reason=reason)
+        registrations.register(self.journal, name, active=False, details=None, operator=operator, reason=reason)
 
     def analysts(self) -> tuple[Analyst, ...]:
         """Everyone ever registered, by name."""
-        with self.journal.working():
-            found = [self.journal.read(seq, "analyst") for _, seq in self.journal.store.names("analyst")]
-            return tuple(Analyst(body["name"], body["active"], body["details"], entry.seq) for entry, body in found)
+        return registrations.analysts(self.journal)
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> Head:
         """Write something down for good: plain JSON, integers and text, no floats."""
@@ -536,20 +484,7 @@ class Ledger(Closing):
         Raises:
             RollbackError: the receipt is newer than the head, or its entry here is another one.
         """
-        with self.journal.working():
-            if ledger and ledger != self.id:
-                raise RollbackError(f"the receipt is of ledger {ledger}, and this is ledger {self.id}")
-            entry = self.journal.store.entry(seq) if seq > 0 else None
-            if entry is None:
-                raise RollbackError(
-                    f"the receipt is of entry {seq}, and this ledger ends at entry {self.journal.store.head().seq}: "
-                    f"it is an old copy"
-                )
-            if entry.hash != hash:
-                raise RollbackError(
-                    f"the receipt says that entry {seq} has hash {hash[:16]}…, and here it has {entry.hash[:16]}…: "
-                    f"this is another history"
-                )
+        history.check_receipt(self.journal, seq, hash, ledger=ledger)
 
     def verify(
         self,
@@ -651,31 +586,6 @@ class Ledger(Closing):
             raise ConflictError("idempotency_key", "was used before for another request; use a fresh one")
         return int(first["of"]) if first["kind"] == "repeat" else seq
 
-    def _unbound(self, population: str, fingerprints: Sequence[str]) -> list[str]:
-        """The fingerprints that nothing is known of yet."""
-        fresh = []
-        for fingerprint in dict.fromkeys(fingerprints):
-            owner = self.source_of(fingerprint)
-            if owner is None:
-                fresh.append(fingerprint)
-            elif owner != population:
-                raise InputError(
-                    "source",
-                    f"belongs to the population {owner!r}, whose account it is charged to; it cannot be {population!r}",
-                )
-        return fresh
-
-    def _register(
-        self, name: str, *, active: bool, details: Mapping[str, Any] | None, operator: str, reason: str
-    ) -> None:
-        who = plain_name(name, "name")
-        with self.journal.working():
-            if details is None:
-                known = self.journal.find(Name("analyst", who))
-                details = {} if known is None else self.journal.read(known, "analyst")[1]["details"]
-            words = {"operator": operator, "reason": reason}
-            self.journal.write({"kind": "analyst", "name": who, "active": active, "details": dict(details), **words})
-
 
 def _check_readable(priced: PricedCharge) -> None:
     """Refuse numbers with too many digits before they are kept: verification must be able to read them again."""
@@ -683,28 +593,3 @@ def _check_readable(priced: PricedCharge) -> None:
         event_from_json(priced.event)
     except InputError:
         raise InputError("charge", "its numbers have too many digits to be kept; state fewer") from None
-
-
-def _currencies(limit: Filter) -> tuple[object, ...]:
-    return type(limit), limit.relation, tuple(line.currency for line in limit.lines)
-
-
-def run_again(ledger: Ledger, reservation: Reservation) -> int:
-    """Write down that a charge is run once more; the number of this run, from 2 on, or 0 if it must not be.
-
-    A run that fails has an outcome that says so. A run whose process was killed has none, and none can be written for
-    it. The next order for the same release runs under the same charge, as an entry of its own. Without an end to that,
-    a question that sometimes kills its process because of one person's rows could be tried again and again for nothing.
-
-    Args:
-        ledger: the ledger.
-        reservation: one that was ``resumed``: an equal order was admitted before, and has no outcome yet.
-    """
-    with ledger.journal.working():
-        for number in range(2, MOST_RUNS + 1):
-            if ledger.journal.find(run_name(reservation.seq, number)) is not None:
-                continue
-            body = {"kind": "run", "of": reservation.seq, "number": number}
-            if isinstance(ledger.journal.write(body), Appended):
-                return number
-    return 0

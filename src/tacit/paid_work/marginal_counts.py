@@ -34,7 +34,7 @@ from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call, in_list
 from tacit.query.relational.ownership import keep
 from tacit.query.resolve import resolve_rows
-from tacit.query.resolve.aggregation import EnumerationBudget, check_key, public_values
+from tacit.query.resolve.public_keys import EnumerationBudget, check_key, public_values
 from tacit.query.types import INTEGER, SqlType, Value
 
 __all__ = ["CountingWork", "MarginalCounts", "PublicColumn", "countable_rows"]

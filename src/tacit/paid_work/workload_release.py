@@ -27,7 +27,8 @@ from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import outcome_of
 from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.pricing import check_charge, largest_mu_of, largest_rho_of
+from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of
+from tacit.query.planning.pricing import check_charge
 from tacit.query.request import Request, Terms, settle
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of

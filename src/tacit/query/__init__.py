@@ -1,8 +1,8 @@
 """Query: from SQL text and public metadata to a plan; touches no data.
 
 Modules:
-* :mod:`.aggregate_family` — Families of aggregates: an aggregate as asked, and the interface by which its released
-  form is planned
+* :mod:`.aggregate_family` — Families of aggregates: an aggregate as asked, the interface to plan its released form, and
+  counts and sums
 * :mod:`.aggregates` — Aggregates: one table entry for each, from its SQL names to its estimate
 * :mod:`.association_family` — Released covariances, correlations and regressions: measurements, expected errors and
   estimates

@@ -1,39 +1,62 @@
-"""Families of aggregates: an aggregate as asked, and the interface by which its released form is planned."""
+"""Families of aggregates: an aggregate as asked, the interface to plan its released form, and counts and sums."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
+from tacit.mechanisms.residual_basis import rounded_table
 from tacit.query.planning.auto_bounds import provisional
-from tacit.query.planning.measures import Measure, grid_step
+from tacit.query.planning.measures import (
+    Measure,
+    MeasureKind,
+    count_measure,
+    grid_step,
+    sum_measure,
+)
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.postprocess.cells import Cell
-from tacit.query.question import Aggregate, FinalAggregation, TotalOf
+from tacit.query.postprocess.cells import Cell, value_at
+from tacit.query.postprocess.counts_and_sums import Direct
+from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
-from tacit.query.relational.expressions import Expression, references
-from tacit.query.types import Value
+from tacit.query.relational.expressions import Expression, Reference, references
+from tacit.query.types import (
+    DOUBLE,
+    INTEGER,
+    Kind,
+    Range,
+    Value,
+    ordinal,
+)
 
 if TYPE_CHECKING:
-    from tacit.query.planning.pricing import Priced
+    from tacit.query.planning.releases import Priced
+    from tacit.query.postprocess.released_parts import CellNumbers
+
+
+if TYPE_CHECKING:
+    from tacit.query.planning.releases import Priced
     from tacit.query.postprocess.released_parts import CellNumbers
 
 __all__ = [
     "AggregateCall",
     "Bounds",
     "Column",
+    "Counts",
     "ErrorTerms",
     "ExpectedError",
     "Family",
     "Measuring",
+    "OneNumber",
+    "Sums",
     "names_of",
     "no_bounds",
     "noisy_numbers",
@@ -43,6 +66,7 @@ __all__ = [
 ]
 
 Bounds = tuple[Fraction, Fraction]
+_ZERO: Final = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -228,3 +252,118 @@ def value_bounds(asked: AggregateCall, argument: Expression) -> Bounds:
 def value_grid(asked: AggregateCall, argument: Expression, bounds: Bounds) -> Fraction:
     """Step of the values."""
     return Fraction(1) if asked.auto else grid_step(argument.step, argument.type, bounds)
+
+
+class OneNumber(Family):
+    """Aggregates that are one released integer times a step."""
+
+    def error(self, aggregate: Aggregate, at: ErrorTerms) -> Fraction | None:
+        """That of the one noise."""
+        index = aggregate.measures[0]
+        return at.law(index).error(at.beta) * at.final.measures[index].unit_of_value
+
+    def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
+        """The released numbers themselves."""
+        index = aggregate.measures[0]
+        low, high = measure.clamp
+        # A sum of contributions that are not negative is not negative, whatever the noise.
+        possible = Range(_ZERO if low >= 0 else None, _ZERO if high <= 0 else None)
+        if aggregate.bounds is not None:
+            possible = possible.clamped(*aggregate.bounds)
+        noisy = noisy_steps(released, index)
+
+        def cell(group: int) -> Cell:
+            draw, parts = released.draw(index, group), released.parts(index, group)
+            members = (group,) if released.finest is None else released.members[group]
+            total = None if shown is None else sum((shown[member] for member in members), _ZERO)
+            return Direct(noisy[group], draw, measure.step, possible, aggregate.type, parts, total)
+
+        shown = _shown_parts(aggregate, measure, released)
+        return cell
+
+
+def _shown_parts(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> list[Fraction] | None:
+    """The released groups as they are shown, where totals add them up and rounding could tell the sums apart."""
+    finest, index, kind = released.finest or released, aggregate.measures[0], aggregate.type
+    if kind.step is None or finest.laws[index].unit == 1:
+        return None
+    cells = finest.laws[index].cells
+    if cells is not None:
+        # In whole steps of the type, so that a total of many groups is not off by the rounding of all of them.
+        worth = finest.laws[index].unit * measure.step / kind.step
+        numbers = noisy_numbers(finest, index).reshape(cells.basis.sizes)
+        rounded = rounded_table(numbers * worth.numerator, worth.denominator)
+        return [int(steps) * kind.step for steps in rounded.ravel().tolist()]
+    if released.finest is None:
+        return None
+    shown = [value_at(noisy * measure.step, kind) for noisy in noisy_steps(finest, index)]
+    return [_ZERO if value is None else ordinal(value, kind) for value in shown]
+
+
+class Counts(OneNumber):
+    """COUNT of rows, of values, of units and of distinct values."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:
+        """One count."""
+        clamp = _count_clamp(asked)
+        kind, measure_kind, argument = AggregateKind.COUNT_ROWS, MeasureKind.ROWS, asked.argument
+        if asked.function == "count" and argument is not None:
+            kind, measure_kind = AggregateKind.COUNT_VALUES, MeasureKind.VALUES
+        elif argument is not None and _is_unit(argument, source):
+            kind, measure_kind, argument, clamp = AggregateKind.COUNT_UNITS, MeasureKind.UNITS, None, None
+        elif argument is not None:
+            kind, measure_kind = AggregateKind.COUNT_DISTINCT, MeasureKind.DISTINCT
+            if argument.type.kind is Kind.DOUBLE:
+                raise Refusal(
+                    "key_type", "COUNT(DISTINCT x) of a DOUBLE is a matter of rounding; use ROUND or a CAST to DECIMAL."
+                )
+        stated = clamp is not None or measure_kind is MeasureKind.UNITS
+        made = count_measure(measure_kind, argument, asked.where, rows=final.rows, clamp=clamp)
+        index = final.measure(made, stated=stated)
+        return Aggregate(kind, (index,), None, INTEGER, None, asked.label)
+
+
+def _is_unit(argument: Expression, source: RelationNode) -> bool:
+    if not isinstance(argument, Reference) or source.unit is None:
+        return False
+    label = f"unit {source.population}"
+    return argument.slot == source.unit or (
+        source.fields[argument.slot].identifies == label and not source.fields[argument.slot].domain.nullable
+    )
+
+
+def _count_clamp(asked: AggregateCall) -> tuple[int, int] | None:
+    bounds = asked.per_group
+    if asked.per_row is not None:
+        raise Refusal("contribution_bounds", "COUNT takes contribution_bounds_per_group, not per_row.")
+    if bounds is None:
+        return None
+    if asked.function == "count_distinct":
+        raise Refusal(
+            "contribution_bounds", "COUNT(DISTINCT x) takes max_rows_contributed instead of contribution bounds."
+        )
+    low, high = bounds
+    if low.denominator != 1 or high.denominator != 1 or low < 0 or high < 1 or high > 10**9:
+        raise Refusal(
+            "contribution_bounds", "COUNT takes whole numbers (lo, hi) with 0 <= lo <= hi, hi between 1 and 1e9."
+        )
+    # A unit without rows adds nothing, so 0 is always possible whatever lo says.
+    return 0, int(high)
+
+
+class Sums(OneNumber):
+    """SUM of a bounded value."""
+
+    def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
+        """One sum."""
+        argument = asked.value
+        bounds = provisional(argument) if asked.auto else asked.per_row or argument.range.ends
+        if bounds is None and asked.per_group is None:
+            raise no_bounds(asked, argument)
+        step = value_grid(asked, argument, bounds or asked.per_group or (_ZERO, Fraction(1)))
+        measure = sum_measure(
+            MeasureKind.SUM, argument, asked.where, bounds=bounds, step=step, rows=final.rows, total=asked.per_group
+        )
+        index = final.measure(replace(measure, auto=asked.auto), stated=asked.per_group is not None)
+        kind = argument.type if argument.type.kind in (Kind.INTEGER, Kind.DECIMAL) else DOUBLE
+        return Aggregate(AggregateKind.SUM, (index,), None, kind, None, asked.label)

@@ -43,21 +43,18 @@ from tacit.query.parsing.query_options import Options
 from tacit.query.planning.contribution_limits import ContributionLimits
 from tacit.query.planning.measures import AggregateKind, Measure
 from tacit.query.relational.algebra import (
-    Change,
     FilterRows,
     JoinKind,
     RelationNode,
-    SortKey,
     UnitCall,
-    WindowCall,
     call_text,
     relation_text,
     released_values,
     row_bounds,
-    window_text,
 )
-from tacit.query.relational.expressions import Expression, references, text_of
+from tacit.query.relational.expressions import Change, Expression, references, text_of
 from tacit.query.relational.narrowing import conjuncts
+from tacit.query.relational.window_calls import SortKey, WindowCall, window_text
 from tacit.query.types import INTEGER, Domain, SqlType, Value
 
 __all__ = [

@@ -26,12 +26,14 @@ from tacit.mechanisms.base import LARGEST_VALUE
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.noise.laplace import LARGEST_SCALE
-from tacit.query.planning.measures import Block, MeasureKind
+from tacit.query.planning.blocks import Block
+from tacit.query.planning.found_parts import with_parts
+from tacit.query.planning.measures import MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.plan import Plan, with_parts
-from tacit.query.planning.pricing import KeySelection, Release
+from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.planning.rank_choice import RankChoice, count_cells, cuts_around
+from tacit.query.planning.releases import KeySelection, Release
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 

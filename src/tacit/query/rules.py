@@ -31,7 +31,6 @@ from tacit.query.question import (
     types_after,
 )
 from tacit.query.relational.algebra import (
-    Change,
     ExistsColumn,
     FilterRows,
     Join,
@@ -39,20 +38,19 @@ from tacit.query.relational.algebra import (
     ProjectColumns,
     RelationNode,
     Scan,
-    SortKey,
     UnionAll,
     UnitAggregate,
     UnitWindow,
     bottom_up,
     moved,
     moved_call,
-    moved_window,
     row_bounds,
     substituted,
 )
 from tacit.query.relational.expressions import (
     TRUE,
     Call,
+    Change,
     Expression,
     Reference,
     depth,
@@ -62,6 +60,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call
 from tacit.query.relational.ownership import conjuncts
+from tacit.query.relational.window_calls import SortKey, moved_window
 from tacit.query.types import Domain
 
 __all__ = ["RULES", "apply_rules", "count_rows", "merge_filters", "order_keys", "prune_columns"]

@@ -28,8 +28,8 @@ from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.planning.explain import Explanation, Outline
 from tacit.query.planning.plan import Plan
-from tacit.query.planning.pricing import KeySelection, Priced, Release
 from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.releases import KeySelection, Priced, Release
 from tacit.receipts.keys import Keys, key_id
 from tacit.receipts.release_format import canonical
 

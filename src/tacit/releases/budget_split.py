@@ -43,8 +43,8 @@ from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.numbers import float_nearest, round_down, sqrt_bounds
 from tacit.core.relations import Relation
 from tacit.query.planning.auto_bounds import sought
+from tacit.query.planning.delta_budgets import largest_rho_of, mu_of_epsilon
 from tacit.query.planning.plan import Plan, plan_question
-from tacit.query.planning.pricing import largest_rho_of, mu_of_epsilon
 from tacit.query.question import Question
 from tacit.query.request import Account, Request
 from tacit.receipts.receipt import exact_events

@@ -32,7 +32,8 @@ from tacit.engines.sql.row_sums import add_up, sum_statements
 from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
-from tacit.query.planning.left_out import LossTable, loss_question
+from tacit.query.planning.left_out import LossTable
+from tacit.query.planning.left_out_question import loss_question
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal

@@ -1,8 +1,8 @@
 """Sums of a question and the table of what bounding leaves out of it, in one statement.
 
 Both need the same pairs (unit, group), and collecting these from rows is nearly all the work. So the aggregates of
-:class:`~tacit.query.planning.left_out.LossStages` are collected beside those of the sums; windows over a unit's pairs
-add up what it loses in all of them; and the first pair of each unit carries the number of its cell::
+:class:`~tacit.query.planning.left_out_question.LossStages` are collected beside those of the sums; windows over a
+unit's pairs add up what it loses in all of them; and the first pair of each unit carries the number of its cell::
 
     rows     unit, keys or group, what measures and losses read
     pairs    a row per unit and group, with the groups that are not on the public list
@@ -11,7 +11,7 @@ add up what it loses in all of them; and the first pair of each unit carries the
 
 A group comes back in several rows, one for each cell, and its sums are the sums of these; a cell's count is the
 number of units in its rows. What is computed for the table is what the statement of
-:func:`~tacit.query.planning.left_out.loss_question` computes, expression by expression.
+:func:`~tacit.query.planning.left_out_question.loss_question` computes, expression by expression.
 """
 
 from __future__ import annotations
@@ -27,14 +27,8 @@ from tacit.engines.sql.relations import call_sql, finished, is_listed, slots_of
 from tacit.engines.sql.scalars import condition_sql, scalar_sql
 from tacit.engines.sql.statements import Statement, Writer
 from tacit.engines.sql.unit_totals import Partials, fits_64_bits
-from tacit.query.planning.left_out import (
-    KEYS,
-    LossStages,
-    LossTable,
-    lists_exactly,
-    loss_stages,
-    totals_steps,
-)
+from tacit.query.planning.left_out import KEYS, LossTable, lists_exactly, totals_steps
+from tacit.query.planning.left_out_question import LossStages, loss_stages
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.relational.expressions import Expression, references
 from tacit.query.types import INTEGER

@@ -22,7 +22,7 @@ from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.scalars import cast_sql, condition_sql, scalar_sql
 from tacit.query.catalog import ROW
-from tacit.query.planning.work import Matching, matching
+from tacit.query.planning.join_spread import Matching, matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,
@@ -33,16 +33,14 @@ from tacit.query.relational.algebra import (
     ProjectColumns,
     RelationNode,
     Scan,
-    SortKey,
     UnionAll,
     UnitAggregate,
     UnitCall,
     UnitWindow,
-    WindowCall,
-    WindowFrame,
     sources,
 )
 from tacit.query.relational.expressions import Expression, Literal, Reference, references
+from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
 from tacit.query.types import DOUBLE, Kind
 
 __all__ = [

@@ -1,25 +1,35 @@
 """Planning: releases, noise, price and expected error of a question.
 
 Modules:
+* :mod:`.accuracy` — Accuracy: the smallest price at which every error that is asked for is kept
 * :mod:`.auto_bounds` — ``CLAMP(x, AUTO)``: bounds found privately within the stated price
 * :mod:`.auto_limits` — AUTO ``max_groups`` and ``max_rows``: limits found privately within the stated price
+* :mod:`.blocks` — Blocks in which measurements are released, with their sensitivities
 * :mod:`.coarser` — Coarser questions about a release: one whose cells are sums of cells that were released before
 * :mod:`.contribution_limits` — Contribution limits: how many groups of a unit count, and how many of its rows in each,
   and who says so
+* :mod:`.delta_budgets` — Budgets of accounts with a delta, of zCDP and of GDP: conversions, rounded so that they never
+  promise too much
 * :mod:`.explain` — Explanation of a plan in text
-* :mod:`.left_out` — Table of units by what bounding left out of them, as a second question of every user-level
-  question
-* :mod:`.measures` — Integer measurements behind aggregates, and the blocks in which they are released, with their
-  sensitivities
+* :mod:`.found_parts` — Plans of parts once something is found: released values, AUTO bounds, AUTO limits; noise and
+  price stay
+* :mod:`.join_spread` — Spread of a join: the equalities by which its rows are looked up, and how many rows meet each
+  other
+* :mod:`.left_out` — Table of units by what bounding left out of them, which every user-level question buys
+* :mod:`.left_out_question` — Question that counts units in the cells of the table of what bounding left out: for
+  engines that count them in SQL
+* :mod:`.measures` — Integer measurements behind aggregates, with their sensitivities
 * :mod:`.nested_keys` — Keys that follow from released keys: quarters of months, wider buckets of integers, classes of
   categories
 * :mod:`.noise_distribution` — Distribution of weighted sums of independent integer noise
 * :mod:`.plan` — Plan: releases, noise, price and error of a query
-* :mod:`.pricing` — Pricing: the charge for a stated price, its division among releases, and the noise that each
-  share buys
+* :mod:`.pricing` — Pricing: the charge for a stated price, its division among releases, and the noise that each share
+  buys
 * :mod:`.quantile_tree` — Quantile tree: several ranks from one tree of noisy counts
 * :mod:`.rank_choice` — Quantiles by the exponential mechanism over the steps of a value, and the cells around them that
   give intervals
+* :mod:`.releases` — Releases: vectors of integers with the noise they get, the selection of private keys, and all of a
+  query together
 * :mod:`.set_totals` — Grouping sets in planning: which aggregates have totals, of how many groups a total is the sum,
   and its error
 * :mod:`.wide_ranges` — Advice about ranges that are far wider than a question needs, and the CLAMP to write instead

@@ -33,13 +33,14 @@ from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, UnitCall, WindowCall, WindowFrame, reference
+from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import Case, Expression, Reference, literal
 from tacit.query.relational.functions import call, in_list
+from tacit.query.relational.window_calls import WindowCall, WindowFrame
 from tacit.query.types import INTEGER, Domain, Range
 
 if TYPE_CHECKING:
-    from tacit.query.planning.pricing import Priced
+    from tacit.query.planning.releases import Priced
 
 __all__ = [
     "FoundLimits",

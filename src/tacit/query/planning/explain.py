@@ -24,8 +24,8 @@ from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of
 from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Outline, Plan, by_part, column_names, limits_of, outline, percent, protected_scans
-from tacit.query.planning.pricing import PlanBudget, Release
 from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.releases import PlanBudget, Release
 from tacit.query.planning.set_totals import sets_in_words
 from tacit.query.planning.wide_ranges import range_advice
 from tacit.query.question import PublicQuestion

@@ -1,16 +1,12 @@
-"""Table of units by what bounding left out of them, as a second question of every user-level question.
+"""Table of units by what bounding left out of them, which every user-level question buys.
 
 Bounding is no noise: rows beyond ``max_rows``, groups beyond ``max_groups``, values outside their bounds and rows whose
 key is NULL or not listed are left out, and no interval speaks of them. A small share of the price (``bias_share``) buys
 noisy counts of units in the cells of one public table. Each unit is in exactly one cell, so that one unit moves the
 table by 1 (by 2 under replace-one).
 
-The table is an ordinary final aggregation, made of nodes that every engine knows::
-
-    per unit and key: number of values, values beyond max_rows, clipping  (UnitAggregate)
-    per unit:         the same added up over listed keys, number of keys  (UnitAggregate)
-    cell:             which causes apply, and the power of two of the loss (ProjectColumns)
-    final:            COUNT(*) of each cell, one row of one group per unit
+The table is an ordinary final aggregation (:mod:`.left_out_question`); engines may count it from the rows of the
+question instead.
 
 *Loss* of a unit is what the released numbers lack of it, in rows: for counts, rows; for sums and means, multiples of
 the largest value that counts, in quarters. Of several measurements the largest loss counts. Which of its groups a unit
@@ -25,9 +21,7 @@ Proof: ``left_out.proof.md``.
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -40,10 +34,8 @@ from tacit.query.planning.contribution_limits import scans
 from tacit.query.planning.measures import Measure, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
-from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, UnitCall, reference
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import (
-    TRUE,
     Call,
     Case,
     Cast,
@@ -51,8 +43,8 @@ from tacit.query.relational.expressions import (
     Literal,
     literal,
 )
-from tacit.query.relational.functions import call, case, in_list
-from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Domain, Kind, SqlType, Value, from_ordinal, ordinal
+from tacit.query.relational.functions import call, case
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType, Value, from_ordinal, ordinal
 
 __all__ = [
     "CAUSES",
@@ -63,15 +55,12 @@ __all__ = [
     "ROWS",
     "CountedValues",
     "Interval",
-    "LossStages",
     "LossTable",
     "cell_counts",
     "counted_values",
     "excess_limits",
     "is_within",
     "lists_exactly",
-    "loss_question",
-    "loss_stages",
     "loss_table",
     "moves_to_bounds",
     "row_value",
@@ -97,17 +86,13 @@ EXCESSES: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 #: Doubles up to this size hold whole numbers exactly.
 _EXACT: Final = 2**53
 #: Longer lists of keys are compared by their ends, where they have an order.
-_LONG_LIST: Final = 64
+LONG_LIST: Final = 64
 #: Texts that all keys together are compared with; beyond, any that is not NULL counts as listed.
-_MOST_LISTED: Final = 3_000
+MOST_LISTED: Final = 3_000
 #: Kinds of values of one question that are looked at, so that the statement stays within the limits of a clause.
 _MOST_COUNTED: Final = 12
 #: Bounds whose limits are kept: those of columns come in many questions.
 _MOST_LIMITS: Final = 256
-#: Questions about tables that are kept.
-_MOST_RECENT: Final = 32
-_RECENT: OrderedDict[int, tuple[FinalAggregation, LossTable, FinalAggregation]] = OrderedDict()
-_LOCK: Final = threading.Lock()
 #: Relational operators of the question about the table, at most.
 _NODES: Final = 10
 #: Measurements that add values up, or search among them, and so depend on bounds.
@@ -240,91 +225,6 @@ def _row_clamp(measure: Measure) -> tuple[int, int]:
     return limits if limits != (0, 0) else (0, 1)
 
 
-# -- the question
-
-
-def loss_question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
-    """The final aggregation that counts units in the cells of the table, over the same rows as ``final``.
-
-    The last ones are kept, so that other prices of one question find what engines have remembered about it.
-    """
-    with _LOCK:
-        known = _RECENT.get(id(final))
-    if known is not None and known[:2] == (final, table):
-        return known[2]
-    made = _question(final, table)
-    with _LOCK:
-        # The aggregation is kept with its id, so that the id stays its own.
-        _RECENT[id(final)] = final, table, made
-        while len(_RECENT) > _MOST_RECENT:
-            _RECENT.popitem(last=False)
-    return made
-
-
-def _question(final: FinalAggregation, table: LossTable) -> FinalAggregation:
-    source, stages = _staged(final, table)
-    return cell_counts(source, stages.cell, table)
-
-
-@dataclass(frozen=True, slots=True)
-class LossStages:
-    """The question step by step, for an engine that goes along with it while it measures another one.
-
-    Columns of each step are numbered from 0 on, in the order given, and constants are no columns.
-
-    Args:
-        calls: aggregates over the rows of a unit and a group; they come after the unit and the keys.
-        pair: of a unit and a group, over unit, keys and ``calls``.
-        totals: for each call the measurement whose total it is, of values within their bounds; None for other calls.
-            The total comes right after the number of its values.
-        of_unit: over the sums of ``pair`` over a unit's listed groups, the number of its other groups if there may be
-            any, and that of its listed groups if there are keys.
-        cell: for each cause whether it applies, and the bucket; over ``of_unit``.
-    """
-
-    calls: tuple[UnitCall, ...]
-    totals: tuple[Measure | None, ...]
-    pair: tuple[Expression, ...]
-    of_unit: tuple[Expression, ...]
-    cell: tuple[Expression, ...]
-
-
-def loss_stages(final: FinalAggregation, table: LossTable) -> LossStages:
-    """The steps of the question about a table."""
-    return _staged(final, table)[1]
-
-
-def _staged(final: FinalAggregation, table: LossTable) -> tuple[RelationNode, LossStages]:
-    """The relation with one row per unit, and the steps to it."""
-    unit = final.source.unit
-    if unit is None:
-        raise AssertionError("a final aggregation needs an owned source")
-    counted = [(each, _calls(each)) for each in counted_values(final, table)]
-    calls = [made for _, own in counted for made in own]
-    keys = [(None, reference(final.source, unit)), *((None, key.expression) for key in final.keys)]
-    source = ownership.group(final.source, keys, calls)
-    found = _losses(source, counted, table, len(source.fields) - len(calls))
-    source, parts = _computed(source, found, final, table)
-    groups, others = parts.pop(), parts.pop()
-    # Rows are turned into parts of rows once for a unit, not for each of its groups.
-    losses = [
-        _Loss(_parts(number, table), cut if each.has_total else _parts(cut, table), excess)
-        for (each, _), number, cut, excess in zip(counted, parts[::3], parts[1::3], parts[2::3], strict=True)
-    ]
-    # One step more, so that an engine computes a loss once and not for every power of two.
-    flags, loss, one = _flags(losses, groups, others, final, table)
-    of_unit = [*flags, loss, one]
-    source, (*flags, loss, one) = _named(source, of_unit)
-    cell = (*flags, _bucket(loss, one, table))
-    pair = _columns(part for each in found for part in each)
-    totals = [each.measure if i == 1 and each.has_total else None for each, own in counted for i in range(len(own))]
-    return source, LossStages(tuple(made for made, _ in calls), tuple(totals), pair, _columns(of_unit), cell)
-
-
-def _columns(parts: Iterable[Expression]) -> tuple[Expression, ...]:
-    return tuple(part for part in parts if not isinstance(part, Literal))
-
-
 def cell_counts(source: RelationNode, cell: Sequence[Expression], table: LossTable) -> FinalAggregation:
     """The counts of cells, of a relation with one row per unit; its price depends on the table alone."""
     values: list[tuple[Value | None, ...]] = [(False, True)] * len(table.causes)
@@ -337,14 +237,6 @@ def cell_counts(source: RelationNode, cell: Sequence[Expression], table: LossTab
     measure = count_measure(MeasureKind.ROWS, None, None, rows=1)
     shown = Aggregate(AggregateKind.COUNT_ROWS, (0,), None, INTEGER, None, "people by what was left out")
     return FinalAggregation(source, tuple(keys), (measure,), (shown,), 1, True, table.cells)
-
-
-def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationNode, list[Expression]]:
-    """The relation of some expressions, and references to them; constants stay what they are."""
-    kept = _columns(parts)
-    made = ownership.compute(source, [(None, part) for part in kept])
-    places = iter(range(len(kept)))
-    return made, [part if isinstance(part, Literal) else reference(made, next(places)) for part in parts]
 
 
 class CountedValues(NamedTuple):
@@ -374,17 +266,6 @@ class CountedValues(NamedTuple):
         return _function(self.measure), self.measure.argument, self.measure.where
 
 
-class _Loss(NamedTuple):
-    """For one kind of measurement: all values, values that are cut in their group, and excess.
-
-    In parts of a row; of a single group, values and those of them that are cut by their number in rows.
-    """
-
-    all: Expression
-    cut: Expression
-    excess: Expression
-
-
 def counted_values(final: FinalAggregation, table: LossTable) -> list[CountedValues]:
     """The values of a question whose losses are looked for."""
     found: dict[object, CountedValues] = {}
@@ -405,40 +286,10 @@ def counted_values(final: FinalAggregation, table: LossTable) -> list[CountedVal
     return kept[:_MOST_COUNTED]
 
 
-def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
-    """Number of values, then the total of a sum, then the excess; as far as there are."""
-    measure = each.measure
-    calls = [_called(*each.values)]
-    if each.has_total:
-        calls.append(_called("sum", total_argument(measure), measure.where))
-    if each.clipped and measure.argument is not None:
-        limits = excess_limits(measure)
-        outside = _outside(measure.argument, limits[0])
-        where = outside if measure.where is None else call("and", measure.where, outside)
-        calls.append(_called("sum", _beyond(measure.argument, limits), where))
-    return calls
-
-
-def _outside(value: Expression, bounds: Interval) -> Expression:
-    """Whether a value is outside its bounds: few are, so that little is added up. NULL is not."""
-    low, high = bounds
-    parts = [] if low is None else [call("lt", value, literal(low, value.type))]
-    parts += [] if high is None else [call("gt", value, literal(high, value.type))]
-    return call("or", *parts) if len(parts) > 1 else parts[0] if parts else _FALSE
-
-
 def _function(measure: Measure) -> str:
     if measure.argument is None:
         return "count_rows"
     return "count_distinct" if measure.kind.traits.unites else "count"
-
-
-def _called(function: str, argument: Expression | None, where: Expression | None) -> tuple[UnitCall, Domain]:
-    return unit_call(AggregateCall(function, argument, where, None, None, None), None)
-
-
-def _whole(number: int) -> Literal:
-    return literal(number, INTEGER)
 
 
 def moves_to_bounds(measure: Measure) -> bool:
@@ -464,7 +315,7 @@ def total_argument(measure: Measure) -> Expression:
     steps = call("div", argument, literal(float(measure.step), DOUBLE))
     # Nearest, ties up; the double below one half would be rounded up when one half is added.
     nearest = call("floor", call("add", steps, literal(0.5, DOUBLE)))
-    return case([(call("eq", steps, literal(math.nextafter(0.5, 0), DOUBLE)), _whole(0))], nearest)
+    return case([(call("eq", steps, literal(math.nextafter(0.5, 0), DOUBLE)), literal(0, INTEGER))], nearest)
 
 
 def totals_steps(measure: Measure) -> bool:
@@ -488,7 +339,7 @@ def total_type(measure: Measure) -> SqlType:
     """The type of the total."""
     if measure.argument is None or measure.argument.type.kind in (Kind.INTEGER, Kind.DOUBLE):
         return INTEGER
-    return _called("sum", total_argument(measure), measure.where)[0].type
+    return unit_call(AggregateCall("sum", total_argument(measure), measure.where, None, None, None), None)[0].type
 
 
 def total_limits(measure: Measure, kind: SqlType) -> Sequence[Interval]:
@@ -515,16 +366,6 @@ def _limits(ends: tuple[Fraction, Fraction], quarter: Fraction, kind: SqlType) -
     )
 
 
-def _beyond(value: Expression, limits: Sequence[Interval]) -> Expression:
-    """Quarters outside some ends, rounded up to a power of two; comparisons alone, so that nothing can overflow."""
-    branches = []
-    for steps, (low, high) in zip(EXCESSES, limits, strict=False):
-        inside = [] if low is None else [call("ge", value, literal(low, value.type))]
-        inside += [] if high is None else [call("le", value, literal(high, value.type))]
-        branches.append((call("and", *inside) if len(inside) > 1 else inside[0] if inside else TRUE, _whole(steps)))
-    return case(branches, _whole(EXCESSES[-1]))
-
-
 def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
     """The value of a type at a place or next to it, outwards; None where it has none."""
     step = kind.step
@@ -533,148 +374,17 @@ def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
     return from_ordinal(place, kind)
 
 
-def _losses(
-    relation: RelationNode,
-    counted: Sequence[tuple[CountedValues, Sequence[object]]],
-    table: LossTable,
-    first: int,
-) -> list[_Loss]:
-    """The losses in one group of a unit, from the columns of the calls."""
-    found, slot = [], first
-    for each, calls in counted:
-        columns = [reference(relation, slot + i) for i in range(len(calls))]
-        slot += len(columns)
-        number: Expression = columns[0]
-        if each.once:
-            number = case([(call("gt", number, _whole(0)), _whole(1))], _whole(0))
-        cut: Expression = _whole(0)
-        if each.has_total:
-            total = columns[1]
-            cut = case([(call("is_null", total), _whole(0))], _beyond(total, total_limits(each.measure, total.type)))
-        elif not each.once and ROWS in table.causes:
-            most = _whole(each.measure.rows)
-            cut = call("sub", call("greatest", number, most), most)
-        excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
-        found.append(_Loss(number, cut, excess))
-    return found
-
-
-def _parts(rows: Expression, table: LossTable) -> Expression:
-    return rows if table.parts == 1 or rows == _whole(0) else call("mul", rows, _whole(table.parts))
-
-
-def _computed(
-    paired: RelationNode, losses: Sequence[_Loss], final: FinalAggregation, table: LossTable
-) -> tuple[RelationNode, list[Expression]]:
-    """One row per unit: its losses over all listed keys, then the number of other keys, then of listed ones."""
-    columns: list[Expression] = [part for loss in losses for part in loss]
-    if not final.keys:
-        # One group, and nothing to add up.
-        source, parts = _named(paired, columns)
-        return source, [*parts, _whole(0), _whole(1)]
-    listed: Expression = TRUE
-    if KEYS in table.causes:
-        listed = _listed([reference(paired, 1 + i) for i in range(len(final.keys))], final.keys)
-    source, (owner, holds, *columns) = _named(paired, [reference(paired, 0), listed, *columns])
-    where = None if listed == TRUE else holds
-    summed = [part for part in columns if not isinstance(part, Literal)]
-    calls = [_called("sum", part, where) for part in summed] + [_called("count_rows", None, where)]
-    if where is not None:
-        calls.append(_called("count_rows", None, call("not", where)))
-    source = ownership.group(source, [(None, owner)], calls)
-    places = iter(range(1, 1 + len(calls)))
-    # A sum over no rows is NULL.
-    added = [
-        part if isinstance(part, Literal) else call("coalesce", reference(source, next(places)), _whole(0))
-        for part in columns
-    ]
-    groups = reference(source, next(places))
-    others = _whole(0) if where is None else reference(source, next(places))
-    return _named(source, [*added, others, groups])
-
-
-def _listed(values: Sequence[Expression], keys: Sequence[GroupKey]) -> Expression:
-    """Whether all keys of a row are on their public lists; never NULL."""
-    parts = [_is_listed(value, key, _MOST_LISTED // len(keys)) for value, key in zip(values, keys, strict=True)]
-    return call("coalesce", call("and", *parts) if len(parts) > 1 else parts[0], _FALSE)
-
-
-_FALSE: Final = literal(False, BOOLEAN)
-
-
 def lists_exactly(final: FinalAggregation, table: LossTable) -> bool:
     """Whether a row is on the public lists exactly where it is in a public group; long lists are not compared so."""
     if KEYS not in table.causes:
         return True
-    return all(_is_exact(key, _MOST_LISTED // len(final.keys)) for key in final.keys)
+    return all(_is_exact(key, MOST_LISTED // len(final.keys)) for key in final.keys)
 
 
 def _is_exact(key: GroupKey, most: int) -> bool:
     kind, listed = key.expression.type, [item for item in key.values or () if item is not None]
-    if len(listed) > _LONG_LIST and (kind.is_numeric or kind.is_temporal):
+    if len(listed) > LONG_LIST and (kind.is_numeric or kind.is_temporal):
         # Between the ends there is nothing else where each value is one step from the next.
         places = sorted(ordinal(item, kind) for item in listed)
         return kind.step is not None and places[-1] - places[0] == (len(set(places)) - 1) * kind.step
     return len(listed) <= most
-
-
-def _is_listed(value: Expression, key: GroupKey, most: int) -> Expression:
-    listed = [item for item in key.values or () if item is not None]
-    ordered = value.type.is_numeric or value.type.is_temporal
-    if not listed:
-        found: Expression = _FALSE
-    elif len(listed) > _LONG_LIST and ordered:
-        # Keys of so many values are days, numbers and the like, without gaps.
-        low, high = (literal(end(listed), value.type) for end in (min, max))
-        found = call("and", call("ge", value, low), call("le", value, high))
-    elif len(listed) > most:
-        found = call("not", call("is_null", value))
-    else:
-        found = in_list(value, [literal(item, value.type) for item in listed])
-    if None in (key.values or ()):
-        found = call("or", call("is_null", value), call("coalesce", found, _FALSE))
-    return found
-
-
-def _flags(
-    losses: Sequence[_Loss], groups: Expression, others: Expression, final: FinalAggregation, table: LossTable
-) -> tuple[list[Expression], Expression, Expression]:
-    """For each cause whether it applies; the loss; and what one part of it is worth there."""
-    kept = _whole(final.max_groups)
-    applies = {
-        GROUPS: call("gt", groups, kept),
-        ROWS: _any(loss.cut for loss in losses),
-        CLIPPING: _any(loss.excess for loss in losses),
-        KEYS: call("gt", others, _whole(0)),
-    }
-    cut = GROUPS in table.causes
-    amounts = [_amount(loss, groups, kept) if cut else _plus(loss.cut, loss.excess) for loss in losses]
-    loss = amounts[0] if len(amounts) == 1 else call("greatest", *amounts)
-    one: Expression = _whole(1)
-    # A unit may be in no listed group at all.
-    return [applies[cause] for cause in table.causes], loss, call("greatest", groups, one) if cut else one
-
-
-def _plus(one: Expression, other: Expression) -> Expression:
-    nothing = _whole(0)
-    return other if one == nothing else one if other == nothing else call("add", one, other)
-
-
-def _bucket(loss: Expression, one: Expression, table: LossTable) -> Expression:
-    """The power of two of a loss; one that is NULL, because it is too large, is in the last bucket."""
-    limits = [call("mul", one, _whole(2 ** (i + 1))) for i in range(table.buckets - 1)]
-    return case([(call("lt", loss, limit), _whole(i)) for i, limit in enumerate(limits)], _whole(len(limits)))
-
-
-def _any(amounts: Iterable[Expression]) -> Expression:
-    """Whether any amount is above 0."""
-    parts = [call("gt", amount, _whole(0)) for amount in amounts if not isinstance(amount, Literal)]
-    return _FALSE if not parts else parts[0] if len(parts) == 1 else call("or", *parts)
-
-
-def _amount(loss: _Loss, groups: Expression, kept: Expression) -> Expression:
-    """The loss times the number of groups: all, less what stays of each group over the groups that stay; and excess."""
-    remaining = loss.all if loss.cut == _whole(0) else call("sub", loss.all, loss.cut)
-    stays = call("mul", remaining, call("least", groups, kept))
-    missing = call("sub", call("mul", loss.all, groups), stays)
-    return missing if loss.excess == _whole(0) else _plus(missing, call("mul", loss.excess, groups))

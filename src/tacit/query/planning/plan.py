@@ -8,39 +8,29 @@ accounting layer and must cost no more than the guarantee says.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property
-from typing import Any, Final
+from functools import cached_property
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import Guarantee
-from tacit.core.numbers import float_nearest, log_bounds
+from tacit.core.numbers import float_nearest
 from tacit.core.relations import Relation
-from tacit.mechanisms.base import smallest_that
 from tacit.query.aggregates import ExpectedError, entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning import auto_limits
-from tacit.query.planning.auto_bounds import MOST_STEPS, Bounds, Found, bounded, find, search_of, sought
-from tacit.query.planning.auto_limits import FoundLimits, limited
+from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_of
+from tacit.query.planning.auto_bounds import MOST_STEPS, Found, search_of
+from tacit.query.planning.auto_limits import FoundLimits
 from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
-from tacit.query.planning.left_out import LossTable, loss_question
-from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.planning.pricing import (
-    LARGEST_MU,
-    KeySelection,
-    Priced,
-    PricedPart,
-    Release,
-    Weights,
-    buy,
-    buy_rest,
-    check_charge,
-)
+from tacit.query.planning.left_out import LossTable
+from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.pricing import buy, check_charge
+from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
 from tacit.query.planning.set_totals import check_units_of_totals, set_sizes, sets_of_part, totals_of_part
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import (
@@ -55,18 +45,12 @@ from tacit.query.question import (
     TotalOf,
 )
 from tacit.query.refusal import Refusal
-from tacit.query.relational import ownership
 from tacit.query.relational.algebra import (
-    RelationNode,
-    ReleasedTable,
-    ReleasedValue,
     Scan,
-    bottom_up,
     released_values,
 )
-from tacit.query.relational.expressions import Call, Expression, Reference, literal
-from tacit.query.request import BOUNDS, EVERY, KEYS, LIMITS, Request, Terms, settle
-from tacit.query.types import Value
+from tacit.query.relational.expressions import Call, Expression, Reference
+from tacit.query.request import BOUNDS, KEYS, LIMITS, Request, Terms, settle
 
 __all__ = [
     "Outline",
@@ -80,18 +64,7 @@ __all__ = [
     "plan_on_terms",
     "plan_question",
     "protected_scans",
-    "with_bounds",
-    "with_found",
-    "with_limits",
-    "with_parts",
-    "with_values",
 ]
-
-#: An accuracy that needs more epsilon than this is refused as a typing error.
-LARGEST_EPSILON: Final = Fraction(50)
-_PRICE_DIGITS: Final = 4
-#: The error that noise exceeds with this probability is compared with what AUTO limits leave out.
-_COMPARED: Final = Fraction(1, 20)
 
 
 @dataclass(frozen=True)
@@ -106,8 +79,8 @@ class Plan:
         guarantee: the charge, in the currency of the account: PureDP, ApproxDP, ZCDP or GDP.
         event: everything that is released, as accountants read it.
         catalog: a digest of the metadata; empty when the question was made by hand.
-        found: the AUTO bounds, once their search has run; see :func:`with_bounds`.
-        limits: the AUTO limits, once their search has run; see :func:`with_limits`.
+        found: the AUTO bounds, once their search has run; see :mod:`.found_parts`.
+        limits: the AUTO limits, once their search has run; see :mod:`.found_parts`.
         others: plans of further parts of the question, one for each aggregation but the first. All that is said of
             ``priced``, ``found`` and ``limits`` is about the first; ``guarantee`` and ``event`` are of all together.
     """
@@ -328,107 +301,22 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
     names = _names(question)
     parts = _weighed(question, terms, names)
     if terms.currency == "within":
-        bought, guarantee = _buy_accuracy(question, parts, relation, terms, names)
+        bought, guarantee = buy_accuracy(question, parts, relation, terms, names)
     else:
         bought, guarantee = buy(parts, relation, terms, terms.currency, terms.amount)
     others = tuple(
         Plan(Question(final, (), (), Options()), terms, relation, priced, guarantee, priced.event(relation), catalog)
         for final, priced in zip(finals[1:], bought[1:], strict=True)
     )
-    event = _together([priced.event(relation) for priced in bought], relation)
+    event = together([priced.event(relation) for priced in bought], relation)
     check_charge(event, guarantee)
     return Plan(question, terms, relation, bought[0], guarantee, event, catalog, others=others)
 
 
-def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | None]]]) -> Plan:
-    """The plan of a part, once what its rows are compared or joined with is released; noise and price stay.
-
-    Args:
-        plan: of the part.
-        released: by key the rows that were released; a value is that of the first row, NULL where there is none.
-    """
-
-    def known(node: RelationNode) -> RelationNode:
-        if not isinstance(node, ReleasedValue):
-            return node
-        rows, kinds = released[node.key], [column.type for column in node.fields]
-        if not isinstance(node, ReleasedTable):
-            rows = rows[:1] or [[None]]
-        elif len(rows) > len(node.rows):
-            raise InternalError("more rows were released than were planned")
-        return ownership.constants([[*map(literal, row, kinds)] for row in rows], node.fields)
-
-    source = bottom_up(plan.final.source, known)
-    return replace(plan, question=replace(plan.question, final=replace(plan.final, source=source)))
-
-
-def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
-    """The plan of a whole question, its parts as they ran; the price stays what it was.
-
-    Args:
-        plan: of the question.
-        parts: those of :attr:`Plan.parts`, with what AUTO found in them.
-    """
-    if len(parts) != len(plan.parts):
-        raise InternalError("a question has other parts than its plan")
-    if len(parts) == 1:
-        return parts[0]
-    first, *others = parts
-    question = replace(plan.question, final=first.final, others=tuple(other.final for other in others))
-    event = _together([part.event for part in parts], plan.relation)
-    check_charge(event, plan.guarantee)
-    return replace(first, question=question, event=event, others=tuple(others))
-
-
-def _together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEvent:
+def together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEvent:
     if len(events) == 1:
         return events[0]
     return ComposedEvent(tuple(event for each in events for event in each.events), relation=relation)
-
-
-def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
-    """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was.
-
-    Args:
-        plan: of a question with AUTO bounds.
-        bounds: of each value sought, by :func:`tacit.query.planning.auto_bounds.find`.
-    """
-    question = replace(plan.question, final=bounded(plan.final, bounds))
-    found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
-    return replace(_priced_again(plan, question), found=found)
-
-
-def with_limits(plan: Plan, found: FoundLimits) -> Plan:
-    """The plan of the rest of a query, once its AUTO limits are found; the price stays what it was.
-
-    Args:
-        plan: of a question with AUTO limits.
-        found: by :func:`tacit.query.planning.auto_limits.find_limits`.
-    """
-    question = replace(plan.question, final=limited(plan.final, found))
-    return replace(_priced_again(plan, question), limits=found)
-
-
-def with_found(plan: Plan, noisy: Sequence[Any], laws: Sequence[NoiseLaw]) -> Plan:
-    """The plan of the rest of a query, from what the first of its searches released."""
-    if plan.priced.limits is None or plan.limits is not None:
-        return with_bounds(plan, find(plan.final, noisy, laws))
-    # Noise is compared at one fixed confidence, so that an answer which is looked at again has the same limits.
-    return with_limits(plan, auto_limits.find_limits(plan.final, plan.priced, noisy, laws, _COMPARED))
-
-
-def _priced_again(plan: Plan, question: Question) -> Plan:
-    """The plan with what was found in its question, at the same price."""
-    bought = plan.priced
-    if bought.asked is None:
-        raise InternalError("there is nothing AUTO to be found")
-    rest = buy_rest(
-        question.final, plan.relation, bought.budget, bought.asked, bought.first, bought.limits, bought.sets
-    )
-    priced = replace(rest, left_out=bought.left_out)
-    event = priced.event(plan.relation)
-    check_charge(event, plan.guarantee)
-    return replace(plan, question=question, priced=priced, event=event)
 
 
 def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
@@ -474,88 +362,13 @@ def _check_keys(final: FinalAggregation, terms: Terms) -> None:
         )
 
 
-#: Aggregates that a name stands for: the number of the part, and the number of the aggregate in it.
-_Named = dict[str, frozenset[tuple[int, int]]]
-
-
-def _buy_accuracy(
-    question: Question, parts: Sequence[PricedPart], relation: Relation, terms: Terms, names: _Named
-) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-    """The releases at the smallest price, to four digits and rounded up, at which every bound asked for is kept.
-
-    The price is an epsilon, or the mu of a gdp account. With grouping sets a bound is kept in every set, and so in the
-    totals of most groups.
-    """
-    wanted = _wanted(parts, terms, names)
-    sums: list[list[TotalOf | None]] = [
-        [each.total for totals in totals_of_part(question, number) for each in set_sizes(part.final, totals)]
-        for number, part in enumerate(parts)
-    ]
-    if not wanted:
-        raise InputError("within", "there is no aggregate to be accurate; state epsilon")
-    beta = 1 - terms.confidence
-    currency, most = ("mu", Fraction(LARGEST_MU)) if terms.account == "gdp" else ("epsilon", LARGEST_EPSILON)
-
-    @cache
-    def bought(amount: Fraction) -> tuple[tuple[Priced, ...], AccountGuarantee]:
-        return buy(parts, relation, terms, currency, amount)
-
-    def kept(amount: Fraction) -> bool:
-        if amount > most:
-            return True
-        priced, _ = bought(amount)
-        for (part, index), bound in wanted.items():
-            final, asked = parts[part].final, parts[part].final.aggregates[index]
-            for total in sums[part] or [None]:
-                reached = expected_error(final, asked, priced[part], beta, terms.suppose, total).bound
-                if reached is None or reached > bound:
-                    return False
-        return True
-
-    def guess(final: FinalAggregation, index: int, bound: Fraction) -> Fraction:
-        measure = final.measures[final.aggregates[index].measures[-1]]
-        moved = measure.sensitivity(max_groups=final.max_groups, relation=relation, groups=final.group_count).l1
-        people = terms.suppose if len(final.aggregates[index].measures) > 1 and terms.suppose else 1
-        return max(moved, Fraction(1)) * measure.unit_of_value * log_bounds(1 / beta)[1] / (bound * people)
-
-    if not kept(most):
-        raise InputError("within", f"cannot be kept at any sensible {currency}; allow a larger error")
-    count = sum(len(final.measures) for final, *_ in parts)
-    start = count * max(guess(parts[part].final, index, bound) for (part, index), bound in wanted.items())
-    return bought(smallest_that(kept, min(start, most), digits=_PRICE_DIGITS, near=Fraction(1, 4)))
-
-
-def _wanted(parts: Sequence[PricedPart], terms: Terms, names: _Named) -> dict[tuple[int, int], Fraction]:
-    every = terms.within[0][0] == EVERY
-    if every:
-        places = [(part, index) for part, (final, *_) in enumerate(parts) for index in range(len(final.aggregates))]
-        wanted = dict.fromkeys(places, terms.within[0][1])
-    else:
-        wanted = {place: bound for name, bound in terms.within for place in sorted(_places(name, names, "within"))}
-    for part, index in wanted:
-        aggregate = parts[part].final.aggregates[index]
-        if len(aggregate.measures) > 1 and terms.suppose is None:
-            raise InputError(
-                "within",
-                f"the error of {aggregate.label} depends on how many values a group has; state suppose=…, or name the "
-                "counts and sums that matter",
-            )
-        kind = entry_of(aggregate.kind).released.error_kind
-        if kind != "value" and every:
-            raise InputError(
-                "within",
-                f"{aggregate.label} is off in {kind}, not in value; name it to state how much, or state epsilon",
-            )
-    return wanted
-
-
-def _weighed(question: Question, terms: Terms, names: _Named) -> list[PricedPart]:
+def _weighed(question: Question, terms: Terms, names: NamedAggregates) -> list[PricedPart]:
     """Each aggregation with one weight per measurement: the largest of the aggregates that read it."""
     stated = dict(terms.weights)
     keys, bounds, limits = (stated.pop(name, Fraction(1)) for name in (KEYS, BOUNDS, LIMITS))
     by_place: dict[tuple[int, int], Fraction] = {}
     for name, weight in stated.items():
-        for place in _places(name, names, "weights"):
+        for place in places_of(name, names, "weights"):
             by_place[place] = max(weight, by_place.get(place, weight))
     found = []
     has_totals = question.has_totals
@@ -569,14 +382,7 @@ def _weighed(question: Question, terms: Terms, names: _Named) -> list[PricedPart
     return found
 
 
-def _places(name: str, names: _Named, parameter: str) -> frozenset[tuple[int, int]]:
-    if name.lower() not in names:
-        known = ", ".join(sorted(names)) or "none"
-        raise InputError(parameter, f"names {name!r}, which is not an aggregate of this query; those are: {known}")
-    return names[name.lower()]
-
-
-def _names(question: Question) -> _Named:
+def _names(question: Question) -> NamedAggregates:
     """Names of aggregates: the column of the answer that shows one, or its own text if that is unique."""
     places = [(part, index) for part, final in enumerate(question.finals) for index in range(len(final.aggregates))]
     labels = [question.finals[part].aggregates[index].label.lower() for part, index in places]

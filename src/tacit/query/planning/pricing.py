@@ -24,56 +24,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from tacit.accounting.currencies import ZERO_CONCENTRATED, AccountGuarantee, currency_of
 from tacit.core.errors import AccountingError, InputError, InternalError
-from tacit.core.events import ComposedEvent, Event, NoEvent
+from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
-from tacit.core.normal import normal_cdf_bounds
-from tacit.core.numbers import float_nearest, log_bounds, round_down, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
-from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_rules import TruncatedGeometric
-from tacit.mechanisms.partition_selection import PartitionSelection
-from tacit.mechanisms.residual_basis import Axes, LevelBasis, best_levels
+from tacit.mechanisms.residual_basis import best_levels
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
-from tacit.query.aggregates import expected_error
 from tacit.query.planning import auto_limits
 from tacit.query.planning.auto_bounds import search_of, search_shares
-from tacit.query.planning.left_out import LossTable, cell_counts, loss_table
-from tacit.query.planning.measures import Block, Readout, blocks_of
-from tacit.query.planning.noise_distribution import LevelNoise, NoiseLaw
+from tacit.query.planning.blocks import Block, blocks_of
+from tacit.query.planning.delta_budgets import (
+    badness,
+    epsilon_of_mu2,
+    largest_mu_of,
+    largest_rho_of,
+    mu_of_epsilon,
+    rho_alone,
+    rho_of_gaussian,
+    root_down,
+)
+from tacit.query.planning.left_out import cell_counts, loss_table
 from tacit.query.planning.rank_choice import RankChoice
-from tacit.query.question import FinalAggregation, TotalOf
-from tacit.query.relational.algebra import released_values
+from tacit.query.planning.releases import (
+    Asked,
+    KeySelection,
+    Level,
+    LossPricing,
+    PlanBudget,
+    Priced,
+    PricedPart,
+    Release,
+    Sets,
+    key_selection,
+)
+from tacit.query.question import FinalAggregation
 from tacit.query.relational.expressions import literal
 from tacit.query.request import Terms
 from tacit.query.types import INTEGER
 
-__all__ = [
-    "KeySelection",
-    "Level",
-    "LossPricing",
-    "PlanBudget",
-    "Priced",
-    "PricedPart",
-    "Release",
-    "Weights",
-    "buy",
-    "buy_rest",
-    "check_charge",
-    "epsilon_of_mu2",
-    "largest_rho_of",
-    "mu_of_epsilon",
-    "price",
-    "split",
-]
+__all__ = ["buy", "buy_rest", "check_charge", "price", "split"]
 
 # -- shares
 
@@ -100,299 +96,15 @@ def split(coefficients: Sequence[Fraction], weights: Sequence[Fraction], *, squa
 
 #: One release may hold this many numbers when the number of groups is private.
 ANY_NUMBER = 10**12
-#: See :class:`Priced`.
-Asked = tuple[tuple[Fraction, ...], Fraction, str]
-#: Beyond these, what is left to be told apart has no digits.
-LARGEST_MU = 20
-LARGEST_EPSILON_FOR_MU = 50
-#: Roots are rounded down to this many digits: a price that reads well and is still spent to the last part in 10¹².
-_DIGITS = 12
-#: Parts of the ρ of continuous Gaussian noise that are left out until the noise of whole numbers is proven to do.
-_SPARES: Final = tuple(Fraction(1, 1 << bits) for bits in (12, 9, 7, 5, 4))
 #: Integers of levels are multiplied until the variance of Gaussian noise is this large, up to this factor: the same
 #: price, and sums of many noises are nearly normal.
 _FINE_GRID, _LARGEST_FACTOR = 1 << 16, 1 << 24
-#: Largest denominator of the relative precisions of levels: a coarse one costs accuracy, and no bias.
-_PRECISION: Final = 1 << 20
-#: Places of the keys of grouping sets.
-Sets = tuple[Axes, ...]
 #: The norm that noise follows, and the power of its share with which the precision of a level grows.
 _LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
 #: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
 _LEAST_ROUNDED: Final = Fraction(1, 4)
 #: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
 FOR_THE_CHOICE: Final = Fraction(8, 9)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanBudget:
-    """An amount to divide.
-
-    Args:
-        currency: ``"epsilon"``, ``"rho"`` or ``"mu2"``.
-        amount: of it, for all releases together.
-        delta: for the selection of private keys; 0 when keys are public.
-    """
-
-    currency: str
-    amount: Fraction
-    delta: Fraction = Fraction(0)
-
-    @property
-    def concentrated(self) -> bool:
-        """Whether squares of noise add up, so that Gaussian noise is on offer."""
-        return self.currency != "epsilon"
-
-
-# Mechanisms hold no state but constants, which take a while to compute, and a plan is asked for them many times.
-@lru_cache(maxsize=1024)
-def _laplace(epsilon: Fraction, l1: Fraction, relation: Relation) -> Laplace:
-    return Laplace(epsilon=epsilon, l1_sensitivity=l1, relation=relation)
-
-
-@lru_cache(maxsize=1024)
-def _gaussian(rho: Fraction, l2_squared: Fraction, numbers: int, relation: Relation) -> Gaussian:
-    return Gaussian.from_rho(rho=rho, l2_squared=l2_squared, dimension=numbers, relation=relation)
-
-
-@lru_cache(maxsize=1024)
-def _rounded(mu: Fraction, l2_squared: Fraction, relation: Relation) -> RoundedGaussian:
-    return RoundedGaussian(mu=mu, l2_squared=l2_squared, relation=relation)
-
-
-@dataclass(frozen=True)
-class Release:
-    """A block and the noise it gets.
-
-    Args:
-        block: what is released.
-        mechanism: ``"laplace"``, ``"gaussian"``, or ``"constant"`` where no data can change the numbers.
-        epsilon: of Laplace noise; 0 otherwise.
-        rho: of discrete Gaussian noise; 0 otherwise.
-        share: of the budget, that of the choice included.
-        relation: which databases are neighbours.
-        numbers: the most numbers that one release holds.
-        choice: the draws of quantiles around which the block is then counted.
-        levels: of grouping sets, the sums of groups that get noise instead of the groups themselves; empty where the
-            groups do.
-        sizes: number of values of each key, where there are levels.
-        scale: by which the integers of levels are multiplied.
-        mu: of rounded Gaussian noise; 0 otherwise.
-    """
-
-    block: Block
-    mechanism: str
-    epsilon: Fraction
-    rho: Fraction
-    share: Fraction
-    relation: Relation
-    numbers: int
-    # Both follow from the block, the share and the budget.
-    choice: RankChoice | None = field(default=None, repr=False)
-    mu: Fraction = field(default=Fraction(0), repr=False)
-    # Plans without grouping sets keep their digests; those with levels name them in the text of all releases.
-    levels: tuple[Level, ...] = field(default=(), repr=False)
-    sizes: tuple[int, ...] = field(default=(), repr=False)
-    scale: int = field(default=1, repr=False)
-
-    @property
-    def vectors(self) -> tuple[Release, ...]:
-        """The releases of integers that get noise: those of the levels, or this one."""
-        return tuple(level.release for level in self.levels) or (self,)
-
-    @cached_property
-    def basis(self) -> LevelBasis:
-        """Estimates of groups from levels; a level weighs by the precision of its noise."""
-        precisions = []
-        for release in self.vectors:
-            moved = release.block.sensitivity
-            normal = (2 * release.rho + release.mu**2) / moved.l2_squared
-            precisions.append(normal or (release.epsilon / moved.l1) ** 2 / 2)
-        whole, least = sum(precisions), Fraction(1, _PRECISION)
-        weights = tuple(max((each / whole).limit_denominator(_PRECISION), least) for each in precisions)
-        return LevelBasis(self.sizes, tuple(level.axes for level in self.levels), weights)
-
-    def noise(self) -> Laplace | Gaussian | RoundedGaussian:
-        """The mechanism that adds the noise."""
-        return self._noise
-
-    @cached_property
-    def _noise(self) -> Laplace | Gaussian | RoundedGaussian:
-        moved = self.block.sensitivity
-        if self.mechanism == "laplace":
-            return _laplace(self.epsilon, moved.l1, self.relation)
-        if self.mu:
-            return _rounded(self.mu, moved.l2_squared, self.relation)
-        return _gaussian(self.rho, moved.l2_squared, self.numbers, self.relation)
-
-    @cached_property
-    def event(self) -> Event:
-        """The noise, as accountants read it; :attr:`choice` has an event of its own."""
-        if self.mechanism == "constant":
-            return NoEvent(relation=self.relation)
-        return self.noise().event
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """All that is released, in order."""
-        if self.levels:
-            return tuple(level.release.event for level in self.levels)
-        return (self.event,) if self.choice is None else (self.choice.event, self.event)
-
-    def law(self, measure: int) -> NoiseLaw:
-        """The noise in a measurement, once it is read off the block; in every node of a tree."""
-        if self.mechanism == "constant":
-            return NoiseLaw("none", Fraction(0))
-        readout = self.block.readouts[self.block.measures.index(measure)]
-        if self.levels:
-            return self._level_law(readout)
-        noise = self.noise()
-        scale = noise.scale if isinstance(noise, Laplace) else noise.sigma2
-        source = self.block.measures[0]
-        kind = "rounded" if isinstance(noise, RoundedGaussian) else self.mechanism
-        return NoiseLaw(kind, scale, readout.terms, readout.unit, source, readout.signs)
-
-    def set_law(self, measure: int, kept: Sequence[int], copies: int) -> NoiseLaw:
-        """The noise in the sum of ``copies`` groups that is a group by the ``kept`` keys alone."""
-        law = self.law(measure)
-        if law.cells is not None:
-            return law.summed(self.basis.set_noise(tuple(sorted(kept))), law.source or 0)
-        return law if copies == 1 else law.added(copies, law.source or 0)
-
-    def _level_law(self, readout: Readout) -> NoiseLaw:
-        """The noise in the estimate of a group, and how it depends on that of others."""
-        noises = []
-        for release in self.vectors:
-            noise = release.noise()
-            kind = "rounded" if isinstance(noise, RoundedGaussian) else release.mechanism
-            noises.append((kind, noise.scale if isinstance(noise, Laplace) else noise.sigma2))
-        cells = LevelNoise(self.basis, tuple(noises))
-        return NoiseLaw(
-            "mixed",
-            Fraction(0),
-            readout.terms,
-            readout.unit / (self.basis.denominator * self.scale),
-            self.block.measures[0],
-            readout.signs,
-            layers=cells.terms(self.basis.set_noise(tuple(range(len(self.sizes))))),
-            cells=cells,
-        )
-
-
-@dataclass(frozen=True)
-class Level:
-    """Sums of groups that get noise of their own: the groups by some of the keys.
-
-    Args:
-        axes: places of these keys.
-        release: of the sums.
-    """
-
-    axes: Axes
-    release: Release
-
-
-@dataclass(frozen=True, slots=True)
-class KeySelection:
-    """Selection of private keys by the number of distinct units of each group.
-
-    Args:
-        rule: see :class:`~tacit.mechanisms.partition_selection.PartitionSelection`.
-        epsilon: of the selection; 0 when it is priced in zCDP.
-        rho: likewise.
-        delta: likewise.
-        groups: the most groups that one unit is in.
-        share: of the budget.
-        relation: which databases are neighbours.
-    """
-
-    rule: str
-    epsilon: Fraction
-    rho: Fraction
-    delta: Fraction
-    groups: int
-    share: Fraction
-    relation: Relation
-
-    def mechanism(self) -> PartitionSelection:
-        """The mechanism that selects keys."""
-        return _select(self.epsilon, self.rho, self.delta, self.groups, self.rule, self.relation)
-
-    @property
-    def event(self) -> Event:
-        """The selection, as accountants read it."""
-        return self.mechanism().event
-
-
-@dataclass(frozen=True)
-class Priced:
-    """All releases of a query within one budget.
-
-    Args:
-        budget: of these releases.
-        releases: every release but the selection of keys.
-        keys: the selection of private keys.
-        first: the search for AUTO bounds, which comes before and has a budget of its own.
-        asked: where there is such a search, the weights of the measurements and of the selection, and its rule, with
-            which the rest is priced again once bounds are found; all that decides noise is then in this value.
-        left_out: the table of what bounding leaves out, which comes last and has a budget of its own; None where it is
-            not bought.
-        limits: the search for AUTO limits, which comes first of all and has a budget of its own.
-        sets: places of the keys of each grouping set that is asked for; empty for a plain GROUP BY.
-    """
-
-    budget: PlanBudget
-    releases: tuple[Release, ...]
-    keys: KeySelection | None
-    first: Priced | None = None
-    asked: Asked | None = None
-    left_out: LossPricing | None = field(default=None, repr=False)
-    limits: Priced | None = field(default=None, repr=False)
-    # It follows from the question, and decides nothing that the releases do not say.
-    sets: Sets = field(default=(), repr=False, compare=False)
-
-    @cached_property
-    def text(self) -> str:
-        """Its one text, for digests."""
-        parts = [repr(self), *(repr(part) for part in (self.left_out,) if part is not None)]
-        parts += [f"levels {release.levels!r}" for release in self.releases if release.levels]
-        return ", ".join(parts) + ("" if self.limits is None else f" limits {self.limits!r}")
-
-    @property
-    def amount(self) -> Fraction:
-        """Of the whole price, searches and the table of what is left out included."""
-        return sum((part.budget.amount for part in self.parts), Fraction(0))
-
-    @property
-    def parts(self) -> tuple[Priced, ...]:
-        """Parts with a budget of their own, in the order in which they run."""
-        last = () if self.left_out is None else (self.left_out.priced,)
-        return (*self.searches, self, *last)
-
-    @property
-    def searches(self) -> tuple[Priced, ...]:
-        """The searches that come before, in order: for AUTO limits, then for AUTO bounds."""
-        return tuple(search for search in (self.limits, self.first) if search is not None)
-
-    def event(self, relation: Relation) -> ComposedEvent:
-        """Everything that is released, as accountants read it."""
-        events: list[Event] = []
-        for part in self.parts:
-            events += [] if part.keys is None else [part.keys.event]
-            events += [event for release in part.releases for event in release.events]
-        return ComposedEvent(tuple(events), relation=relation)
-
-    def release_of(self, measure: int) -> Release:
-        """The release that holds a measurement."""
-        return next(release for release in self.releases if measure in release.block.measures)
-
-
-@dataclass(frozen=True)
-class LossPricing:
-    """The table of what bounding leaves out, and its one release; see :mod:`tacit.query.planning.left_out`."""
-
-    table: LossTable
-    priced: Priced
 
 
 def price(
@@ -487,11 +199,11 @@ def _release(
     if budget.currency == "epsilon":
         return make("laplace", amount)
     if budget.currency == "mu2":
-        gaussian, laplace = make("gaussian", mu=_root(amount)), make("laplace", epsilon_of_mu2(amount))
+        gaussian, laplace = make("gaussian", mu=root_down(amount)), make("laplace", epsilon_of_mu2(amount))
         if block.sensitivity.l2_squared < _LEAST_ROUNDED * amount:
             return laplace
     else:
-        gaussian, laplace = make("gaussian", rho=amount), make("laplace", _root(2 * amount))
+        gaussian, laplace = make("gaussian", rho=amount), make("laplace", root_down(2 * amount))
     measure = block.measures[0]
     lighter = gaussian.law(measure).variance_bound <= laplace.law(measure).variance_bound
     if lighter and beta <= Fraction(1, 4):
@@ -509,7 +221,7 @@ def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relatio
             epsilon = each
         case "rho":
             # A draw of bounded range ε is ε²/8-zCDP.
-            epsilon = _root(8 * each)
+            epsilon = root_down(8 * each)
         case _:
             # And has the μ of ε/2-DP.
             epsilon = 2 * epsilon_of_mu2(each)
@@ -524,7 +236,7 @@ def _selection(
         raise InputError("delta", "must be stated and greater than 0: the groups of this question are chosen privately")
     amount, zero, groups = budget.amount * share, Fraction(0), final.max_groups
     if budget.currency == "rho":
-        best = _select(zero, amount, budget.delta, groups, rule, relation)
+        best = key_selection(zero, amount, budget.delta, groups, rule, relation)
         return KeySelection(best.rule, zero, amount, budget.delta, groups, share, relation)
     if budget.currency != "epsilon":
         raise InputError(
@@ -540,70 +252,7 @@ def _selection(
     return KeySelection(rule, amount, zero, budget.delta, groups, share, relation)
 
 
-@lru_cache(maxsize=256)
-def _select(
-    epsilon: Fraction, rho: Fraction, delta: Fraction, groups: int, rule: str, relation: Relation
-) -> PartitionSelection:
-    """The selection at (ε, δ), or at ρ and δ where ``rho`` is not 0."""
-    if rho:
-        return PartitionSelection.from_rho(rho=rho, delta=delta, max_groups=groups, rule=rule, relation=relation)
-    return PartitionSelection(epsilon=epsilon, delta=delta, max_groups=groups, rule=rule, relation=relation)
-
-
-def _root(square: Fraction) -> Fraction:
-    return round_down(sqrt_bounds(square)[0], _DIGITS)
-
-
-@lru_cache(maxsize=1024)
-def epsilon_of_mu2(mu2: Fraction) -> Fraction:
-    """The largest ε, rounded down, such that ε-DP implies √``mu2``-GDP: μ = 2Φ⁻¹(e^ε/(1+e^ε)) turned round."""
-    if mu2 > LARGEST_MU**2:
-        raise InputError("mu", f"must be at most {LARGEST_MU}; beyond, nothing is protected")
-    low = normal_cdf_bounds(sqrt_bounds(mu2)[0] / 2)[0]
-    epsilon = round_down(log_bounds(low / (1 - low))[0], _DIGITS)
-    while epsilon > 0 and PureDP(epsilon).to_gdp().mu ** 2 > mu2:
-        epsilon = round_down(epsilon * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
-    if epsilon <= 0:
-        raise InputError("mu", "is too small to buy anything")
-    return epsilon
-
-
-@lru_cache(maxsize=1024)
-def largest_rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest ρ, rounded down to twelve digits, whose zCDP guarantee implies (ε, δ)."""
-    from tacit.accounting.zcdp import largest_rho
-
-    rho = round_down(largest_rho(epsilon=epsilon, delta=delta), _DIGITS)
-    while rho > 0 and ZCDP(rho).to_approx(delta).epsilon > epsilon:
-        rho = round_down(rho * (1 - Fraction(1, 10**_DIGITS)), _DIGITS)
-    return rho
-
-
-@lru_cache(maxsize=1024)
-def largest_mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest μ, rounded down, whose GDP guarantee implies (ε, δ)."""
-    from tacit.accounting.filters import GDPFilter
-
-    return GDPFilter.for_target(epsilon=epsilon, delta=delta).mu
-
-
-def mu_of_epsilon(epsilon: Fraction) -> GDP:
-    """Price of an ε-DP release in a GDP account."""
-    if epsilon > LARGEST_EPSILON_FOR_MU:
-        raise InputError("epsilon", f"must be at most {LARGEST_EPSILON_FOR_MU} in a GDP account")
-    return PureDP(epsilon).to_gdp()
-
-
 # -- budget and charge in each kind of account
-
-
-class Weights(NamedTuple):
-    """Relative weights of every measurement, the selection of keys and the searches for AUTO bounds and limits."""
-
-    measures: list[Fraction]
-    keys: Fraction
-    bounds: Fraction
-    limits: Fraction = Fraction(1)
 
 
 _RULES: Final = {
@@ -613,14 +262,6 @@ _RULES: Final = {
     "GAUSSIAN_THRESHOLD": "gaussian",
     "TRUNCATED_GEOMETRIC": "truncated_geometric",
 }
-
-
-class PricedPart(NamedTuple):
-    """One aggregation of a question, the relative weights of its measurements, and the grouping sets asked of it."""
-
-    final: FinalAggregation
-    weights: Weights
-    sets: Sets = ()
 
 
 def buy(
@@ -676,9 +317,9 @@ def _bought(
         case "zcdp" if currency == "epsilon" and terms.alone is None:
             return bought(PlanBudget("epsilon", amount, delta)), ZCDP(amount**2 / 2, delta=delta, relation=relation)
         case "zcdp":
-            rho, delta = (amount, delta) if currency == "rho" else _rho_alone(amount, delta, terms)
+            rho, delta = (amount, delta) if currency == "rho" else rho_alone(amount, delta, terms)
             priced = bought(PlanBudget("rho", rho, delta))
-            more = rho if currency == "rho" else _rho_of_gaussian(parts, priced, amount, terms)
+            more = rho if currency == "rho" else rho_of_gaussian(parts, priced, amount, terms)
             if more > rho:
                 priced, rho = bought(PlanBudget("rho", more, delta)), more
             return priced, ZCDP(rho, delta=delta, relation=relation)
@@ -753,82 +394,6 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
     return replace(answered(rest), left_out=LossPricing(table, own))
 
 
-def _rho_alone(epsilon: Fraction, for_keys: Fraction, terms: Terms) -> tuple[Fraction, Fraction]:
-    """The largest ρ, and the δ of private keys, that together are (ε, δ)-DP at the δ of ``terms.alone``."""
-    alone = terms.alone or Fraction(0)
-    # A δ that was typed pays for both; the account's share for keys is small beside its whole δ.
-    for_keys = min(for_keys, alone / 2)
-    rho = largest_rho_of(epsilon, alone - for_keys)
-    if rho <= 0:
-        raise InputError("epsilon", "is too small to buy anything at this delta")
-    return rho, for_keys
-
-
-def _rho_of_gaussian(
-    parts: Sequence[PricedPart], bought: Sequence[Priced], epsilon: Fraction, terms: Terms
-) -> Fraction:
-    """The largest ρ at which these releases are (ε, δ)-DP by the profile of Gaussian noise, which is all they have.
-
-    That of the budget where there is other noise, keys are private, bounds are sought or a part reads another's value.
-    Never more than the account holds, so that a question may always be asked for all of it.
-    """
-    whole = sum((priced.amount for priced in bought), Fraction(0))
-    plain = all(priced.keys is None and not priced.searches for priced in bought) and terms.alone is not None
-    # A part that reads another's value is chosen by it, and the profile is one of noises that are drawn together.
-    plain = plain and not any(released_values(part.final.source) for part in parts)
-    releases = [
-        (release, release.share * part.budget.amount / whole)
-        for priced in bought
-        for part in priced.parts
-        for whole_release in part.releases
-        for release in whole_release.vectors
-        if release.mechanism != "constant"
-    ]
-    if not plain or not releases or any(r.mechanism != "gaussian" or r.choice is not None for r, _ in releases):
-        return whole
-    shapes = tuple((release.block.sensitivity.l2_squared, release.numbers, share) for release, share in releases)
-    found = _largest_gaussian_rho(shapes, epsilon, terms.alone or Fraction(0), whole)
-    return found if terms.most is None else max(min(found, terms.most), whole)
-
-
-@lru_cache(maxsize=1024)
-def _largest_gaussian_rho(
-    shapes: tuple[tuple[Fraction, int, Fraction], ...], epsilon: Fraction, delta: Fraction, least: Fraction
-) -> Fraction:
-    """As :func:`_rho_of_gaussian`; each shape is an l2², a number of integers and a share."""
-    # The ρ of continuous noise, of which whole numbers need a little more; each is proven before it is used.
-    most = _likely_mu(float_nearest(epsilon), float_nearest(delta)) ** 2 / 2
-    for spare in _SPARES:
-        rho = round_down(most * (1 - spare), _DIGITS)
-        if rho <= least:
-            break
-        noises = [_gaussian(rho * share, l2, numbers, ADD_REMOVE) for l2, numbers, share in shapes]
-        moved = [2 * noise.zcdp.rho * noise.sigma2 for noise in noises]
-        # An integer vector that moves by √l2² moves in at most l2² places.
-        places = sum(min(numbers, math.floor(each)) for (_, numbers, _), each in zip(shapes, moved, strict=True))
-        mu_squared = sum((each / noise.sigma2 for each, noise in zip(moved, noises, strict=True)), Fraction(0))
-        smallest = min(noise.sigma2 for noise in noises)
-        if rounded_normals_give_at_most(
-            epsilon, delta, mu_squared=mu_squared, sigma2=smallest, dimension=max(places, 1)
-        ):
-            return rho
-    return least
-
-
-def _likely_mu(epsilon: float, delta: float) -> Fraction:
-    """About the largest μ of continuous Gaussian noise that is (ε, δ)-DP: a guess that nothing rests on."""
-
-    def given(mu: float) -> float:
-        far, near = (math.erfc((epsilon / mu + side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1))
-        return near - math.exp(epsilon) * far
-
-    low, high = 1e-9, 2 * math.sqrt(epsilon) + epsilon + 1
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if given(middle) <= delta else (low, middle)
-    return Fraction(low)
-
-
 def _buy_approx(
     parts: Sequence[PricedPart],
     relation: Relation,
@@ -849,21 +414,8 @@ def _buy_approx(
     if not ways:
         raise InputError("epsilon", "is too small to buy anything at this delta")
     beta = 1 - terms.confidence
-    priced, charged = min(ways, key=lambda way: _badness(parts, way[0], beta))
+    priced, charged = min(ways, key=lambda way: badness(parts, way[0], beta))
     return priced, ApproxDP(epsilon, charged, relation=relation)
-
-
-def _badness(parts: Sequence[PricedPart], bought: Sequence[Priced], beta: Fraction) -> float:
-    """The logarithm of the product of all errors: to halve one and double another is no gain."""
-    bounds = []
-    for (final, _, _), priced in zip(parts, bought, strict=True):
-        sums: list[TotalOf | None] = [TotalOf(kept, final.parts_by(kept)) for kept in priced.sets]
-        sums = sums or [None]
-        errors = [expected_error(final, a, priced, beta, 10**6, each) for a in final.aggregates for each in sums]
-        bounds += [error.bound or Fraction(1) for error in errors]
-        if priced.keys is not None:
-            bounds.append(Fraction(priced.keys.mechanism().error(beta)))
-    return math.fsum(math.log(max(float_nearest(bound), 1e-9)) for bound in bounds)
 
 
 def check_charge(event: ComposedEvent, guarantee: AccountGuarantee) -> None:

@@ -14,7 +14,8 @@ from fractions import Fraction
 from typing import Final
 
 from tacit.core.errors import InternalError
-from tacit.query.planning.plan import Plan, with_values
+from tacit.query.planning.found_parts import with_values
+from tacit.query.planning.plan import Plan
 from tacit.query.postprocess.result import finish
 from tacit.query.question import Append, Combine, Question
 from tacit.query.relational.algebra import released_values

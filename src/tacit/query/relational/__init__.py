@@ -8,4 +8,5 @@ Modules:
 * :mod:`.narrowing` — Narrowing: knowledge about columns and keys that follows from conditions in the text
 * :mod:`.ownership` — Ownership of rows: the only constructors of relations, each of which keeps ownership true or
   refuses
+* :mod:`.window_calls` — Window functions over the rows of one unit: calls, frames and the order of rows
 """

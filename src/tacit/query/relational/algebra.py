@@ -35,50 +35,55 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from fractions import Fraction
 
 from tacit.core.names import is_name
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
-from tacit.query.relational.expressions import TRUE, Call, Expression, Literal, Reference, rewrite, text_of
+from tacit.query.relational.expressions import (
+    TRUE,
+    Call,
+    Change,
+    Expression,
+    Literal,
+    Reference,
+    optional_text,
+    rewrite,
+    text_of,
+)
+from tacit.query.relational.window_calls import (
+    WindowCall,
+    window_text,
+)
 from tacit.query.types import Domain, SqlType, Value
 
 __all__ = [
-    "Change",
     "Constants",
     "ExistsColumn",
     "Field",
     "FilterRows",
     "FirstRows",
-    "FrameEnd",
     "Join",
     "JoinKind",
-    "MonthsAway",
     "ProjectColumns",
     "RelationNode",
     "ReleasedTable",
     "ReleasedValue",
     "Scan",
-    "SortKey",
     "UnionAll",
     "UnitAggregate",
     "UnitCall",
     "UnitWindow",
-    "WindowCall",
-    "WindowFrame",
     "bottom_up",
     "call_text",
     "is_public_throughout",
     "moved",
     "moved_call",
-    "moved_window",
     "reference",
     "relation_text",
     "released_values",
     "row_bounds",
     "sources",
     "substituted",
-    "window_text",
     "with_sources",
 ]
 
@@ -337,64 +342,6 @@ class UnitAggregate(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class SortKey:
-    """One term of a window's ORDER BY; NULLs last in either order, if not stated otherwise."""
-
-    expression: Expression
-    descending: bool
-    nulls_first: bool
-
-
-class WindowFrame(Enum):
-    """The rows of the partition that a window function reads."""
-
-    PARTITION = "whole partition"
-    RUNNING = "rows from the first to the current"
-    PEERS = "rows from the first to the current and those that sort equal to it"
-    ROWS_AROUND = "rows from so many before to so many after the current"
-    VALUES_AROUND = "rows whose key is from so much below to so much above that of the current"
-
-
-@dataclass(frozen=True, slots=True)
-class MonthsAway:
-    """An end of a frame that is so many months after the date of the current row, or before it where negative."""
-
-    count: int
-
-
-#: An end of a frame around the current row; None for no end.
-FrameEnd = Fraction | MonthsAway | None
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCall:
-    """A window function over one unit's rows.
-
-    Args:
-        function: a :class:`UnitCall` function, or ``row_number``, ``rank``, ``dense_rank``, ``lag``, ``lead``,
-            ``first_value``, ``last_value``, ``nth_value``.
-        argument: what it reads; None for ``count_rows``, ``row_number``, ``rank``, ``dense_rank``.
-        offset: how many rows away ``lag`` and ``lead`` look; which row of the frame ``nth_value`` takes, from 1.
-        partition: expressions, among them the unit where the source is owned.
-        order: an engine completes it with all columns of the source (except for ``rank``, ``dense_rank`` and PEERS
-            frames, which treat ties alike), so that equal rows are the only ties left.
-        frame: which rows.
-        type: of the result.
-        around: where frames around the current row begin and end: rows after it (before it, where negative), or
-            ordinals or months after it in the order of the one key; None for no end.
-    """
-
-    function: str
-    argument: Expression | None
-    offset: int | None
-    partition: tuple[Expression, ...]
-    order: tuple[SortKey, ...]
-    frame: WindowFrame
-    type: SqlType
-    around: tuple[FrameEnd, FrameEnd] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class UnitWindow(RelationNode):
     """The columns of the source, then one column per window."""
 
@@ -524,19 +471,7 @@ def _own_text(node: RelationNode) -> list[str]:
 
 def call_text(call: UnitCall) -> str:
     """Canonical text of an exact aggregate."""
-    return f"{call.function}({_maybe(call.argument)}|{_maybe(call.where)}|{call.parameter!r}):{call.type}"
-
-
-def window_text(call: WindowCall) -> str:
-    """Canonical text of a window."""
-    order = ",".join(f"{text_of(k.expression)} {k.descending} {k.nulls_first}" for k in call.order)
-    parts = ",".join(map(text_of, call.partition))
-    frame = call.frame.value if call.around is None else f"{call.frame.value} {call.around[0]} {call.around[1]}"
-    return f"{call.function}({_maybe(call.argument)}|{call.offset})[{parts}|{order}|{frame}]:{call.type}"
-
-
-def _maybe(expression: Expression | None) -> str:
-    return "-" if expression is None else text_of(expression)
+    return f"{call.function}({optional_text(call.argument)}|{optional_text(call.where)}|{call.parameter!r}):{call.type}"
 
 
 def is_public_throughout(node: RelationNode) -> bool:
@@ -558,8 +493,6 @@ def scanned_tables(node: RelationNode) -> tuple[str, ...]:
 
 
 # -- rewriting
-
-Change = Callable[[Expression], Expression]
 
 
 def released_values(node: RelationNode) -> tuple[str, ...]:
@@ -614,13 +547,3 @@ def moved_call(call: UnitCall, change: Change) -> UnitCall:
     """An exact aggregate with changed expressions."""
     argument = None if call.argument is None else change(call.argument)
     return replace(call, argument=argument, where=None if call.where is None else change(call.where))
-
-
-def moved_window(call: WindowCall, change: Change) -> WindowCall:
-    """A window with changed expressions."""
-    return replace(
-        call,
-        argument=None if call.argument is None else change(call.argument),
-        partition=tuple(change(part) for part in call.partition),
-        order=tuple(SortKey(change(key.expression), key.descending, key.nulls_first) for key in call.order),
-    )

@@ -36,6 +36,7 @@ __all__ = [
     "Call",
     "Case",
     "Cast",
+    "Change",
     "Expression",
     "InList",
     "Interval",
@@ -44,6 +45,7 @@ __all__ = [
     "children",
     "depth",
     "literal",
+    "optional_text",
     "references",
     "rewrite",
     "shift",
@@ -144,6 +146,9 @@ def literal(value: Value | None, kind: SqlType) -> Literal:
 TRUE = literal(True, BOOLEAN)
 FALSE = literal(False, BOOLEAN)
 NULL_LITERAL = literal(None, NULL)
+
+#: A change of an expression into another.
+Change = Callable[[Expression], Expression]
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
@@ -248,3 +253,8 @@ def _constant(value: Value | None) -> str:
     if isinstance(value, dt.date):
         return value.isoformat()
     return str(value) if isinstance(value, Fraction) else repr(value)
+
+
+def optional_text(expression: Expression | None) -> str:
+    """Canonical text, or a dash where there is no expression."""
+    return "-" if expression is None else text_of(expression)

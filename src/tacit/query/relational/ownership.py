@@ -43,7 +43,6 @@ from tacit.query.relational.algebra import (
     UnitAggregate,
     UnitCall,
     UnitWindow,
-    WindowCall,
     is_public_throughout,
     reference,
     row_bounds,
@@ -61,6 +60,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, cast
 from tacit.query.relational.narrowing import conjuncts, narrowed_fields
+from tacit.query.relational.window_calls import WindowCall
 from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, finite, truth, union, with_null_key
 
 __all__ = [

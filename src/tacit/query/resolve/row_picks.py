@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import SortKey
 from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call, case
+from tacit.query.relational.window_calls import SortKey
 from tacit.query.resolve.scalars import Scalars, function_name
 from tacit.query.resolve.sql_functions import PICKS
 

@@ -5,10 +5,8 @@ A :class:`Scope` holds the columns visible from FROM and from enclosing queries.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Final
 
 from sqlglot import exp
@@ -31,6 +29,7 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.regular_expressions import from_similar, is_anchored
+from tacit.query.resolve.constants import number, type_named
 from tacit.query.resolve.sql_functions import (
     PICKS,
     RAW_AGGREGATES,
@@ -38,32 +37,17 @@ from tacit.query.resolve.sql_functions import (
     refuse_aggregate,
     scalar_call,
 )
+from tacit.query.resolve.time_arithmetic import at_zone, beside_interval, part_at, shifted, times_added
 from tacit.query.resolve.time_functions import (
     INTERVAL_CALLS,
     UNIT_CALLS,
     interval_call,
-    interval_of,
-    moved,
-    moved_by,
-    part_of,
-    part_of_age,
-    part_of_difference,
     unit_call,
 )
-from tacit.query.resolve.time_zones import between_clocks, is_utc
 from tacit.query.types import (
     BOOLEAN,
-    DATE,
-    DECIMAL_DIGITS,
-    DOUBLE,
-    INTEGER,
-    MAX_SCALE,
     TEXT,
-    TIMESTAMP,
     Kind,
-    SqlType,
-    as_value,
-    decimal,
 )
 
 __all__ = [
@@ -231,19 +215,8 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
     exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge", exp.NullSafeEQ: "same",
     exp.Mul: "mul", exp.Div: "div", exp.IntDiv: "int_div", exp.Mod: "mod", exp.Pow: "power",
 }  # fmt: skip
-_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_TYPES: Final[dict[str, SqlType]] = {
-    **dict.fromkeys(("BOOLEAN",), BOOLEAN),
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "UTINYINT", "USMALLINT", "UINT", "MEDIUMINT"), INTEGER),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
-    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NCHAR", "NVARCHAR"), TEXT),
-    **dict.fromkeys(("DATE",), DATE),
-    **dict.fromkeys(("TIMESTAMP", "DATETIME", "TIMESTAMPNTZ"), TIMESTAMP),
-}
-_PLAIN_NUMBER = re.compile(r"(\d+)(?:\.(\d*))?\Z|\.(\d+)\Z")
 #: So much of what was written is shown in a refusal.
 _LONGEST_SHOWN: Final = 60
-_SCIENTIFIC = re.compile(r"\d*\.?\d*[eE][+-]?\d{1,3}\Z")
 
 
 class Scalars:
@@ -280,7 +253,7 @@ class Scalars:
                 return found
         if type(node) in _OPERATORS:
             if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
-                return self._beside_interval(node)
+                return beside_interval(node, _OPERATORS[type(node)], self)
             return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
         method = self._METHODS.get(type(node))
         if method is None:
@@ -370,48 +343,11 @@ class Scalars:
         sign = 1 if isinstance(node, exp.Add) else -1
         for other, by in ((node.this, node.expression), (node.expression, node.this)):
             if isinstance(by, exp.Interval) and (sign == 1 or by is node.expression):
-                return self._shifted(other, by, sign)
+                return shifted(other, by, sign, self)
         left, right = self(node.this), self(node.expression)
-        if left.type.is_temporal and right.type.is_temporal and sign == -1:
-            if left.type == DATE and right.type == DATE:
-                return call("date_diff", literal("day", TEXT), right, left)
-            return call("seconds_between", left, right)
-        if left.type == DATE and right.type == INTEGER:
-            return call("add_days", left, right if sign == 1 else call("neg", right))
-        if right.type == DATE and left.type == INTEGER and sign == 1:
-            return call("add_days", right, left)
-        return call("add" if sign == 1 else "sub", left, right)
-
-    def _shifted(self, value: exp.Expr, by: exp.Interval, sign: int) -> Expression:
-        if isinstance(by.this, exp.Literal):
-            return moved(self(value), interval_of(by), sign)
-        if by.args.get("unit") is None:
-            raise Refusal("literal", "Write an interval as INTERVAL 'n' unit, or INTERVAL (x) unit.")
-        return moved_by(self(value), by.args["unit"].name, self(by.this), sign)
-
-    def _beside_interval(self, node: exp.Expr) -> Expression:
-        """A difference of timestamps compared with an interval: both in seconds."""
-        sides: list[Expression] = []
-        for side in (node.this, node.expression):
-            if isinstance(side, exp.Interval):
-                sides.append(literal(interval_of(side).fixed, INTEGER))
-                continue
-            times = self._difference(side)
-            if times is None or type(node) not in _COMPARISONS:
-                raise Refusal(
-                    "type", "An interval can be added to a date, or compared with the difference of two timestamps."
-                )
-            sides.append(call("seconds_between", *times))
-        return call(_OPERATORS[type(node)], *sides)
-
-    def _difference(self, node: exp.Expr) -> tuple[Expression, Expression] | None:
-        """Both sides of a difference of times of which one is a TIMESTAMP; None for anything else."""
-        node = _opened(node)
-        if not isinstance(node, exp.Sub) or isinstance(node.expression, exp.Interval):
-            return None
-        left, right = self(node.this), self(node.expression)
-        temporal = left.type.is_temporal and right.type.is_temporal
-        return (left, right) if temporal and TIMESTAMP in (left.type, right.type) else None
+        timed = left.type.is_temporal or right.type.is_temporal
+        found = times_added(left, right, sign) if timed else None
+        return call("add" if sign == 1 else "sub", left, right) if found is None else found
 
     def _interval(self, node: exp.Interval) -> Expression:
         del node
@@ -427,21 +363,14 @@ class Scalars:
         return case(branches, self(default) if default is not None else NULL_LITERAL)
 
     def _cast(self, node: exp.Expr) -> Expression:
-        value, kind = self(node.this), _type(node.args["to"])
+        value, kind = self(node.this), type_named(node.args["to"])
         written = isinstance(value, Literal) and value.type == TEXT and value.value is not None
         if written and kind != TEXT and isinstance(value, Literal) and cast_value(value.value, TEXT, kind) is None:
             raise Refusal("literal", f"A text constant cannot be read as {kind}; write it as its cast would print it.")
         return cast(value, kind)
 
     def _extract(self, node: exp.Extract) -> Expression:
-        return self._part(node.this.name, node.expression)
-
-    def _part(self, part: str, node: exp.Expr) -> Expression:
-        inner = _opened(node)
-        if isinstance(inner, exp.Anonymous) and function_name(inner) == "age" and len(inner.expressions) == 2:
-            return part_of_age(part, *(self(side) for side in inner.expressions))
-        times = self._difference(inner)
-        return part_of(part, self(node)) if times is None else part_of_difference(part, *times)
+        return part_at(node.this.name, node.expression, self)
 
     def _substring(self, node: exp.Substring) -> Expression:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
@@ -479,27 +408,8 @@ class Scalars:
         if by_unit is not None:
             return by_unit
         if name in ("date_part", "datepart") and len(node.expressions) == 2 and node.expressions[0].is_string:
-            return self._part(node.expressions[0].name, node.expressions[1])
+            return part_at(node.expressions[0].name, node.expressions[1], self)
         return scalar_call(name, [self(arg) for arg in node.expressions])
-
-    def _zone(self, node: exp.AtTimeZone) -> Expression:
-        """A pair of zones leads from the clock of the first to that of the second."""
-        zones: list[str] = []
-        here: exp.Expr = node
-        while isinstance(here, (exp.AtTimeZone, exp.Paren)):
-            if isinstance(here, exp.AtTimeZone):
-                zone = here.args["zone"]
-                zones.insert(0, zone.name if isinstance(zone, exp.Literal) and zone.is_string else "")
-            here = here.this
-        # A single zone makes an instant of a time; only UTC shows it unchanged.
-        instant = zones.pop() if len(zones) % 2 else "UTC"
-        if not all(zones) or not is_utc(instant):
-            raise Refusal(
-                "unsupported",
-                "A TIMESTAMP here has no zone; say in which it is, such as UTC, and then whose clock is wanted, both "
-                "written out: x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'.",
-            )
-        return between_clocks(self(here), zones)
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES and not (name in PICKS and self.clause == "an aggregate"):
@@ -566,7 +476,7 @@ def _enter_methods() -> None:
         exp.CurrentDate: Scalars._volatile, exp.CurrentTime: Scalars._volatile, exp.CurrentTimestamp: Scalars._volatile,
         exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
         exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
-        exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: Scalars._zone,
+        exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: lambda self, node: at_zone(node, self),
         exp.RegexpLike: Scalars._fits, exp.RegexpILike: Scalars._fits, exp.SimilarTo: Scalars._similar,
     }  # fmt: skip
     Scalars._METHODS.update(table)  # type: ignore[arg-type]
@@ -588,12 +498,6 @@ def conjuncts_of(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
         else:
             parts.append(here)
     return parts
-
-
-def _opened(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def function_name(node: exp.Anonymous) -> str:
@@ -660,56 +564,6 @@ def _arguments(node: exp.Expr) -> list[exp.Expr]:
     while isinstance(inner, (exp.Filter, exp.WithinGroup)):
         inner = inner.this
     return [part for part in inner.args.get("expressions") or [] if isinstance(part, exp.Expr)]
-
-
-def number(text: str) -> Literal:
-    """A numeric constant: whole numbers are INTEGER, short decimals DECIMAL, the rest DOUBLE."""
-    plain = _PLAIN_NUMBER.match(text) if text.isascii() else None
-    if plain is not None:
-        digits = plain.group(2) or plain.group(3) or ""
-        if "." not in text:
-            whole = as_value(int(text), INTEGER)
-            return literal(whole, INTEGER) if whole is not None else _double(text)
-        value = as_value(Fraction(text if text[-1] != "." else text + "0"), decimal(min(len(digits), MAX_SCALE)))
-        if value is not None and len(digits) <= MAX_SCALE and len(text) <= DECIMAL_DIGITS:
-            return literal(value, decimal(len(digits)))
-        return _double(text)
-    if text.isascii() and _SCIENTIFIC.match(text):
-        return _double(text)
-    raise Refusal("literal", f"{text[:40]!r} is not a number that can be used here.")
-
-
-def _double(text: str) -> Literal:
-    try:
-        value = as_value(float(text), DOUBLE)
-    except ValueError:
-        value = None
-    if value is None:
-        raise Refusal("literal", "A number is too large; use one below 1e308.")
-    return literal(value, DOUBLE)
-
-
-def _type(node: exp.Expr) -> SqlType:
-    kind = getattr(node, "this", None)
-    name = str(getattr(kind, "name", kind))
-    if name == "DECIMAL":
-        return _decimal_type([part.name for part in node.expressions])
-    if name not in _TYPES:
-        raise Refusal(
-            "type",
-            f"The type {name[:40]} is not supported; use INTEGER, DECIMAL, DOUBLE, TEXT, BOOLEAN, DATE or TIMESTAMP.",
-        )
-    return _TYPES[name]
-
-
-def _decimal_type(parameters: list[str]) -> SqlType:
-    if not all(part.isascii() and part.isdigit() and len(part) <= 3 for part in parameters):
-        raise Refusal("type", "Write DECIMAL(precision, scale) with whole numbers.")
-    sizes = [int(part) for part in parameters]
-    precision, scale = [*sizes, 0][:2] if len(sizes) == 1 else (sizes or [DECIMAL_DIGITS, 3])[:2]
-    if precision > DECIMAL_DIGITS or scale > min(MAX_SCALE, precision):
-        raise Refusal("type", f"DECIMAL has at most {DECIMAL_DIGITS} digits, {MAX_SCALE} of them after the point.")
-    return decimal(scale)
 
 
 def _shown(node: exp.Expr) -> str:

@@ -26,8 +26,9 @@ from tacit.query.limits import as_on_a_fresh_stack
 from tacit.query.parsing.parse import parse
 from tacit.query.parsing.query_options import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
+from tacit.query.planning.join_spread import equated
 from tacit.query.planning.set_totals import check_totals
-from tacit.query.planning.work import bound_question, bound_rows, check_public_work, equated
+from tacit.query.planning.work import bound_question, bound_rows, check_public_work
 from tacit.query.question import FinalAggregation, OutputColumn, PublicQuestion, Question, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
@@ -54,6 +55,7 @@ from tacit.query.resolve.correlated import correlated_value
 from tacit.query.resolve.from_clause import Names, from_clause
 from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.public_order import column_keys, in_place, is_cut
+from tacit.query.resolve.released_cells import ReleasedCells, ReleasedRows, distinct_rows, in_order
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import (
     Correlated,
@@ -62,20 +64,13 @@ from tacit.query.resolve.scalars import (
     from_relation,
     has_aggregate,
 )
-from tacit.query.resolve.select import (
-    FinalGroups,
-    ReleasedCells,
-    ReleasedRows,
-    SelectClauses,
-    UnitRows,
-    distinct_rows,
-    in_order,
-)
+from tacit.query.resolve.select import FinalGroups, SelectClauses
 from tacit.query.resolve.select_list import Item, expand, unique_names
 from tacit.query.resolve.series import values_relation
 from tacit.query.resolve.stated_unit import check_stated_unit
 from tacit.query.resolve.subquery_values import PublicValues, protected_value, values_of
 from tacit.query.resolve.suggestions import nearest_question
+from tacit.query.resolve.unit_rows import UnitRows
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN
 

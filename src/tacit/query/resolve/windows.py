@@ -10,9 +10,10 @@ from sqlglot import exp
 from tacit.query.aggregates import unit_call
 from tacit.query.planning.work import rows_inside
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import FrameEnd, MonthsAway, RelationNode, SortKey, WindowCall, WindowFrame
+from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions.signatures import constant_int
+from tacit.query.relational.window_calls import FrameEnd, MonthsAway, SortKey, WindowCall, WindowFrame
 from tacit.query.resolve.aggregation import read_aggregate
 from tacit.query.resolve.row_picks import sort_key_of
 from tacit.query.resolve.scalars import Scalars, function_name, is_aggregate, is_pick

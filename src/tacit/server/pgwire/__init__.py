@@ -7,6 +7,8 @@ Modules:
   no list is refused
 * :mod:`.catalogues` — Catalogues of one worker: a database for each part of the catalogue that people see, and answers
   that are kept
+* :mod:`.client_questions` — Questions of one connected client: asked, quoted and explained, and queries about the
+  catalogue
 * :mod:`.copying` — Rows as COPY sends them: text, CSV or binary
 * :mod:`.messages` — Messages of the protocol: a strict reader and a writer
 * :mod:`.server` — Connections: TLS, start-up, proof of identity, cancelling, shutdown

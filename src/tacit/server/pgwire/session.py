@@ -1,33 +1,23 @@
 """One connected client: statements, portals, transactions.
 
-*Charges.* A question is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, the
-way of every question to this server, and at no other moment. Parse, Bind, Describe and EXPLAIN plan it, which is free.
-A portal holds the rows of its one execution; it is read to its end and never run again. Transactions, savepoints and
-cancelling change nothing about charges: there is no way back from a release.
-
-*Cancelling* ends the wait, not the work. It is answered at once, whether or not the run has ended, so that it tells
-nothing about how long the run takes.
+A question is charged when it is executed (:mod:`.client_questions`). Parse, Bind, Describe and EXPLAIN plan it, which
+is free. A portal holds the rows of its one execution; it is read to its end and never run again. Transactions and
+savepoints change nothing about charges: there is no way back from a release.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import with_noun
-from tacit.curator.views.arrow_tables import plain
-from tacit.query.question import OutputColumn
-from tacit.query.request import Request
 from tacit.server.errors import Unauthenticated
 from tacit.server.pgwire.catalogues import Catalogues
-from tacit.server.pgwire.copying import CopyFormat, read_copy
+from tacit.server.pgwire.client_questions import ClientQuestions, WireResult
+from tacit.server.pgwire.copying import read_copy
 from tacit.server.pgwire.messages import (
     BINARY,
     TEXT,
@@ -61,18 +51,14 @@ from tacit.server.pgwire.statements import (
     WireStatement,
     after_explain,
     fetched,
-    infer_types,
+    name_at,
+    read_setting,
     sample_values,
-    split_statements,
 )
-from tacit.server.pgwire.system_catalog import CatalogueResult, WrittenQuery
-from tacit.server.pgwire.types import JSON, TEXT_OID, column_of, decode, encode
+from tacit.server.pgwire.types import JSON, TEXT_OID, decode, encode
 from tacit.server.pgwire.variables import REPORTED, SessionVariables
-from tacit.server.service import ADMIN
-from tacit.wire.responses import QuoteBody, about_answer
 
 if TYPE_CHECKING:
-    from tacit.curator.views.answer_object import Answer
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
     from tacit.server.pgwire.cancel_keys import CancelKeys
@@ -87,13 +73,8 @@ MAX_PREPARED_WORDS: Final = 100_000
 MAX_PORTALS: Final = 64
 #: Cells that open portals hold before nothing more is executed.
 MAX_HELD: Final = 500_000
-#: Seconds between two looks whether another worker was told to cancel.
-_LOOK: Final = 0.1
-#: Seconds for which public metadata are shown again without looking whether the token still counts.
-_FRESH: Final = 1.0
 #: Cells of an answer whose bytes are kept.
 _MOST_CELLS: Final = 5_000
-Changes = tuple[tuple[str, str, bool], ...]
 _IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
 
 
@@ -103,27 +84,6 @@ class Prepared:
 
     statement: WireStatement
     types: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WireResult:
-    """Outcome of a statement.
-
-    Args:
-        tag: of the command.
-        columns: of the rows; None where there are none to send.
-        rows: values.
-        notices: messages to send before.
-        copy: the form in which COPY sends the rows.
-        found: an answer about the catalogue, which keeps the bytes of its rows.
-    """
-
-    tag: str
-    columns: tuple[WireColumn, ...] | None = None
-    rows: Sequence[Sequence[Any]] = ()
-    notices: tuple[bytes, ...] = ()
-    copy: CopyFormat | None = None
-    found: CatalogueResult | None = None
 
 
 @dataclass(slots=True)
@@ -163,22 +123,14 @@ class WireSession:
         key: bytes,
         note: Callable[[dict[str, Any], str], None],
     ) -> None:
-        self._runtime = runtime
-        self._access = access
+        self._questions = ClientQuestions(runtime, access, variables, catalogues, keys, key, note)
         self._stream = stream
         self._variables = variables
-        self._catalogues = catalogues
-        self._keys = keys
-        self._key = key
-        self._note = note
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._state = "I"
         self._skipping = False
-        self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
-        self._left_running: set[asyncio.Future[Any]] = set()
-        self._renewed = -_FRESH
-        self.cancelled = asyncio.Event()
+        self.cancelled = self._questions.cancelled
 
     @property
     def state(self) -> str:
@@ -249,7 +201,7 @@ class WireSession:
     # -- the two protocols
 
     async def _simple(self, sql: str) -> None:
-        for statement in await self._split(sql):
+        for statement in await self._questions.split(sql):
             if statement.kind is StatementKind.EMPTY:
                 self._write(message(b"I"))
                 continue
@@ -286,7 +238,7 @@ class WireSession:
                 self._write(message(b"3"))
 
     async def _parse(self, said: ParseMessage) -> None:
-        found = await self._split(said.sql)
+        found = await self._questions.split(said.sql)
         if len(found) != 1:
             raise StatementFault("42601", "one statement at a time can be prepared")
         if said.name and said.name in self._prepared:
@@ -299,22 +251,9 @@ class WireSession:
         count = statement.parameters
         types = said.types
         if count:
-            types = await self._inferred(statement, said.types, count)
+            types = await self._questions.inferred(statement, said.types, count)
         self._prepared[said.name] = Prepared(statement, tuple(types[:count]))
         self._write(message(b"1"))
-
-    async def _inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
-        """Types of parameters; equal texts are read once."""
-        if len(declared) >= count and all(declared[:count]):
-            return tuple(declared[:count])
-        digest = self._runtime.service.curator.context.catalog.digest
-        key = (statement.text, declared, digest, self._access.person.populations)
-        known = self._catalogues.types.get(key)
-        if known is None:
-            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
-            known = await self._runtime.run(infer_types, statement.text, declared, count, catalog)
-            self._catalogues.types.put(key, known, len(statement.text) + 200)
-        return known
 
     async def _bind(self, said: BindMessage) -> None:
         prepared = self._statement(said.statement)
@@ -417,51 +356,25 @@ class WireSession:
 
     # -- statements
 
-    async def _split(self, sql: str) -> list[WireStatement]:
-        if self._names is None:
-            catalog = await self._runtime.run(self._runtime.service.catalog, self._access)
-            tables = frozenset(table.name.lower() for table in catalog.tables)
-            names = tables | {column.name.lower() for table in catalog.tables for column in table.columns}
-            self._names = (self._runtime.service.curator.name, tables, names)
-        return self._catalogues.split(sql, self._names[2])
-
-    def _question_text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
-        database, tables, names = self._names or ("", frozenset(), frozenset())
-        text = statement.names(tables, database)
-        if text != statement.text:
-            statement = split_statements(text, names)[0]
-        return statement.bound(values, types)
-
     def _check_usable(self, statement: WireStatement) -> None:
         if self._state == "E" and statement.kind not in _IN_FAILED:
             raise StatementFault(
                 "25P02", "the transaction has failed; statements are ignored until its end", "Send ROLLBACK."
             )
 
-    async def _renew(self) -> None:
-        """Look whether the token or password still counts: a connection may be older than its end.
-
-        Raises:
-            Unauthenticated: it does not.
-        """
-        found = await self._runtime.run(self._runtime.service.people.renewed, self._access)
-        if found is None:
-            raise Unauthenticated
-        self._access, self._renewed = found, time.monotonic()
-
     async def _run(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
         self._check_usable(statement)
         match statement.kind:
             case StatementKind.QUESTION | StatementKind.OTHER:
-                return await self._ask(self._question_text(statement, values, types))
+                return await self._questions.ask(self._questions.text(statement, values, types))
             case StatementKind.CATALOGUE:
-                found, changes = await self._catalogue(statement, values, types)
+                found, changes = await self._questions.catalogue(statement, values, types)
                 if found.rows:
                     for name, value, local in changes:
                         self._change_settings(partial(self._variables.set, name, value, local=local))
                 return WireResult(f"SELECT {len(found.rows)}", found.columns, found.rows, found=found)
             case StatementKind.EXPLAIN:
-                return await self._explain(statement, values, types)
+                return await self._questions.explain(statement, values, types)
             case StatementKind.SET:
                 return self._set(statement)
             case StatementKind.RESET:
@@ -477,7 +390,7 @@ class WireSession:
             case StatementKind.CLOSE:
                 if statement.upper(1) == "ALL":
                     self._portals.clear()
-                elif self._portals.pop(_name(statement, 1), None) is None:
+                elif self._portals.pop(name_at(statement, 1), None) is None:
                     raise StatementFault("34000", "there is no cursor of that name")
                 return WireResult("CLOSE CURSOR")
             case StatementKind.DEALLOCATE:
@@ -494,109 +407,6 @@ class WireSession:
 
     # -- questions
 
-    async def _ask(self, sql: str) -> WireResult:
-        about: dict[str, Any] = {"route": "postgres/ask", "sql": hashlib.sha256(sql.encode()).hexdigest()[:16]}
-        try:
-            await self._renew()
-            about |= {"analyst": self._access.person.name, "token": self._access.id}
-            answer = await self._waited(self._runtime.ask(self._access, Request.of(sql, self._variables.options)))
-            about |= about_answer(answer)
-            columns, rows = self._table(answer)
-            notices = (await self._notice(answer),) if self._variables.notices else ()
-        except Exception as problem:
-            about["code"], state, _ = error_of(problem)
-            self._note(about, state)
-            raise
-        self._note(about, "00000")
-        return WireResult(f"SELECT {len(rows)}", columns, rows, notices)
-
-    async def _waited(self, work: Any) -> Answer:
-        """Wait for a question, or for the client to cancel it; the work goes on in any case."""
-        self.cancelled.clear()
-        self._keys.clear(self._key)
-        task = asyncio.ensure_future(work)
-        stop = asyncio.ensure_future(self._cancelling())
-        try:
-            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stop.cancel()
-            if not task.done():
-                # The charge is paid; what it bought is kept, and asked again it is free.
-                self._left_running.add(task)
-                task.add_done_callback(self._left)
-        if not task.done():
-            raise StatementFault(
-                "57014",
-                "the question was cancelled; its charge stays",
-                "The answer is kept: ask the same question again to get it for nothing.",
-            )
-        answer: Answer = task.result()
-        return answer
-
-    def _left(self, task: asyncio.Future[Any]) -> None:
-        self._left_running.discard(task)
-        if not task.cancelled():
-            # Looked at, so that it is not reported as forgotten.
-            task.exception()
-
-    async def _cancelling(self) -> None:
-        alone = self._runtime.settings.workers == 1
-        while not self.cancelled.is_set():
-            try:
-                async with asyncio.timeout(None if alone else _LOOK):
-                    await self.cancelled.wait()
-            except TimeoutError:
-                if self._keys.is_cancelled(self._key):
-                    return
-
-    def _table(self, answer: Answer) -> tuple[tuple[WireColumn, ...], list[list[Any]]]:
-        wide = self._variables.intervals
-        ends = answer.finished.intervals() if wide else None
-        rows: list[list[Any]] = []
-        for index, values in enumerate(answer.finished.values):
-            row: list[Any] = []
-            for place, column in enumerate(answer.columns):
-                row.append(plain(values[place], column.type))
-                if ends is not None and _has_ends(column):
-                    row += [plain(end, column.type) for end in ends[index][place]]
-            rows.append(row)
-        return _wire_columns(answer.columns, wide=wide), rows
-
-    async def _notice(self, answer: Answer) -> bytes:
-        if answer.is_public:
-            return error_response("NOTICE", "00000", f"{answer.charge.text}.", detail=answer.meaning, notice=True)
-        left = await self._runtime.run(self._runtime.service.budget, self._access, answer.charge.population)
-        words, _, rest = answer.note.partition(". ")
-        return error_response("NOTICE", "00000", f"{words}.", detail=rest, hint="; ".join(map(str, left)), notice=True)
-
-    async def _explain(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        place, as_json = after_explain(statement)
-        inner = split_statements(statement.after(place), (self._names or ("", (), ()))[2])[0]
-        if inner.kind is StatementKind.CATALOGUE:
-            column = WireColumn("QUERY PLAN", TEXT_OID)
-            return WireResult("EXPLAIN", (column,), [["A query of the catalogue: public metadata, free of charge."]])
-        await self._renew()
-        request = Request.of(self._question_text(inner, values, types), self._variables.options)
-        quote = await self._runtime.quote(self._access, request)
-        # The statements of the engine are for owners, here as over HTTP.
-        engine = ADMIN in self._access.scopes
-        fits = await self._runtime.run(self._runtime.service.questions_left, self._access, quote)
-        if as_json:
-            leaves = self._runtime.leaves_after(self._access, quote)
-            body = QuoteBody.of(quote, engine=engine, questions_left=fits, leaves_after=leaves)
-            told = json.dumps(body.plain(), ensure_ascii=False)
-            return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[told]])
-        words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
-        lines = [
-            *words.splitlines(),
-            *(
-                []
-                if fits is None
-                else [f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget."]
-            ),
-        ]
-        return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
-
     async def _columns(self, portal: Portal) -> tuple[WireColumn, ...] | None:
         """Columns of what a portal will return; nothing is charged."""
         if portal.result is not None:
@@ -604,12 +414,9 @@ class WireSession:
         statement, values, types = portal.prepared.statement, portal.values, portal.prepared.types
         match statement.kind:
             case StatementKind.QUESTION:
-                await self._renew()
-                request = Request.of(self._question_text(statement, values, types), self._variables.options)
-                quote = await self._runtime.quote(self._access, request)
-                return _wire_columns(quote.columns, wide=self._variables.intervals)
+                return await self._questions.quoted_columns(self._questions.text(statement, values, types))
             case StatementKind.CATALOGUE:
-                return (await self._catalogue(statement, values, types))[0].columns
+                return (await self._questions.catalogue(statement, values, types))[0].columns
             case StatementKind.EXPLAIN:
                 return (WireColumn("QUERY PLAN", JSON if after_explain(statement)[1] else TEXT_OID),)
             case StatementKind.SHOW:
@@ -621,74 +428,14 @@ class WireSession:
 
     # -- the catalogue
 
-    async def _catalogue(
-        self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
-    ) -> tuple[CatalogueResult, Changes]:
-        """An answer about the catalogue, and settings that change where it is executed and has rows."""
-        # What was shown before is public and for this person's eyes: a second more of it tells nothing.
-        if time.monotonic() - self._renewed >= _FRESH:
-            await self._renew()
-        self._runtime.rates["reads"].take(self._access.person.name)
-        known = self._catalogues.results.get(self._catalogue_key(statement, values, types))
-        if known is not None:
-            return known, ()
-        await self._renew()
-        name, key = self._access.person.name, self._catalogue_key(statement, values, types)
-        found, written = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
-        if written.lasting:
-            self._catalogues.keep(key, found, statement.text)
-        return found, written.changes
-
-    def _catalogue_key(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> tuple[Any, ...]:
-        digest, person = self._runtime.service.curator.context.catalog.digest, self._access.person
-        return (digest, person.populations, person.name, statement.text, repr((values, types)) if values else "")
-
-    def _looked_up(
-        self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
-    ) -> tuple[CatalogueResult, WrittenQuery]:
-        catalogue = self._catalogues.of(self._runtime, self._access)
-        dynamic = {"budget": self._budget_rows, "history": self._history_rows}
-        user, settings = self._access.person.name, self._variables.show
-        written = catalogue.written(statement.text, user, values, types, settings, dynamic)
-        return catalogue.run(written.sql), written
-
-    def _budget_rows(self) -> list[list[Any]]:
-        found = self._runtime.service.budget(self._access)
-        return [
-            [each.population, balance.owner, line.currency, *map(_decimal, (line.cap, line.spent, line.left))]
-            for each in found
-            for balance in each.balances
-            if balance is each.balances[0] or balance.limited
-            for line in balance.lines
-        ]
-
-    def _history_rows(self) -> list[list[Any]]:
-        page = self._runtime.service.history(self._access)
-        return [
-            [r.seq, r.population, ", ".join(map(str, r.amounts)), r.sql, r.analyst, r.answered] for r in page.records
-        ]
-
     # -- settings
 
     def _set(self, statement: WireStatement) -> WireResult:
         """``SET [SESSION | LOCAL] name {= | TO} value``, ``SET TIME ZONE``, ``SET TRANSACTION``, ``SET NAMES``."""
-        words = list(statement.words[1:])
-        local = False
-        if words and words[0].upper in ("SESSION", "LOCAL"):
-            local = words.pop(0).upper == "LOCAL"
-        first = words[0].upper if words else ""
-        if first in ("TRANSACTION", "CHARACTERISTICS"):
+        found = read_setting(statement)
+        if found is None:
             return WireResult("SET")
-        if first == "TIME" and len(words) > 2:
-            name, rest = "timezone", words[2:]
-        elif first == "NAMES":
-            name, rest = "client_encoding", words[1:]
-        else:
-            place = next((i for i, word in enumerate(words) if word.text == "=" or word.upper == "TO"), 0)
-            name, rest = "".join(word.text for word in words[:place]), words[place + 1 :]
-        if not name or not rest:
-            raise StatementFault("42601", "a setting and its value are needed", "SET tacit.epsilon = '0.1'")
-        value = None if rest[0].upper == "DEFAULT" and len(rest) == 1 else _value(rest)
+        name, value, local = found
         if local and self._state == "I":
             return WireResult("SET", notices=(_warning("SET LOCAL has no effect outside of a transaction"),))
         self._change_settings(lambda: self._variables.set(name, value, local=local))
@@ -712,8 +459,7 @@ class WireSession:
     async def _show(self, statement: WireStatement) -> WireResult:
         name = "".join(word.text for word in statement.words[1:]).lower()
         if name == "tacit.budget":
-            await self._renew()
-            rows = await self._runtime.run(self._budget_rows)
+            rows = await self._questions.balances()
             names = ("population", "owner", "currency", "cap", "spent", "remaining")
             return WireResult("SHOW", tuple(WireColumn(each, TEXT_OID) for each in names), rows)
         if name == "all":
@@ -730,7 +476,7 @@ class WireSession:
 
     async def _declare(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
         """``DECLARE name … CURSOR [WITH HOLD] FOR query``: the question is asked, and charged, here."""
-        name = _name(statement, 1)
+        name = name_at(statement, 1)
         place = next((i for i, word in enumerate(statement.words) if word.upper == "FOR"), 0)
         words = [word.upper for word in statement.words[2:place]]
         hold = "HOLD" in words and "WITHOUT" not in words
@@ -751,7 +497,7 @@ class WireSession:
         return WireResult("DECLARE CURSOR", notices=result.notices)
 
     async def _inner(self, text: str) -> WireStatement:
-        found = (await self._split(text))[0]
+        found = (await self._questions.split(text))[0]
         if found.kind not in (StatementKind.QUESTION, StatementKind.CATALOGUE):
             raise StatementFault("0A000", "only a SELECT can stand here")
         return found
@@ -777,7 +523,7 @@ class WireSession:
         if statement.upper(place) == "ALL":
             self._prepared.clear()
             return WireResult("DEALLOCATE ALL")
-        if self._prepared.pop(_name(statement, place), None) is None:
+        if self._prepared.pop(name_at(statement, place), None) is None:
             raise StatementFault("26000", "there is no prepared statement of that name")
         return WireResult("DEALLOCATE")
 
@@ -795,17 +541,17 @@ class WireSession:
                 return WireResult("BEGIN", notices=(_warning("a transaction is under way already", "25001"),))
             case StatementKind.SAVEPOINT:
                 self._need_transaction()
-                if not self._variables.begin("s:" + _name(statement, 1)):
+                if not self._variables.begin("s:" + name_at(statement, 1)):
                     raise StatementFault("54000", "there are too many savepoints; release some")
                 return WireResult("SAVEPOINT")
             case StatementKind.RELEASE:
                 self._need_transaction()
-                if not self._variables.release("s:" + _name(statement, len(words) - 1)):
+                if not self._variables.release("s:" + name_at(statement, len(words) - 1)):
                     raise StatementFault("3B001", "there is no savepoint of that name")
                 return WireResult("RELEASE")
             case StatementKind.ROLLBACK if "TO" in words:
                 self._need_transaction()
-                name = "s:" + _name(statement, len(words) - 1)
+                name = "s:" + name_at(statement, len(words) - 1)
                 self._change_settings(lambda: self._roll_back_to(name))
                 self._state = "T"
                 return WireResult("ROLLBACK")
@@ -839,18 +585,6 @@ def _warning(words: str, state: str = "01000") -> bytes:
     return error_response("WARNING", state, words, notice=True)
 
 
-def _has_ends(column: OutputColumn) -> bool:
-    return column.noisy and (column.type.is_numeric or column.type.is_temporal)
-
-
-def _wire_columns(columns: Sequence[OutputColumn], *, wide: bool) -> tuple[WireColumn, ...]:
-    found: list[WireColumn] = []
-    for column in columns:
-        names = [column.name, *([f"{column.name}_low", f"{column.name}_high"] if wide and _has_ends(column) else [])]
-        found += [column_of(name, column.type) for name in names]
-    return tuple(found)
-
-
 def _formats(formats: Sequence[int], count: int) -> tuple[int, ...]:
     """Formats of columns: none stated for text, one for all, or one for each."""
     if len(formats) > 1:
@@ -858,24 +592,3 @@ def _formats(formats: Sequence[int], count: int) -> tuple[int, ...]:
             raise StatementFault("08P01", f"the result has {count} columns")
         return tuple(formats)
     return (formats[0] if formats else TEXT,) * count
-
-
-def _name(statement: WireStatement, place: int) -> str:
-    words = statement.words
-    if place >= len(words) or not words[place].is_name:
-        raise StatementFault("42601", "a name is missing")
-    word = words[place]
-    return str(word.text if word.kind == "IDENTIFIER" else word.text.lower())
-
-
-def _value(words: Sequence[Any]) -> str:
-    """The value in a SET: one constant or name, a number with its sign, or a list of those."""
-    return "".join(", " if word.text == "," and word.kind != "STRING" else word.text for word in words)
-
-
-def _decimal(value: Any) -> str:
-    from fractions import Fraction
-
-    from tacit.wire.values import exact_text
-
-    return exact_text(Fraction(value))

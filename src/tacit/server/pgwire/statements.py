@@ -46,7 +46,9 @@ __all__ = [
     "fetched",
     "infer_types",
     "literal_of",
+    "name_at",
     "postgres_tree",
+    "read_setting",
     "sample_values",
     "split_statements",
 ]
@@ -504,3 +506,37 @@ def _type_of(node: exp.Expr, catalog: Catalog | None) -> int:
     if isinstance(node, exp.Extract):
         return INT8
     return 0
+
+
+def read_setting(statement: WireStatement) -> tuple[str, str | None, bool] | None:
+    """The setting of a SET, its value (None for the default) and whether it is local; None where nothing changes."""
+    words = list(statement.words[1:])
+    local = False
+    if words and words[0].upper in ("SESSION", "LOCAL"):
+        local = words.pop(0).upper == "LOCAL"
+    first = words[0].upper if words else ""
+    if first in ("TRANSACTION", "CHARACTERISTICS"):
+        return None
+    if first == "TIME" and len(words) > 2:
+        name, rest = "timezone", words[2:]
+    elif first == "NAMES":
+        name, rest = "client_encoding", words[1:]
+    else:
+        place = next((i for i, word in enumerate(words) if word.text == "=" or word.upper == "TO"), 0)
+        name, rest = "".join(word.text for word in words[:place]), words[place + 1 :]
+    if not name or not rest:
+        raise StatementFault("42601", "a setting and its value are needed", "SET tacit.epsilon = '0.1'")
+    if rest[0].upper == "DEFAULT" and len(rest) == 1:
+        return name, None, local
+    # One constant or name, a number with its sign, or a list of those.
+    value = "".join(", " if word.text == "," and word.kind != "STRING" else word.text for word in rest)
+    return name, value, local
+
+
+def name_at(statement: WireStatement, place: int) -> str:
+    """The name at a place among the words of a statement."""
+    words = statement.words
+    if place >= len(words) or not words[place].is_name:
+        raise StatementFault("42601", "a name is missing")
+    word = words[place]
+    return str(word.text if word.kind == "IDENTIFIER" else word.text.lower())

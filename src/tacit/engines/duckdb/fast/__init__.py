@@ -19,6 +19,8 @@ Modules:
   their own order
 * :mod:`.private_totals` — Bounded totals over private keys, from rows in memory: the same integers as the statements of
   ``engines/sql``
+* :mod:`.sorted_totals` — Totals of rows that are sorted first, where a unit has to choose among its groups or units are
+  far apart
 * :mod:`.table_cache` — In-memory copies of small source files, reused across questions
 """
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.fast.array_totals import WIDEST, TooWideError, Words, changes, run_sums
+from tacit.engines.duckdb.fast.array_totals import WIDEST, TooWideError, run_sums
 from tacit.engines.duckdb.fast.grouped_rows import (
     GroupedRows,
     GroupPlan,
@@ -25,6 +25,7 @@ from tacit.engines.duckdb.fast.grouped_rows import (
     run_lengths,
 )
 from tacit.engines.duckdb.fast.item_numbers import Items, number_items
+from tacit.engines.duckdb.fast.sorted_totals import Words, changes
 from tacit.engines.sql.statements import SpreadRows
 from tacit.query.types import SqlType
 

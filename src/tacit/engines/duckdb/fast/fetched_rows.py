@@ -21,12 +21,11 @@ from tacit.engines.duckdb.fast.array_totals import (
     FoldedRows,
     Read,
     TooWideError,
-    UnitGroupKeys,
     UnitShare,
     ValueColumn,
     dense_totals,
-    fold,
 )
+from tacit.engines.duckdb.fast.sorted_totals import UnitGroupKeys, fold
 from tacit.engines.sql.group_choice import Chooser
 
 if TYPE_CHECKING:

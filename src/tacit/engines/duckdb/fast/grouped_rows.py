@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.fast.array_totals import TooWideError, Words, blocks, changes
+from tacit.engines.duckdb.fast.array_totals import TooWideError
 from tacit.engines.duckdb.fast.item_numbers import Items, Numbers, Units, number_items, number_units
+from tacit.engines.duckdb.fast.sorted_totals import Words, blocks, changes
 from tacit.engines.sql.group_choice import Chooser
 from tacit.query.types import SqlType
 

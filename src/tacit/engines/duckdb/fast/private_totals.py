@@ -24,11 +24,11 @@ from tacit.engines.duckdb.fast.array_totals import (
     UnitGroups,
     UnitShare,
     ValueColumn,
-    Words,
     run_sums,
 )
 from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
 from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
+from tacit.engines.duckdb.fast.sorted_totals import Words
 from tacit.engines.sql.statements import KeyTotals
 
 if TYPE_CHECKING:

@@ -1,0 +1,127 @@
+"""SELECT over cells that are released: everything is free and cannot look back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from tacit.query.aggregates import AggregateCall, unit_call
+from tacit.query.planning.work import rows_inside
+from tacit.query.question import (
+    FinalAggregation,
+    Keep,
+    OutputColumn,
+    Regroup,
+    Sort,
+    Step,
+)
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import (
+    RelationNode,
+    UnitCall,
+)
+from tacit.query.relational.expressions import (
+    Expression,
+    references,
+)
+from tacit.query.resolve.aggregation import FinalBuilder
+from tacit.query.resolve.public_order import column_keys, slice_of
+from tacit.query.resolve.released_relation import ReleasedRelation
+from tacit.query.resolve.scalars import (
+    Scalars,
+    Scope,
+)
+from tacit.query.types import UNKNOWN, Domain, SqlType
+
+if TYPE_CHECKING:
+    from tacit.query.resolve.subquery_values import PublicValues
+from tacit.query.resolve.select import ReleasedBuilder, SelectClauses, refuse_sets
+
+__all__ = ["ReleasedCells", "ReleasedRows", "distinct_rows", "in_order"]
+
+
+class ReleasedRows:
+    """A released result while the clauses of a SELECT over it are resolved."""
+
+    def __init__(self, released: ReleasedRelation, scope: Scope, values: PublicValues) -> None:
+        self.released = released
+        self.scope = scope
+        self.values = values
+        self._attached: dict[RelationNode | ReleasedRelation, int] = {}
+
+    def hook(self, node: exp.Expr) -> Expression | None:
+        """Values are one more column of the result; no other subqueries above the aggregation."""
+        if isinstance(node, exp.Exists) or (isinstance(node, exp.In) and node.args.get("query") is not None):
+            raise Refusal(
+                "subquery",
+                "IN and EXISTS take no subquery on released results; join the public table, or filter before the "
+                "aggregation.",
+            )
+        if not isinstance(node, exp.Subquery):
+            return None
+        value = self.values.value(node, self.scope)
+        if value not in self._attached:
+            self._attached[value] = len(self.released.columns)
+            self.released = self.released.with_value(value)
+        return self.released.reference(self._attached[value])
+
+
+class ReleasedCells(ReleasedBuilder):
+    """A SELECT over cells that are already released: everything is free and cannot look back."""
+
+    def __init__(self, clauses: SelectClauses, rows: ReleasedRows) -> None:
+        refuse_sets(clauses)
+        super().__init__(clauses, len(clauses.keys))
+        self.rows = rows
+        self.calls: list[UnitCall] = []
+
+    def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
+        """An exact aggregate of noisy cells."""
+        made, domain = unit_call(asked, rows_inside(self.shape()))
+        if made not in self.calls:
+            self.calls.append(made)
+        return self.calls.index(made), made.type, replace(domain, range=UNKNOWN)
+
+    def is_noisy(self, expression: Expression) -> bool:
+        """Aggregates of cells count as noisy, keys and plain columns as the columns they read."""
+        released, parts = self.rows.released, references(expression)
+        if not self.clauses.grouped:
+            return released.is_noisy(expression)
+        keys = [released.is_noisy(key) for _, key in self.clauses.keys]
+        return any(part.slot >= self.first or keys[part.slot] for part in parts)
+
+    def _where(self) -> list[Step]:
+        where = self.clauses.node.args.get("where")
+        if where is None:
+            return []
+        return [Keep(Scalars(self.clauses.scope, "WHERE", self.clauses.hook).condition(where.this))]
+
+    def _released(self, where: list[Step]) -> tuple[FinalAggregation, tuple[Step, ...], int]:
+        released = self.rows.released
+        if not self.clauses.grouped:
+            return released.final, (*released.steps, *where), len(released.columns)
+        regroup = Regroup(tuple(e for _, e in self.clauses.keys), tuple(self.calls))
+        return released.final, (*released.steps, *where, regroup), self.first + len(self.calls)
+
+
+def distinct_rows(
+    node: exp.Select, builder: FinalBuilder, source: RelationNode, names: Sequence[str]
+) -> ReleasedRelation:
+    """SELECT DISTINCT of protected rows: a final aggregation by keys alone, whose columns ORDER BY names."""
+    final = builder.build(source)
+    columns = tuple(
+        OutputColumn(name, key.expression.type, False, key.expression.domain)
+        for name, key in zip(names, final.keys, strict=True)
+    )
+    released = ReleasedRelation(final, (), columns)
+    return in_order(node, released)
+
+
+def in_order(node: exp.Query, released: ReleasedRelation) -> ReleasedRelation:
+    """A released result in the order, and within the limits, that a query around its columns states."""
+    keys = column_keys(node, released.scope(""))
+    steps: list[Step] = [Sort(tuple(keys))] if keys else []
+    return replace(released, steps=(*released.steps, *steps, *slice_of(node)))

@@ -1,0 +1,330 @@
+"""Questions of one connected client: asked, quoted and explained, and queries about the catalogue.
+
+*Charges.* A question is charged when it is executed, by :meth:`tacit.server.api.worker_runtime.WorkerRuntime.ask`, the
+way of every question to this server, and at no other moment.
+
+*Cancelling* ends the wait, not the work. It is answered at once, whether or not the run has ended, so that it tells
+nothing about how long the run takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tacit.core.numbers import with_noun
+from tacit.curator.views.arrow_tables import plain
+from tacit.query.question import OutputColumn
+from tacit.query.request import Request
+from tacit.server.errors import Unauthenticated
+from tacit.server.pgwire.catalogues import Catalogues
+from tacit.server.pgwire.copying import CopyFormat
+from tacit.server.pgwire.messages import WireColumn, error_response
+from tacit.server.pgwire.sqlstates import StatementFault, error_of
+from tacit.server.pgwire.statements import StatementKind, WireStatement, after_explain, infer_types, split_statements
+from tacit.server.pgwire.system_catalog import CatalogueResult, WrittenQuery
+from tacit.server.pgwire.types import JSON, TEXT_OID, column_of
+from tacit.server.pgwire.variables import SessionVariables
+from tacit.server.service import ADMIN
+from tacit.wire.responses import QuoteBody, about_answer
+
+if TYPE_CHECKING:
+    from tacit.curator.views.answer_object import Answer
+    from tacit.server.api.worker_runtime import WorkerRuntime
+    from tacit.server.identity import Access
+    from tacit.server.pgwire.cancel_keys import CancelKeys
+
+__all__ = ["ClientQuestions", "WireResult"]
+
+#: Seconds between two looks whether another worker was told to cancel.
+_LOOK: Final = 0.1
+#: Seconds for which public metadata are shown again without looking whether the token still counts.
+_FRESH: Final = 1.0
+Changes = tuple[tuple[str, str, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WireResult:
+    """Outcome of a statement.
+
+    Args:
+        tag: of the command.
+        columns: of the rows; None where there are none to send.
+        rows: values.
+        notices: messages to send before.
+        copy: the form in which COPY sends the rows.
+        found: an answer about the catalogue, which keeps the bytes of its rows.
+    """
+
+    tag: str
+    columns: tuple[WireColumn, ...] | None = None
+    rows: Sequence[Sequence[Any]] = ()
+    notices: tuple[bytes, ...] = ()
+    copy: CopyFormat | None = None
+    found: CatalogueResult | None = None
+
+
+class ClientQuestions:
+    """Questions of a client that has proved who it is.
+
+    Args:
+        runtime: thread pools, timing and rate limits of the worker.
+        access: of the client.
+        variables: settings.
+        catalogues: tables of the system.
+        keys: that cancel.
+        key: of this connection.
+        note: logs and counts a statement.
+    """
+
+    def __init__(
+        self,
+        runtime: WorkerRuntime,
+        access: Access,
+        variables: SessionVariables,
+        catalogues: Catalogues,
+        keys: CancelKeys,
+        key: bytes,
+        note: Callable[[dict[str, Any], str], None],
+    ) -> None:
+        self._runtime = runtime
+        self.access = access
+        self._variables = variables
+        self._catalogues = catalogues
+        self._keys = keys
+        self._key = key
+        self._note = note
+        self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
+        self._left_running: set[asyncio.Future[Any]] = set()
+        self._renewed = -_FRESH
+        self.cancelled = asyncio.Event()
+
+    async def inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Types of parameters; equal texts are read once."""
+        if len(declared) >= count and all(declared[:count]):
+            return tuple(declared[:count])
+        digest = self._runtime.service.curator.context.catalog.digest
+        key = (statement.text, declared, digest, self.access.person.populations)
+        known = self._catalogues.types.get(key)
+        if known is None:
+            catalog = await self._runtime.run(self._runtime.service.catalog, self.access)
+            known = await self._runtime.run(infer_types, statement.text, declared, count, catalog)
+            self._catalogues.types.put(key, known, len(statement.text) + 200)
+        return known
+
+    async def split(self, sql: str) -> list[WireStatement]:
+        """Statements of a text."""
+        if self._names is None:
+            catalog = await self._runtime.run(self._runtime.service.catalog, self.access)
+            tables = frozenset(table.name.lower() for table in catalog.tables)
+            names = tables | {column.name.lower() for table in catalog.tables for column in table.columns}
+            self._names = (self._runtime.service.curator.name, tables, names)
+        return self._catalogues.split(sql, self._names[2])
+
+    def text(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> str:
+        """The text of a question with its parameters in place."""
+        database, tables, names = self._names or ("", frozenset(), frozenset())
+        text = statement.names(tables, database)
+        if text != statement.text:
+            statement = split_statements(text, names)[0]
+        return statement.bound(values, types)
+
+    async def renew(self) -> None:
+        """Look whether the token or password still counts: a connection may be older than its end.
+
+        Raises:
+            Unauthenticated: it does not.
+        """
+        found = await self._runtime.run(self._runtime.service.people.renewed, self.access)
+        if found is None:
+            raise Unauthenticated
+        self.access, self._renewed = found, time.monotonic()
+
+    async def ask(self, sql: str) -> WireResult:
+        """Ask a question, which is charged."""
+        about: dict[str, Any] = {"route": "postgres/ask", "sql": hashlib.sha256(sql.encode()).hexdigest()[:16]}
+        try:
+            await self.renew()
+            about |= {"analyst": self.access.person.name, "token": self.access.id}
+            answer = await self._waited(self._runtime.ask(self.access, Request.of(sql, self._variables.options)))
+            about |= about_answer(answer)
+            columns, rows = self._table(answer)
+            notices = (await self._notice(answer),) if self._variables.notices else ()
+        except Exception as problem:
+            about["code"], state, _ = error_of(problem)
+            self._note(about, state)
+            raise
+        self._note(about, "00000")
+        return WireResult(f"SELECT {len(rows)}", columns, rows, notices)
+
+    async def _waited(self, work: Any) -> Answer:
+        """Wait for a question, or for the client to cancel it; the work goes on in any case."""
+        self.cancelled.clear()
+        self._keys.clear(self._key)
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._cancelling())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            if not task.done():
+                # The charge is paid; what it bought is kept, and asked again it is free.
+                self._left_running.add(task)
+                task.add_done_callback(self._left)
+        if not task.done():
+            raise StatementFault(
+                "57014",
+                "the question was cancelled; its charge stays",
+                "The answer is kept: ask the same question again to get it for nothing.",
+            )
+        answer: Answer = task.result()
+        return answer
+
+    def _left(self, task: asyncio.Future[Any]) -> None:
+        self._left_running.discard(task)
+        if not task.cancelled():
+            # Looked at, so that it is not reported as forgotten.
+            task.exception()
+
+    async def _cancelling(self) -> None:
+        alone = self._runtime.settings.workers == 1
+        while not self.cancelled.is_set():
+            try:
+                async with asyncio.timeout(None if alone else _LOOK):
+                    await self.cancelled.wait()
+            except TimeoutError:
+                if self._keys.is_cancelled(self._key):
+                    return
+
+    def _table(self, answer: Answer) -> tuple[tuple[WireColumn, ...], list[list[Any]]]:
+        wide = self._variables.intervals
+        ends = answer.finished.intervals() if wide else None
+        rows: list[list[Any]] = []
+        for index, values in enumerate(answer.finished.values):
+            row: list[Any] = []
+            for place, column in enumerate(answer.columns):
+                row.append(plain(values[place], column.type))
+                if ends is not None and _has_ends(column):
+                    row += [plain(end, column.type) for end in ends[index][place]]
+            rows.append(row)
+        return _wire_columns(answer.columns, wide=wide), rows
+
+    async def _notice(self, answer: Answer) -> bytes:
+        if answer.is_public:
+            return error_response("NOTICE", "00000", f"{answer.charge.text}.", detail=answer.meaning, notice=True)
+        left = await self._runtime.run(self._runtime.service.budget, self.access, answer.charge.population)
+        words, _, rest = answer.note.partition(". ")
+        return error_response("NOTICE", "00000", f"{words}.", detail=rest, hint="; ".join(map(str, left)), notice=True)
+
+    async def explain(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
+        """``EXPLAIN``: the plan and price of a question, for nothing."""
+        place, as_json = after_explain(statement)
+        inner = split_statements(statement.after(place), (self._names or ("", (), ()))[2])[0]
+        if inner.kind is StatementKind.CATALOGUE:
+            column = WireColumn("QUERY PLAN", TEXT_OID)
+            return WireResult("EXPLAIN", (column,), [["A query of the catalogue: public metadata, free of charge."]])
+        await self.renew()
+        request = Request.of(self.text(inner, values, types), self._variables.options)
+        quote = await self._runtime.quote(self.access, request)
+        # The statements of the engine are for owners, here as over HTTP.
+        engine = ADMIN in self.access.scopes
+        fits = await self._runtime.run(self._runtime.service.questions_left, self.access, quote)
+        if as_json:
+            leaves = self._runtime.leaves_after(self.access, quote)
+            body = QuoteBody.of(quote, engine=engine, questions_left=fits, leaves_after=leaves)
+            told = json.dumps(body.plain(), ensure_ascii=False)
+            return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[told]])
+        words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
+        lines = [
+            *words.splitlines(),
+            *(
+                []
+                if fits is None
+                else [f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget."]
+            ),
+        ]
+        return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
+
+    async def catalogue(
+        self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
+    ) -> tuple[CatalogueResult, Changes]:
+        """An answer about the catalogue, and settings that change where it is executed and has rows."""
+        # What was shown before is public and for this person's eyes: a second more of it tells nothing.
+        if time.monotonic() - self._renewed >= _FRESH:
+            await self.renew()
+        self._runtime.rates["reads"].take(self.access.person.name)
+        known = self._catalogues.results.get(self._catalogue_key(statement, values, types))
+        if known is not None:
+            return known, ()
+        await self.renew()
+        name, key = self.access.person.name, self._catalogue_key(statement, values, types)
+        found, written = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
+        if written.lasting:
+            self._catalogues.keep(key, found, statement.text)
+        return found, written.changes
+
+    def _catalogue_key(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> tuple[Any, ...]:
+        digest, person = self._runtime.service.curator.context.catalog.digest, self.access.person
+        return (digest, person.populations, person.name, statement.text, repr((values, types)) if values else "")
+
+    def _looked_up(
+        self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]
+    ) -> tuple[CatalogueResult, WrittenQuery]:
+        catalogue = self._catalogues.of(self._runtime, self.access)
+        dynamic = {"budget": self.budget_rows, "history": self._history_rows}
+        user, settings = self.access.person.name, self._variables.show
+        written = catalogue.written(statement.text, user, values, types, settings, dynamic)
+        return catalogue.run(written.sql), written
+
+    def budget_rows(self) -> list[list[Any]]:
+        """Balances that the client may see."""
+        found = self._runtime.service.budget(self.access)
+        return [
+            [each.population, balance.owner, line.currency, *map(_decimal, (line.cap, line.spent, line.left))]
+            for each in found
+            for balance in each.balances
+            if balance is each.balances[0] or balance.limited
+            for line in balance.lines
+        ]
+
+    def _history_rows(self) -> list[list[Any]]:
+        page = self._runtime.service.history(self.access)
+        return [
+            [r.seq, r.population, ", ".join(map(str, r.amounts)), r.sql, r.analyst, r.answered] for r in page.records
+        ]
+
+    async def balances(self) -> list[list[Any]]:
+        """Balances that the client may see, if its token or password still counts."""
+        await self.renew()
+        return await self._runtime.run(self.budget_rows)
+
+    async def quoted_columns(self, sql: str) -> tuple[WireColumn, ...]:
+        """Columns of the answer to a question; nothing is charged."""
+        await self.renew()
+        quote = await self._runtime.quote(self.access, Request.of(sql, self._variables.options))
+        return _wire_columns(quote.columns, wide=self._variables.intervals)
+
+
+def _has_ends(column: OutputColumn) -> bool:
+    return column.noisy and (column.type.is_numeric or column.type.is_temporal)
+
+
+def _wire_columns(columns: Sequence[OutputColumn], *, wide: bool) -> tuple[WireColumn, ...]:
+    found: list[WireColumn] = []
+    for column in columns:
+        names = [column.name, *([f"{column.name}_low", f"{column.name}_high"] if wide and _has_ends(column) else [])]
+        found += [column_of(name, column.type) for name in names]
+    return tuple(found)
+
+
+def _decimal(value: Any) -> str:
+    from fractions import Fraction
+
+    from tacit.wire.values import exact_text
+
+    return exact_text(Fraction(value))
