@@ -102,7 +102,7 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
             want = [integers(by_sql.measure(task(final))) for final in finals]
-    monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows._BATCH", 2048)
+    monkeypatch.setattr("tacit.engines.duckdb.fast.handed_columns._BATCH", 2048)
     # In batches where there are more than a few rows, and else all at once.
     for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
         monkeypatch.setattr("tacit.engines.duckdb.fast.sorted_totals._BLOCK", block)

@@ -85,16 +85,18 @@ def without_bit_sets(patch: pytest.MonkeyPatch) -> None:
 
 #: One for each module of ``fast``: how to do without it. Rows are fetched for totals, and tell losses besides; those of
 #: private keys and of values are numbered and sorted.
-PUBLIC = {"array_totals", "fetched_rows"}
-GROUPED = {"grouped_rows", "item_numbers", "private_totals", "array_spreads", *PUBLIC}
+PUBLIC = {"array_totals", "fetched_rows", "handed_columns"}
+GROUPED = {"handed_columns", "grouped_rows", "item_numbers", "private_totals", "array_spreads", *PUBLIC}
 TOGETHER = {
     "array_totals": PUBLIC,
     "grouped_rows": GROUPED,
+    "handed_columns": GROUPED,
     "array_losses": {"array_losses", *GROUPED},
 }
 ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "array_totals": without_arrays,
     "fetched_rows": without_arrays,
+    "handed_columns": without_arrays,
     "array_losses": without_losses,
     "grouped_rows": without_groups,
     "item_numbers": without_groups,
@@ -123,6 +125,8 @@ def only(name: str | None) -> Iterator[None]:
     """With one accelerator, or with none."""
     with pytest.MonkeyPatch.context() as patch:
         wanted = TOGETHER.get(name or "", {name})
+        # Columns are handed over by NumPy alone, as where Arrow is not installed.
+        patch.setattr("tacit.engines.duckdb.fast.handed_columns.has_arrow", lambda: name != "handed_columns")
         for other, leave_out in ACCELERATORS.items():
             if other not in wanted:
                 leave_out(patch)
@@ -170,7 +174,7 @@ rows = st.builds(
 
 
 #: Those that do something without the others.
-ALONE = ["array_losses", "array_totals", "bitset_bounding", "grouped_rows", "table_cache"]
+ALONE = ["array_losses", "array_totals", "bitset_bounding", "grouped_rows", "handed_columns", "table_cache"]
 
 
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,7 +64,7 @@ class Session:
         self.ran.append(sql)
         return []
 
-    def columns(self, sql: str, count: int) -> list[Any]:
+    def columns(self, sql: str, as_objects: Sequence[bool]) -> list[Any]:
         raise NotImplementedError
 
     def interrupt(self) -> None:

@@ -28,6 +28,7 @@ from tacit.attacks.models import Losses
 from tacit.attacks.random_choice import choose, choose_evenly
 from tacit.attacks.report import Chapter
 from tacit.core.extras import install_command
+from tacit.engines.plain_frames import PlainFrame
 
 __all__ = ["ATTACKS", "Told", "found_people"]
 
@@ -330,12 +331,10 @@ class _Study:
 
     def through(self, epsilon: Fraction) -> Callable[[], NDArray[np.float64]]:
         """Shares published by a curator in front of the study's own table."""
-        import pyarrow as pa
-
         from tacit.curator.opening import open_curator
 
-        content = {name: [row[i] for row in self.rows] for i, name in enumerate(self.columns)}
-        frame = pa.table({"person": list(range(self.size)), **content})
+        people = [(person, *row) for person, row in enumerate(self.rows)]
+        frame = PlainFrame.inferred(["person", *self.columns], people)
         declared = {name: list(values) for name, values in zip(self.columns, self.values, strict=True)}
         price = epsilon / len(self.marginals)
 

@@ -27,8 +27,10 @@ from tacit.core.numbers import exact
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator, open_project
 from tacit.curator.quote import Quote
+from tacit.engines.plain_frames import PlainFrame
 from tacit.project.project_file import PopulationModel, Project
 from tacit.query.planning.plan import Plan
+from tacit.query.types import DOUBLE, INTEGER, TEXT
 
 __all__ = ["project_checks", "sql_checks"]
 
@@ -197,15 +199,12 @@ def _replayed_table(sql: str) -> Verdict:
 
 
 def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:
-    import pyarrow as pa
-
-    types = {"person": pa.int64(), "ward": pa.string(), "town": pa.string(), "cost": pa.float64()}
-    schema = pa.schema(list(types.items()))
+    types = {"person": INTEGER, "ward": TEXT, "town": TEXT, "cost": DOUBLE}
 
     def ask(rows: list[dict[str, Any]]) -> Any:
         columns = {"ward": ["eye", "heart", "lung"], "cost": {"bounds": [0, 100], "step": "0.01"}}
         curator = open_curator(
-            pa.Table.from_pylist(rows, schema=schema),
+            PlainFrame.of(types, [[row.get(name) for name in types] for row in rows]),
             unit="person",
             epsilon=10,
             delta="1e-5",

@@ -22,12 +22,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tacit.audit.neighbours import Neighbours
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE
-from tacit.curator.views.arrow_tables import to_arrow
+from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.registry import engine_kind, open_engine
 from tacit.project.project_file import LimitsModel, Project
 from tacit.project.source import Source
@@ -35,9 +35,6 @@ from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.relational.ownership import scan
 from tacit.query.types import Kind, SqlType, Value, as_value
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["People", "brought_here", "neighbours_of", "questions_of", "rehearsed"]
 
@@ -130,7 +127,7 @@ def _fetch(project: Project, public: Catalog) -> dict[str, Source]:
             except Refusal:
                 few = f"has more than {_MOST_PUBLIC:,} rows; audit a copy of the project file without it"
                 raise InputError(f"tables.{table.name}", few) from None
-            found[table.name] = Source.of_frame(_arrow(table, rows))
+            found[table.name] = Source.of_frame(_made(table, rows))
     return found
 
 
@@ -150,17 +147,17 @@ def rehearsed(project: Project, people: People) -> Project:
     return replace(project, sources=sources, ledger=None, anchor=None, key=None)
 
 
-def _frame(catalog: Catalog, table: Table, people: Sequence[SyntheticPerson]) -> pa.Table:
+def _frame(catalog: Catalog, table: Table, people: Sequence[SyntheticPerson]) -> PlainFrame:
     rows = [
         [_value(catalog, table, column, person, k) for column in table.columns]
         for person in people
         for k in range(_rows_of(table, person))
     ]
-    return _arrow(table, rows)
+    return _made(table, rows)
 
 
-def _arrow(table: Table, rows: Sequence[Sequence[Value | None]]) -> pa.Table:
-    return to_arrow([column.name for column in table.columns], [column.type for column in table.columns], rows)
+def _made(table: Table, rows: Sequence[Sequence[Value | None]]) -> PlainFrame:
+    return PlainFrame.of({column.name: column.type for column in table.columns}, rows)
 
 
 def _rows_of(table: Table, person: SyntheticPerson) -> int:

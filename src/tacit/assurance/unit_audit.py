@@ -6,7 +6,7 @@ Part of the standing self-audit, on made-up people.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
@@ -18,12 +18,12 @@ from tacit.audit.search import replay_neighbours
 from tacit.audit.self_audit import AuditCheck
 from tacit.core.errors import InputError
 from tacit.curator.opening import open_project
+from tacit.engines.plain_frames import PlainFrame
 from tacit.project.project_file import ProjectModel, build, validate
 from tacit.project.source import Source
+from tacit.query.types import INTEGER, TEXT, SqlType
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tacit.project.project_file import Project
 
 __all__ = ["unit_checks"]
@@ -67,21 +67,19 @@ def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:
 
 def _project(rows: list[dict[str, Any]]) -> Project:
     """Whole numbers in one table, and in the other the same persons as texts with leading zeros."""
-    import pyarrow as pa
-
     here = {name: [row for row in rows if row["table"] == name] for name in ("visits", "letters")}
-    ids = {
-        "visits": pa.array([row["person"] for row in here["visits"]], pa.int64()),
-        "letters": pa.array([f"{row['person']:04d}" for row in here["letters"]], pa.string()),
-    }
     frames = {
-        name: pa.table({"id": ids[name], "cost": pa.array([row["cost"] for row in found], pa.int64())})
-        for name, found in here.items()
+        "visits": _frame(INTEGER, [(row["person"], row["cost"]) for row in here["visits"]]),
+        "letters": _frame(TEXT, [(f"{row['person']:04d}", row["cost"]) for row in here["letters"]]),
     }
     return _made(frames, {name: {"unit": "id", "type": "integer"} for name in frames})
 
 
-def _made(frames: dict[str, pa.Table], units: dict[str, dict[str, str]]) -> Project:
+def _frame(ids: SqlType, rows: Sequence[tuple[Any, int]]) -> PlainFrame:
+    return PlainFrame.of({"id": ids, "cost": INTEGER}, rows)
+
+
+def _made(frames: dict[str, PlainFrame], units: dict[str, dict[str, str]]) -> Project:
     tables = {
         name: {
             "source": "frame",
@@ -100,9 +98,7 @@ def _made(frames: dict[str, pa.Table], units: dict[str, dict[str, str]]) -> Proj
 
 def _mixed() -> Verdict:
     """Every pair of kinds must be refused; what is accepted is an objection."""
-    import pyarrow as pa
-
-    frame = pa.table({"id": pa.array(["1"]), "cost": pa.array([1])})
+    frame = _frame(TEXT, [("1", 1)])
     accepted = []
     for pair in (*permutations(_TYPES, 2), ("row", "row")):
         units = [{"unit": "row", "type": "text"} if kind == "row" else {"unit": "id", "type": kind} for kind in pair]
@@ -118,9 +114,7 @@ def _mixed() -> Verdict:
 
 def _moved() -> Verdict:
     """An account opened for one unit must not be opened for another."""
-    import pyarrow as pa
-
-    frame = pa.table({"id": pa.array([1, 1, 2]), "cost": pa.array([1, 2, 3])})
+    frame = _frame(INTEGER, [(1, 1), (1, 2), (2, 3)])
     kinds = {"id": {"unit": "id", "type": "integer"}, "row": {"unit": "row", "type": "integer"}}
     kinds["cost"] = {"unit": "cost", "type": "integer"}
     accepted = []

@@ -12,6 +12,7 @@ import typer
 
 from tacit.cli.terminal import console, print_json
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +44,8 @@ def check_output(form: str | None, output: Path | None, as_json: bool) -> str:
         raise InputError("format", f"must be one of {', '.join(FORMATS)}, got {form!r}")
     if form == "parquet" and output is None:
         raise InputError("output", "Parquet is not text; say which file to write: --output answer.parquet")
+    if form == "parquet":
+        load_arrow("pyarrow.parquet")
     if output is not None:
         check_writable(output, "output")
     return form
@@ -96,7 +99,7 @@ def _lines(curator: Curator, answer: Answer) -> list[str]:
 
 def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> None:
     if form == "parquet":
-        import pyarrow.parquet as pq
+        pq = load_arrow("pyarrow.parquet")
 
         pq.write_table(answer.intervals(), output)
         return
@@ -108,12 +111,13 @@ def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> 
 
 
 def _csv(_: Curator, answer: Answer) -> str:
-    table = answer.intervals()
+    from tacit.curator.views.arrow_tables import plain
+
+    names, kinds, rows = answer.interval_rows()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.column_names)
-    columns = [column.to_pylist() for column in table.columns]
-    writer.writerows(zip(*columns, strict=True))
+    writer.writerow(names)
+    writer.writerows([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
     return text.getvalue()
 
 

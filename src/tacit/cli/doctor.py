@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["DoctorFinding", "doctor", "examine"]
 
 _OPENING = "opening"
-_LIBRARIES = ("duckdb", "pyarrow", "sqlglot", "numpy", "cryptography")
+_LIBRARIES = ("duckdb", "sqlglot", "numpy", "cryptography")
+#: Extras that change how the core works, shown where they are installed.
+_OPTIONAL = ("pyarrow",)
 
 
 @dataclass(frozen=True)
@@ -145,11 +147,11 @@ def _versions() -> DoctorFinding:
     from tacit import __version__
 
     shown, missing = [], []
-    for library in _LIBRARIES:
+    for library in (*_LIBRARIES, *_OPTIONAL):
         try:
             shown.append(f"{library} {version(library)}")
         except PackageNotFoundError:
-            missing.append(library)
+            missing += [library] if library in _LIBRARIES else []
     words = f"tacit {__version__}, Python {platform.python_version()}, {', '.join(shown)}"
     if missing:
         return DoctorFinding(

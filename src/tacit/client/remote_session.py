@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tacit.client.client_errors import parsing
 from tacit.client.http_client import Channel
+from tacit.core.extras import load_arrow
 from tacit.noise import entropy
 from tacit.paid_work.query_session import SessionAnswer
 from tacit.receipts.receipt import Receipt
@@ -76,7 +77,7 @@ class RemoteSession:
 
     def histogram(self) -> Any:
         """The public histogram as it is now, an Arrow table; free."""
-        import pyarrow.parquet as pq
+        pq = load_arrow("pyarrow.parquet")
 
         return pq.read_table(io.BytesIO(self._channel.download(self._path, {"form": "parquet"})))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
 from tacit.wire.job_responses import SyntheticTableBody
@@ -34,7 +35,7 @@ class RemoteSyntheticTable:
 
     @cached_property
     def _table(self) -> Any:
-        import pyarrow.parquet as pq
+        pq = load_arrow("pyarrow.parquet")
 
         return pq.read_table(io.BytesIO(self._fetch("parquet")))
 

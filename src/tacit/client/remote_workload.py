@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 from tacit.receipts.receipt import Receipt
 from tacit.wire.job_responses import WorkloadBody
 
@@ -34,7 +35,7 @@ class RemoteWorkload:
 
     def table(self, place: int) -> Any:
         """The answers of one table as Arrow: labels, ``count``, ``stddev``, ``low`` and ``high``."""
-        import pyarrow.parquet as pq
+        pq = load_arrow("pyarrow.parquet")
 
         if not 0 <= place < len(self.body.tables):
             raise InputError("place", f"must be from 0 to {len(self.body.tables) - 1}, the places of the tables")

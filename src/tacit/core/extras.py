@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 from tacit.core.errors import InputError
 
-__all__ = ["DISTRIBUTION", "MissingError", "install_command", "load", "load_frames"]
+__all__ = ["DISTRIBUTION", "MissingError", "has_arrow", "install_command", "load", "load_arrow", "load_frames"]
 
 #: Name on the package index; the import and the command are called ``tacit``.
 DISTRIBUTION: Final = "tacit-dp"
@@ -54,3 +56,21 @@ def load(module: str, extra: str, use: str) -> Any:
         if missing.name is not None and missing.name.partition(".")[0] != top:
             raise
         raise MissingError(top, f"is not installed; {use} need it: {install_command(extra)}") from None
+
+
+@cache
+def has_arrow() -> bool:
+    """Whether Arrow is installed: DuckDB hands over its columns by it where it is."""
+    try:
+        return find_spec("pyarrow") is not None
+    except ImportError:
+        return False
+
+
+def load_arrow(module: str = "pyarrow") -> Any:
+    """Import Arrow, or a module of it.
+
+    Raises:
+        MissingError: it is not installed; the message has the command to type.
+    """
+    return load(module, "arrow", "Arrow tables, frames as sources and Parquet files of answers")

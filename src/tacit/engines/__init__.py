@@ -9,6 +9,9 @@ Modules:
 * :mod:`.duckdb` — DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in
   memory
 * :mod:`.environment` — Expansion of ``${NAME}`` in addresses from the environment
+* :mod:`.parquet_files` — Parquet files outside of questions: their columns, first rows and texts, and new files
+* :mod:`.plain_frames` — Frames of Python's own values, for tables that Tacit makes up itself: audits and attacks need
+  no library for them
 * :mod:`.postgres` — PostgreSQL: tables and views where they already are, read by a role that may only read
 * :mod:`.protocol` — Engine protocol: exact integer measurements of owned relations, rows of public ones
 * :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``,

@@ -7,15 +7,19 @@ is opened: a text that is not UTF-8 and a moment outside the years 1 to 9999 are
 from __future__ import annotations
 
 import decimal
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LAST_NANOSECOND", "as_arrow", "sound", "sound_table"]
+__all__ = ["LAST_NANOSECOND", "arrow_arrays", "as_arrow", "sound", "sound_table"]
 
 #: Seconds of the beginning of the year 1 and of the end of the year 9999, since 1970.
 _FIRST, _END = -62_135_596_800, 253_402_300_800
@@ -26,8 +30,7 @@ _SIZES = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars frame") -> pa.Table:
     """The rows of a frame; ``table`` and ``kinds`` are for the words where it is none."""
-    import pyarrow as pa
-
+    pa = load_arrow()
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pa.RecordBatch):
@@ -39,6 +42,20 @@ def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars fr
     if type(frame).__module__.partition(".")[0] == "pandas":
         return _from_pandas(frame, table)
     raise InputError(table, f"must be {kinds}, not {type(frame).__name__}")
+
+
+def arrow_arrays(table: pa.Table, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
+    """The first columns, each as objects with None for NULL or as floats with NaN for it."""
+    found: list[NDArray[Any]] = []
+    for column, is_object in zip(table.columns, as_objects, strict=False):
+        if is_object:
+            objects = np.empty(len(column), dtype=object)
+            objects[:] = column.to_pylist()
+            found.append(objects)
+        else:
+            # A column of NULLs alone may have come without a type.
+            found.append(column.cast("double").to_numpy())
+    return found
 
 
 def _from_pandas(frame: Any, table: str) -> pa.Table:

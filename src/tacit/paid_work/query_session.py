@@ -29,6 +29,7 @@ from tacit.charges.failures import check_succeeded, failed_run, hide_internal_er
 from tacit.charges.payment import Caller, CuratorContext, Departure, paid_at, paid_before, pay
 from tacit.core.errors import AccessError, InputError, InternalError
 from tacit.core.events import PureEvent
+from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, check_count, exact_positive
 from tacit.ledger import FAILED, Order, Outcome, Reservation
 from tacit.ledger.entries import plain_name
@@ -252,7 +253,7 @@ class QuerySession:
 
     def histogram(self) -> Any:
         """The public histogram as it is now, an Arrow table: values and expected count of each cell; free."""
-        import pyarrow as pa
+        pa = load_arrow()
 
         with hide_internal_errors(), self._public:
             self._catch_up()

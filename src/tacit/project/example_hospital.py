@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from tacit.engines.parquet_files import write_parquet
 
 __all__ = ["PROJECT", "Hospital", "Patient", "Visit", "Ward", "make_hospital"]
 
@@ -112,9 +114,11 @@ class Hospital:
             folder: for all of them.
             delta: of the budget, so that groups can be chosen privately; without one the account is pure.
         """
-        _write(folder / "patients.parquet", [vars(patient) for patient in self.patients])
-        _write(folder / "visits.parquet", [vars(visit) for visit in self.visits])
-        _write(folder / "wards.parquet", [{"ward": w.name, "building": w.building, "beds": w.beds} for w in self.wards])
+        write_parquet(folder / "patients.parquet", [vars(patient) for patient in self.patients])
+        write_parquet(folder / "visits.parquet", [vars(visit) for visit in self.visits])
+        write_parquet(
+            folder / "wards.parquet", [{"ward": w.name, "building": w.building, "beds": w.beds} for w in self.wards]
+        )
         project = folder / "tacit.toml"
         budget = _BUDGET + f'delta = "{delta}"\naccounting = "approx"\n' if delta else _BUDGET
         project.write_text(PROJECT.replace(_BUDGET, budget), encoding="utf-8")
@@ -182,10 +186,3 @@ def _ward_of(patient: Patient, dice: _Dice) -> str:
         return "maternity"
     throw = dice.below(100) + patient.age // 2
     return "orthopaedics" if throw < 62 else "cardiology" if throw < 104 else "oncology"
-
-
-def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.Table.from_pylist(rows), path)

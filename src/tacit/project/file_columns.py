@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tacit.core.errors import InputError
+from tacit.engines.parquet_files import schema_text
 from tacit.project.source import Source
 
 __all__ = ["Shape", "shape_of"]
@@ -27,17 +28,14 @@ def shape_of(source: Source, where: str) -> Shape:
     """
     if source.is_elsewhere or source.kind not in ("parquet", "csv"):
         return frozenset()
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     found = set()
     for file in source.files:
         try:
             if source.kind == "parquet":
-                found.add(str(pq.read_schema(file).remove_metadata()))
+                found.add(schema_text(file))
             else:
                 with file.open("rb") as stream:
                     found.add(repr(stream.readline(_LONGEST_HEADER)))
-        except (OSError, pa.ArrowInvalid):
+        except (OSError, InputError):
             raise InputError(where, f"cannot read the columns of {file.name}") from None
     return frozenset(found)

@@ -17,6 +17,7 @@ all files of a source is also its *version*: repeats of a question are free with
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import json
@@ -30,6 +31,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tacit.core.errors import InputError
+from tacit.core.extras import has_arrow
+from tacit.engines.parquet_files import text_columns
+from tacit.engines.plain_frames import PlainFrame
 from tacit.project.source import Source
 
 __all__ = [
@@ -234,6 +238,8 @@ class _Hashing(io.RawIOBase):
 
 
 def _digest_of_frame(frame: Any) -> str:
+    if isinstance(frame, PlainFrame):
+        return frame.digest
     import pyarrow as pa
 
     table = frame.replace_schema_metadata(None).combine_chunks()
@@ -312,11 +318,17 @@ def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
     """The digest of a CSV or Parquet file; None where there is none."""
     if kind not in ("csv", "parquet"):
         return None
+    if os.stat(place).st_size > LARGEST_BYTES:
+        return None
+    if not has_arrow():
+        try:
+            columns = _csv_cells(place) if kind == "csv" else _parquet_cells(place)
+        except (OSError, ValueError, csv.Error):
+            return None
+        return None if columns is None else _sum_of_cells(columns, key)
     import pyarrow as pa
 
     try:
-        if os.stat(place).st_size > LARGEST_BYTES:
-            return None
         batches = _csv(place) if kind == "csv" else _parquet(place)
         return None if batches is None else _sum(batches, key)
     except (OSError, ValueError, TypeError, pa.ArrowException, NotImplementedError):
@@ -325,6 +337,8 @@ def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
 
 def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
     """The digest of an Arrow table; None where there is none."""
+    if isinstance(frame, PlainFrame):
+        return None
     import pyarrow as pa
 
     try:
@@ -386,10 +400,54 @@ def _digests(batch: Any, key: bytes) -> Iterator[int]:
     if not order:
         return
     names = [_name(batch.schema.names[i]) for i in order]
-    head = hashlib.blake2b("\x1f".join(names).encode("utf-8", "surrogatepass"), key=key, digest_size=_SIZE)
     texts = [_texts(batch.column(i)) for i in order]
     joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, b"\x1f")
-    for row in joined.to_pylist():
+    yield from _row_numbers(names, joined.to_pylist(), key)
+
+
+def _csv_cells(place: str) -> dict[str, list[bytes]] | None:
+    """The values of a CSV file by column, read without Arrow; lines of another width are left out."""
+    with open(place, "rb") as stream:
+        content = stream.read().removeprefix(b"\xef\xbb\xbf")
+    header = content[:_LONGEST_HEADER].split(b"\n")[0].split(b"\r")[0]
+    separator = max(_SEPARATORS, key=header.count).decode()
+    # Every byte is a letter of its own, and goes back to what it was.
+    lines = csv.reader(io.StringIO(content.decode("latin-1"), newline=""), delimiter=separator)
+    names = [name.encode("latin-1").decode() for name in next(lines, [])]
+    if len(set(names)) != len(names) or not names:
+        return None
+    rows = []
+    for row in lines:
+        if len(row) == len(names):
+            rows.append(row)
+        if len(rows) * len(names) > LARGEST_CELLS:
+            return None
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return {name: [cell.encode("latin-1") for cell in cells] for name, cells in zip(names, columns, strict=True)}
+
+
+def _parquet_cells(place: str) -> dict[str, list[bytes]] | None:
+    """The same of a Parquet file, whose values have one text each."""
+    found = text_columns(Path(place), LARGEST_CELLS)
+    if found is None:
+        return None
+    return {name: [b"" if text is None else text.encode() for text in texts] for name, texts in found.items()}
+
+
+def _sum_of_cells(columns: Mapping[str, Sequence[bytes]], key: bytes) -> RowDigest | None:
+    """The digest of all rows; None where there are none."""
+    ordered = sorted(columns, key=_name)
+    forms = [{value: _form(value) for value in set(columns[name])} for name in ordered]
+    texts = [[form[value] for value in columns[name]] for name, form in zip(ordered, forms, strict=True)]
+    rows = [b"\x1f".join(row) for row in zip(*texts, strict=True)]
+    total = sum(_row_numbers([_name(name) for name in ordered], rows, key)) % _MODULUS
+    return RowDigest(total, len(rows)) if rows else None
+
+
+def _row_numbers(names: Sequence[str], rows: Iterable[bytes], key: bytes) -> Iterator[int]:
+    """The digest of each row."""
+    head = hashlib.blake2b("\x1f".join(names).encode("utf-8", "surrogatepass"), key=key, digest_size=_SIZE)
+    for row in rows:
         each = head.copy()
         each.update(b"\x1e" + row)
         yield int.from_bytes(each.digest(), "big")

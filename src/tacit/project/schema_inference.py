@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tacit.core.errors import InputError
+from tacit.engines.parquet_files import first_rows
 
 __all__ = ["SAMPLE_ROWS", "TypeGuess", "guess_categories", "guess_type", "guess_unit", "read_sample"]
 
@@ -84,13 +84,5 @@ def guess_categories(values: Sequence[str | None]) -> list[str] | None:
 
 def read_sample(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
     """The first rows of a Parquet file, each value as text and each column by its name. This reads data."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            batch = next(file.iter_batches(batch_size=SAMPLE_ROWS, columns=list(names)), None)
-    except (OSError, pa.ArrowException) as problem:
-        raise InputError("source", f"cannot read the first rows of {path.name}: {problem}") from None
-    rows = {} if batch is None else batch.to_pydict()
+    rows = first_rows(path, names, SAMPLE_ROWS)
     return {name: [None if value is None else str(value) for value in rows.get(name, [])] for name in names}

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow
+from tacit.engines.parquet_files import arrow_types, read_types
+from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.registry import frame_types, is_spark_frame, source_kind
 from tacit.engines.source_files import CsvFormat, is_pattern, list_files
-from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, TEXT, TIMESTAMP, SqlType, decimal
+from tacit.query.types import SqlType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +73,7 @@ class Source:
         Raises:
             InputError: it is no frame, or a column of it has no type.
         """
-        if is_spark_frame(frame):
+        if is_spark_frame(frame) or isinstance(frame, PlainFrame):
             return cls("frame", None, frame)
         kinds = "a path or a pandas, Polars, Arrow or Spark frame"
         return cls("frame", None, _copied(as_arrow(frame, "source", kinds)))
@@ -111,7 +113,8 @@ def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None
     if is_spark_frame(source.frame):
         return frame_types(source.frame)
     if source.kind == "frame":
-        return _types_of(source.frame.schema)
+        held = source.frame
+        return dict(held.types) if isinstance(held, PlainFrame) else arrow_types(held.schema)
     if source.kind == "table" or "://" in (source.path or ""):
         return None
     files = source.files
@@ -119,13 +122,10 @@ def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None
         raise InputError(where, f"there is no file {source.path}")
     if source.kind != "parquet":
         return None
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        return _types_of(pq.read_schema(files[0]))
-    except (OSError, pa.ArrowInvalid):
-        raise InputError(where, f"{files[0].name} is not a Parquet file") from None
+        return read_types(files[0])
+    except InputError as problem:
+        raise InputError(where, problem.problem) from None
 
 
 def table_name(source: Source) -> str:
@@ -135,28 +135,3 @@ def table_name(source: Source) -> str:
     file, _, inside = source.path.partition("#")
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", inside or Path(file).stem).strip("_") or "data"
     return (stem if stem[0].isalpha() or stem[0] == "_" else f"t_{stem}")[:63]
-
-
-def _types_of(schema: pa.Schema) -> dict[str, SqlType | None]:
-    return {column.name: _type_of(column.type) for column in schema}
-
-
-def _type_of(kind: pa.DataType) -> SqlType | None:
-    import pyarrow as pa
-
-    is_a = pa.types
-    if is_a.is_dictionary(kind):
-        return _type_of(kind.value_type)
-    if is_a.is_boolean(kind):
-        return BOOLEAN
-    if is_a.is_integer(kind):
-        return INTEGER
-    if is_a.is_decimal(kind):
-        return decimal(kind.scale) if 0 <= kind.scale <= MAX_SCALE else DOUBLE
-    if is_a.is_floating(kind):
-        return DOUBLE
-    if is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind):
-        return TEXT
-    if is_a.is_date(kind):
-        return DATE
-    return TIMESTAMP if is_a.is_timestamp(kind) else None

@@ -22,6 +22,7 @@ from tacit.charges.failures import hide_internal_errors
 from tacit.charges.payment import pay
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
+from tacit.core.extras import load_arrow
 from tacit.curator.answer import answer_from_outcome, public_rows, release_key, run
 from tacit.curator.curator import Curator
 from tacit.curator.question_context import QuestionContext
@@ -95,6 +96,8 @@ def release_batch(
         BudgetError: the account does not allow the total; nothing is charged.
         EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
     """
+    # What its files need is missing before anything is charged, or not at all.
+    load_arrow()
     batch = load_batch(plan_file)
     if output is not None:
         batch = replace(batch, output=Path(output))
@@ -248,9 +251,9 @@ def _write(
 
 def table_bytes(rows: Any, ending: str) -> bytes:
     """An Arrow table as the content of a file."""
-    import pyarrow as pa
-    import pyarrow.csv as pa_csv
-    import pyarrow.parquet as pq
+    pa = load_arrow()
+    pa_csv = load_arrow("pyarrow.csv")
+    pq = load_arrow("pyarrow.parquet")
 
     sink = pa.BufferOutputStream()
     if ending == "csv":

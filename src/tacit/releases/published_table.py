@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.charges.failures import hide_internal_errors
 from tacit.core.errors import InputError, TacitError
+from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact
 from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_answer
 from tacit.ledger.history import charge_at, outcome_of
@@ -154,8 +155,8 @@ def _csv(text: str) -> PublishedTable:
 
 
 def _parquet(path: Path) -> PublishedTable:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    pa = load_arrow()
+    pq = load_arrow("pyarrow.parquet")
 
     try:
         table = pq.read_table(path)

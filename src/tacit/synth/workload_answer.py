@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number
 from tacit.synth.count_chart import count_chart
 from tacit.synth.workload import Factor
@@ -72,7 +73,7 @@ class QueryTable:
 
     def to_arrow(self) -> Any:
         """Columns of labels, ``count``, ``stddev``, ``low`` and ``high``; labels of intervals are text."""
-        import pyarrow as pa
+        pa = load_arrow()
 
         if len(self) > _MOST_LISTED:
             raise InputError("workload", f"has more than {_MOST_LISTED:,} queries to list; ask for some with count(…)")

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 from tacit.query.catalog import Column
 from tacit.query.types import Kind
 
@@ -74,7 +75,7 @@ class ColumnBins(ABC):
 
     def drawn(self, places: NDArray[np.int64], shares: NDArray[np.float64]) -> Any:
         """Values spread evenly over bins, as an Arrow array of the column's own type."""
-        import pyarrow as pa
+        pa = load_arrow()
 
         starts = self.starts
         # The range of an expression may have one more value than there are bins.

@@ -21,6 +21,7 @@ from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.charges.payment import Caller, CuratorContext, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
+from tacit.core.extras import load_arrow
 from tacit.core.names import is_name
 from tacit.ledger import Order, Reservation
 from tacit.paid_work.workload_release import count_price, settled
@@ -68,7 +69,7 @@ class SyntheticCheck:
 
     def to_arrow(self) -> Any:
         """One row for each marginal: ``columns``, ``distance``, ``low`` and ``high``."""
-        import pyarrow as pa
+        pa = load_arrow()
 
         found = np.array(self.distances)
         return pa.table(

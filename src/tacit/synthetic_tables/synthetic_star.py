@@ -17,6 +17,7 @@ import numpy as np
 
 from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
@@ -230,7 +231,7 @@ class SyntheticStar:
 
 def _keys(numbers: Any, *, whole: bool) -> Any:
     """Made-up keys of the kind that the column has: numbers, or texts."""
-    import pyarrow as pa
+    pa = load_arrow()
 
     if whole:
         return pa.array(numbers, pa.int64())

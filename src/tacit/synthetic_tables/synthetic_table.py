@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError, InternalError
+from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
 from tacit.synth.count_chart import count_chart
@@ -152,7 +153,7 @@ class SyntheticTable:
 
     def shown(self, drawn: Mapping[str, NDArray[np.int64]], names: Sequence[str], shares: Shares | None) -> Any:
         """Rows of places as an Arrow table of some columns, with values of the columns' own types."""
-        import pyarrow as pa
+        pa = load_arrow()
 
         made = {}
         for name in names:
@@ -197,7 +198,7 @@ class SyntheticTable:
         is the noisy count and the true count lies between ``low`` and ``high`` with the confidence, each by itself;
         elsewhere, and for rare values that were counted together, the three are NULL, because nothing is promised.
         """
-        import pyarrow as pa
+        pa = load_arrow()
 
         names = tuple(name.lower() for name in columns)
         for name in names:
@@ -459,7 +460,7 @@ def _positive(value: Any) -> float:
 def table_bytes(table: Any, form: str) -> bytes:
     """An Arrow table as the content of a ``"parquet"`` or ``"csv"`` file."""
     if form == "parquet":
-        import pyarrow.parquet as pq
+        pq = load_arrow("pyarrow.parquet")
 
         sent = io.BytesIO()
         pq.write_table(table, sent)

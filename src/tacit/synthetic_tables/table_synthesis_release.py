@@ -18,6 +18,7 @@ from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.charges.payment import Caller, CuratorContext, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, ExponentialEvent
+from tacit.core.extras import load_arrow
 from tacit.core.names import is_name
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
@@ -64,6 +65,8 @@ def synthesize(
     progress: Callable[[str], None] | None = None,
 ) -> SyntheticTable | SyntheticStar:
     """Make a synthetic table, or two; see :meth:`tacit.curator.curator.Curator.synthesize`."""
+    # Rows cannot be seen without it, so it is missed before anything is charged.
+    load_arrow()
     with hide_internal_errors():
         stages = SynthesisStages(context, request)
         _check_rows(stages, rows)
@@ -149,6 +152,8 @@ def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows:
     Raises:
         Refusal, InputError: it cannot be made; says why.
     """
+    # Rows cannot be seen without it, so it is missed before anything is charged.
+    load_arrow()
     with hide_internal_errors():
         stages = SynthesisStages(context, request)
         _check_rows(stages, rows)

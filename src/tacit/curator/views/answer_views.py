@@ -15,7 +15,7 @@ from tacit.curator.views.answer_text import html_table, rich_answer, text_table
 from tacit.curator.views.arrow_tables import to_arrow
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
-from tacit.query.types import Value
+from tacit.query.types import SqlType, Value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -152,7 +152,7 @@ class AnswerViews:
         return self.finished.left_out
 
     def to_arrow(self) -> pa.Table:
-        """The values as an Arrow table."""
+        """The values as an Arrow table; needs the extra ``arrow``, as do frames made from it."""
         return to_arrow([c.name for c in self.columns], [c.type for c in self.columns], self.finished.values)
 
     def to_polars(self) -> pl.DataFrame:
@@ -179,7 +179,15 @@ class AnswerViews:
             InputError: ``bias`` is asked for, and the question was asked with ``bias_share = 0``.
         """
         show_arrow()
-        names, kinds, rows = [], [], [list[Any]() for _ in self.finished.values]
+        return to_arrow(*self.interval_rows(confidence, bias=bias))
+
+    def interval_rows(
+        self, confidence: Number | None = None, *, bias: bool = False
+    ) -> tuple[list[str], list[SqlType], list[list[Value | None]]]:
+        """Names, types and rows of :meth:`intervals`, as values of Python; needs no Arrow."""
+        names: list[str] = []
+        kinds: list[SqlType] = []
+        rows: list[list[Value | None]] = [[] for _ in self.finished.values]
         ends = self.finished.intervals(confidence, bias=bias)
         for i, column in enumerate(self.columns):
             known = self.finished.has_interval[i]
@@ -187,7 +195,7 @@ class AnswerViews:
             kinds += [column.type] * (3 if known else 1)
             for row, values, pairs in zip(rows, self.finished.values, ends, strict=True):
                 row += [values[i], *(pairs[i] if known else ())]
-        return to_arrow(names, kinds, rows)
+        return names, kinds, rows
 
     def plot(
         self, column: str | None = None, *, confidence: Number | None = None, path: str | Path | None = None

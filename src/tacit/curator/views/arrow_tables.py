@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from tacit.core.extras import load_arrow
 from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType, Value
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ __all__ = ["arrow_type", "plain", "to_arrow"]
 
 def arrow_type(kind: SqlType) -> pa.DataType:
     """The Arrow type of a SQL type."""
-    import pyarrow as pa
+    pa = load_arrow()
 
     match kind.kind:
         case Kind.BOOLEAN:
@@ -47,7 +48,7 @@ def plain(value: Value | None, kind: SqlType) -> Any:
 
 def to_arrow(names: Sequence[str], kinds: Sequence[SqlType], rows: Sequence[Sequence[Value | None]]) -> pa.Table:
     """A table with one column per name."""
-    import pyarrow as pa
+    pa = load_arrow()
 
     arrays = [pa.array([plain(row[i], kind) for row in rows], type=arrow_type(kind)) for i, kind in enumerate(kinds)]
     return pa.Table.from_arrays(arrays, names=list(names))

@@ -48,6 +48,8 @@ LINE = "tacit line"
 LONGEST = 2_000_000
 _LONGEST_HEADER = 2**20
 _BLOCK = 2**20
+#: Decoded lines that are handed over at once.
+_LINES = 2**16
 _RUN = re.compile(rb"[^\r\n]+")
 _ENDS = re.compile("[\r\n]")
 #: Bytes of files in other encodings than UTF-8, which are held in memory.
@@ -300,8 +302,6 @@ def open_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str], form
     """
     if form.encoding == UTF_8:
         return utf8_lines(files)
-    import pyarrow as pa
-
     if sum(Path(file).stat().st_size for file in files) > _LARGEST_DECODED:
         hint = f"convert it: iconv -f {form.encoding} -t UTF-8"
         raise InputError("encoding", f"files of more than {_LARGEST_DECODED >> 20} MiB are read in UTF-8 alone; {hint}")
@@ -309,10 +309,10 @@ def open_lines(connection: duckdb.DuckDBPyConnection, files: Sequence[str], form
     connection.execute(f"CREATE OR REPLACE TABLE {DUCKDB.quoted(name)} (line VARCHAR)")
     for file in files:
         text = Path(file).read_bytes().decode(form.encoding, "replace")
-        lines = pa.table({"line": pa.array(_ENDS.split(text)[1:], pa.large_string())})
-        connection.register("tacit_decoded", lines)
-        connection.execute(f"INSERT INTO {DUCKDB.quoted(name)} SELECT line FROM tacit_decoded")
-        connection.unregister("tacit_decoded")
+        lines = _ENDS.split(text)[1:]
+        for first in range(0, len(lines), _LINES):
+            part = lines[first : first + _LINES]
+            connection.execute(f"INSERT INTO {DUCKDB.quoted(name)} SELECT unnest($1::VARCHAR[])", [part])
     return DUCKDB.quoted(name)
 
 

@@ -17,22 +17,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from tacit.core.errors import InputError
+from tacit.core.extras import has_arrow
+from tacit.engines.arrow_frames import arrow_arrays
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.table_cache import DATABASE, TableCache
 from tacit.engines.duckdb.sources import DuckDBTable, open_source
 from tacit.engines.duckdb.unit_columns import check_identities, check_row_numbers
+from tacit.engines.plain_frames import block_arrays
 from tacit.engines.protocol import Limits, SourceLike
 from tacit.engines.source_files import FileState, source_state
 from tacit.query.catalog import Catalog
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 __all__ = ["DuckDBSession", "OpenedSources", "SourceStates", "TimeoutWatcher"]
 
@@ -130,9 +134,11 @@ class DuckDBSession:
         """All rows of a statement."""
         return self.cursor.execute(sql).fetchall()
 
-    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
-        """The same as columns, of which there are ``count``."""
-        return list(self.cursor.sql(sql).to_arrow_table().columns[:count])
+    def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
+        """Its first columns, each as objects with None for NULL or as floats with NaN for it."""
+        if has_arrow():
+            return arrow_arrays(self.cursor.sql(sql).to_arrow_table(), as_objects)
+        return block_arrays([self.rows(sql)], as_objects)
 
     def interrupt(self) -> None:
         """Stop it; may be called again."""

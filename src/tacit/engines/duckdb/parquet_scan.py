@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.core.errors import InputError
+from tacit.core.extras import has_arrow, install_command
 from tacit.engines.arrow_frames import sound
 from tacit.engines.duckdb.dialect import DUCKDB
 
@@ -141,6 +142,9 @@ def _held(
     connection: duckdb.DuckDBPyConnection, files: Sequence[str], names: Sequence[str], table: str, index: int
 ) -> tuple[str, dict[str, tuple[str, str]]]:
     """A table of sound columns, with the number ``n`` of each row; and what its columns are."""
+    if not has_arrow():
+        unread = f"holds values that DuckDB cannot read; with Arrow they are NULL: {install_command('arrow')}"
+        raise InputError(f"{table}.{names[0]}", unread)
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 from tacit.engines.arrow_frames import LAST_NANOSECOND, as_arrow, sound_table
 from tacit.engines.duckdb.csv_lines import (
     LINE,
@@ -33,6 +34,7 @@ from tacit.engines.duckdb.csv_lines import (
 )
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
 from tacit.engines.duckdb.parquet_scan import describe, open_parquet
+from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.protocol import SourceLike
 from tacit.engines.source_files import CsvFormat, find_files
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
@@ -267,8 +269,10 @@ def _row_of(connection: duckdb.DuckDBPyConnection, database: str, name: str) -> 
 
 
 def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table, index: int) -> DuckDBTable:
-    import pyarrow as pa
-
+    name = f"tacit_frame_{index}"
+    if isinstance(frame, PlainFrame):
+        return _open_plain(connection, frame, table, index, name)
+    pa = load_arrow()
     found = as_arrow(frame, table.name)
     names = [column.lower() for column in found.column_names]
     if ROW_COLUMN in names:
@@ -278,13 +282,27 @@ def _open_frame(connection: duckdb.DuckDBPyConnection, frame: Any, table: Table,
         raise InputError(f"{table.name}.{twice}", "stands for two columns of the source that differ in case alone")
     rows = sound_table(found, {column.stored_name.lower() for column in table.columns}, table.name)
     numbered = rows.append_column(ROW_COLUMN, pa.array(range(rows.num_rows), type=pa.int64()))
-    name = f"tacit_frame_{index}"
     connection.register(name, numbered)
     stored = describe(connection, name)
     columns, doubles = _columns(table, stored), _doubles(table, stored)
     row = DUCKDB.quoted(ROW_COLUMN)
     held = (name, numbered)
     return DuckDBTable(index, name, columns, row, rows.nbytes, doubles, frame=held, listed=_listed(table))
+
+
+def _open_plain(
+    connection: duckdb.DuckDBPyConnection, frame: PlainFrame, table: Table, index: int, name: str
+) -> DuckDBTable:
+    """A table in the memory of the connection with the rows of a frame."""
+    kinds, columns = frame.stored_types(), frame.columns()
+    named = zip(map(DUCKDB.quoted, frame.types), kinds, strict=True)
+    connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in named)})")
+    listed = ", ".join(f"unnest(${i + 1}::{kind}[])" for i, kind in enumerate(kinds))
+    connection.execute(f"INSERT INTO {name} SELECT {listed}", columns)
+    stored = describe(connection, name)
+    size = 8 * len(frame.rows) * len(kinds)
+    columns_read, doubles = _columns(table, stored), _doubles(table, stored)
+    return DuckDBTable(index, name, columns_read, "rowid", size, doubles, listed=_listed(table))
 
 
 def _listed(table: Table) -> dict[str, tuple[Value | None, ...]]:

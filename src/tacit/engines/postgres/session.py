@@ -18,14 +18,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from numpy.typing import NDArray
+
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.engines.environment import fill
+from tacit.engines.plain_frames import block_arrays
 from tacit.engines.sql.engine import ActiveSessions
 
 if TYPE_CHECKING:
     import psycopg
-    import pyarrow as pa
     from psycopg_pool import ConnectionPool
 
 __all__ = ["SCHEMES", "SETTINGS", "PostgresSession", "Server", "ServerAddress", "place_of"]
@@ -189,21 +191,19 @@ class PostgresSession:
             self.check()
             return found
 
-    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
-        """The same as columns, of which there are ``count``."""
-        import pyarrow as pa
-
+    def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
+        """Its first columns, each as objects with None for NULL or as floats with NaN for it."""
         self._limit()
-        chunks: list[list[Any]] = [[] for _ in range(count)]
         with self._connection.cursor() as cursor:
-            # Python's own objects are held for one block at a time.
-            stream = cursor.stream(sql.encode())
-            while block := list(itertools.islice(stream, _BLOCK)):
-                self.check()
-                for place in range(count):
-                    chunks[place].append(pa.array([row[place] for row in block]))
+            found = block_arrays(self._blocks(cursor.stream(sql.encode())), as_objects)
         self.check()
-        return [_joined(each) for each in chunks]
+        return found
+
+    def _blocks(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows some at a time, so that Python's own objects are held for one block alone."""
+        while block := list(itertools.islice(rows, _BLOCK)):
+            self.check()
+            yield block
 
     def _limit(self) -> None:
         self.check()
@@ -224,11 +224,3 @@ class PostgresSession:
             raise InterruptedError("INTERRUPT between statements")
         if self._end is not None and time.monotonic() > self._end:
             raise TimeoutError("the time is up")
-
-
-def _joined(chunks: Sequence[pa.Array]) -> pa.ChunkedArray:
-    """One column of its blocks; a block of NULLs alone has the type of the others."""
-    import pyarrow as pa
-
-    known = next((chunk.type for chunk in chunks if chunk.type != pa.null()), pa.null())
-    return pa.chunked_array([chunk.cast(known) for chunk in chunks], type=known)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from numpy.typing import NDArray
+
+from tacit.engines.arrow_frames import arrow_arrays
 from tacit.engines.spark.session import SessionHandle, hushed
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["SparkQuery"]
 
@@ -57,10 +57,10 @@ class SparkQuery:
         self.check()
         return rows
 
-    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
+    def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
         """The same as columns, of which there are ``count``."""
         self.check()
-        return list(self._spark.sql(sql).toArrow().columns[:count])
+        return arrow_arrays(self._spark.sql(sql).toArrow(), as_objects)
 
     def check(self) -> None:
         """Raise if the question was stopped."""

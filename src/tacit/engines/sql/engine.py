@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,6 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, is_public_throughout
 from tacit.query.types import DOUBLE, Kind, SqlType, Value
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = ["ActiveSessions", "Answered", "SqlEngine", "SqlSession", "read_measurements"]
 
 Result = TypeVar("Result")
@@ -58,8 +55,8 @@ class SqlSession(Protocol):
     def rows(self, sql: str) -> list[Any]:
         """All rows of a statement."""
 
-    def columns(self, sql: str, count: int) -> list[pa.ChunkedArray]:
-        """The same as columns, of which there are ``count``."""
+    def columns(self, sql: str, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
+        """Its first columns, each as objects with None for NULL or as floats with NaN for it."""
 
     def interrupt(self) -> object:
         """Stop it; also statements that have not begun yet."""
@@ -281,22 +278,18 @@ class SqlEngine(Engine):
         """
         self.check_examples(relation)
 
-        def run() -> list[pa.ChunkedArray]:
+        texts = [_example_type(relation.fields[slot].type) is not DOUBLE for slot in numbers]
+
+        def run() -> list[NDArray[Any]]:
             with self._session(relation, None) as (session, tables):
                 sql = examples_sql(self.dialect, relation, numbers, label, key_secret, tables)
-                return session.columns(sql, len(numbers) + (label is not None))
+                return session.columns(sql, [*texts, *([] if label is None else [True])])
 
         found = self._hidden(relation, run)
-        texts = [_example_type(relation.fields[slot].type) is not DOUBLE for slot in numbers]
         raw = np.empty((len(found[0]) if found else 0, len(numbers)), dtype=object if any(texts) else np.float64)
-        for place, is_text in enumerate(texts):
-            # A column of NULLs alone may have come without a type.
-            raw[:, place] = found[place].to_pylist() if is_text else found[place].cast("double").to_numpy()
-        if label is None:
-            return raw, None
-        labels = np.empty(len(raw), dtype=object)
-        labels[:] = found[-1].to_pylist()
-        return raw, labels
+        for place in range(len(texts)):
+            raw[:, place] = found[place]
+        return raw, None if label is None else found[-1]
 
     @contextmanager
     def summing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.core.extras import load_arrow
 from tacit.server.errors import RequestError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def json_bytes(content: Any) -> bytes:
 
 def arrow_bytes(answer: Answer, head: dict[str, Any]) -> bytes:
     """The table of an answer with its intervals as an Arrow stream; all else is in the schema, under ``tacit``."""
-    import pyarrow as pa
+    pa = load_arrow()
 
     table = answer.intervals()
     table = table.replace_schema_metadata({"tacit": json_bytes(head)})

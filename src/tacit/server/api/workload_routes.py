@@ -6,6 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
 from tacit.server.api.jobs import put_off_workload
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
@@ -64,13 +65,13 @@ def arrow_file(table: Any, form: str) -> bytes:
     """A table as the content of a file."""
     sent: Any = io.BytesIO()
     if form == "parquet":
-        import pyarrow.parquet as pq
+        pq = load_arrow("pyarrow.parquet")
 
         pq.write_table(table, sent)
     else:
-        import pyarrow.csv
+        pyarrow_csv = load_arrow("pyarrow.csv")
 
-        pyarrow.csv.write_csv(table, sent)
+        pyarrow_csv.write_csv(table, sent)
     return bytes(sent.getvalue())
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from tacit.core.extras import load_arrow
 from tacit.curator.views.answer_object import Answer
 from tacit.server.console.csrf import HEADERS
 from tacit.server.console.page_request import PageRequest
@@ -57,8 +58,8 @@ def _form(visit: PageRequest) -> str:
 def _bytes(answer: Answer, form: str) -> bytes:
     if form != "parquet":
         return _text(answer, "," if form == "csv" else "\t").encode("utf-8", "replace")
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    pa = load_arrow()
+    pq = load_arrow("pyarrow.parquet")
 
     sink = pa.BufferOutputStream()
     pq.write_table(answer.intervals(), sink)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from tacit.core.extras import load_arrow
 from tacit.query.catalog import Catalog
 from tacit.server.pgwire.catalogue_functions import MACROS
 from tacit.server.pgwire.catalogue_rewriting import SCHEMAS, CatalogueRewriting
@@ -108,7 +109,7 @@ class SystemCatalog:
         self._names = {table.name.lower(): number for number, table in enumerate(catalog.tables, 16384)}
 
     def _fill(self, tables: Sequence[SystemTable]) -> None:
-        import pyarrow as pa
+        pa = load_arrow()
 
         run = self._connection.execute
         for schema in SCHEMAS.values():

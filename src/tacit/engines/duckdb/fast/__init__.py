@@ -15,6 +15,8 @@ Modules:
   :mod:`.array_totals`
 * :mod:`.grouped_rows` — Rows in memory in the order of unit, group and value, and the first few groups or values of
   each owner
+* :mod:`.handed_columns` — Columns as DuckDB hands them over: by Arrow where it is installed, and otherwise as arrays of
+  NumPy
 * :mod:`.item_numbers` — Numbers in place of keys, values and units that are not declared: equal ones get one number, in
   their own order
 * :mod:`.private_totals` — Bounded totals over private keys, from rows in memory: the same integers as the statements of

@@ -24,14 +24,13 @@ from tacit.engines.duckdb.fast.grouped_rows import (
     kept_items,
     run_lengths,
 )
+from tacit.engines.duckdb.fast.handed_columns import HandedColumn
 from tacit.engines.duckdb.fast.item_numbers import Items, number_items
 from tacit.engines.duckdb.fast.sorted_totals import Words, changes
 from tacit.engines.sql.statements import SpreadRows
 from tacit.query.types import SqlType
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tacit.engines.duckdb.database import DuckDBSession
 
 __all__ = ["SpreadPlan", "measure"]
@@ -104,7 +103,7 @@ def measure(
     return SpreadRows(list(zip(*rows.groups.shown(present), strict=True)), np.column_stack((places, values, counts)))
 
 
-def _distances(plan: SpreadPlan, items: Items, column: pa.ChunkedArray) -> NDArray[np.int64]:
+def _distances(plan: SpreadPlan, items: Items, column: HandedColumn) -> NDArray[np.int64]:
     """The distance of each value's y from the centre, by its number: equal values have equal ones.
 
     Raises:
@@ -113,27 +112,26 @@ def _distances(plan: SpreadPlan, items: Items, column: pa.ChunkedArray) -> NDArr
     if plan.largest * items.count >= WIDEST:
         raise TooWideError
     found = np.zeros(items.count, dtype=np.int64)
-    for i, chunk in enumerate(column.chunks):
-        steps = (chunk.fill_null(plan.centre) if chunk.null_count else chunk).to_numpy()
+    for i in range(len(column.sizes)):
+        steps = column.whole(i, plan.centre or 0)
         if steps.dtype.kind not in "iu":
             raise TooWideError
         found[items.numbers(i)] = steps.astype(np.int64) - plan.centre
     return found
 
 
-def _places(plan: SpreadPlan, column: pa.ChunkedArray) -> Items:
+def _places(plan: SpreadPlan, column: HandedColumn) -> Items:
     """Places are numbers already; beyond the last stands NULL."""
 
     def numbers(i: int) -> NDArray[np.int64]:
-        chunk = column.chunk(i)
-        found: NDArray[np.int64] = (chunk.fill_null(plan.width) if chunk.null_count else chunk).to_numpy()
-        return found.astype(np.int64, copy=False)
+        found: NDArray[np.int64] = column.whole(i, plan.width).astype(np.int64, copy=False)
+        return found
 
-    nothing = plan.width if column.null_count else None
+    nothing = plan.width if column.has_nulls else None
     return Items(numbers, plan.width + 1, plan.groups.chooser.numbers, lambda some: list(some.tolist()), nothing)
 
 
-def _values(session: DuckDBSession, plan: SpreadPlan, kind: SqlType, column: pa.ChunkedArray) -> Items:
+def _values(session: DuckDBSession, plan: SpreadPlan, kind: SqlType, column: HandedColumn) -> Items:
     return number_items(session.cursor, plan.groups.chooser, "values", kind, column)
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.array_totals import (
     Beside,
     FetchedRows,
@@ -25,12 +24,13 @@ from tacit.engines.duckdb.fast.array_totals import (
     ValueColumn,
     dense_totals,
 )
+from tacit.engines.duckdb.fast.handed_columns import column_of, read_batches
+from tacit.engines.duckdb.fast.item_numbers import number_units
 from tacit.engines.duckdb.fast.sorted_totals import UnitGroupKeys, fold
 from tacit.engines.sql.group_choice import Chooser
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
     from tacit.engines.duckdb.database import DuckDBSession
     from tacit.engines.duckdb.fast.array_losses import LossPlan, Outside
@@ -43,12 +43,10 @@ FEW = 2**18
 MOST_ROWS = 2**26
 #: Most bytes of a row while it is bounded: its key, and unit, group and some columns where it has to be numbered.
 ROW_BYTES = 64
-_BATCH = 2**17
-_UNITS = "tacit_units"
 
 
 class Batch(NamedTuple):
-    """Units as DuckDB gave them (an array of Arrow, or of numpy for whole columns), groups, and columns.
+    """Units (an array of whole numbers, or a piece of a column of others), groups, and columns.
 
     ``others`` are the units of rows outside the public list, ``outside`` numbers of rows with values outside their
     bounds.
@@ -157,39 +155,39 @@ def _batches(session: DuckDBSession, plan: RowPlan, most_rows: int) -> Iterator[
     Raises:
         TooWideError: for more rows than may be held.
     """
-    count = 0
-    for batch in session.cursor.sql(plan.sql).to_arrow_reader(_BATCH):
-        session.check()
+    count, whole = 0, plan.chooser.whole
+    for batch in read_batches(session, plan.sql, most_rows * ROW_BYTES):
         rows, others = batch, None
-        if batch.column(1).null_count:
-            rows = batch.filter(batch.column(1).is_valid())
+        if batch.has_nulls(1):
+            rows = batch.rows_with(1)
             if plan.losses is not None:
-                others = batch.column(0).filter(batch.column(1).is_null()).unique()
-        count += rows.num_rows + (0 if others is None else len(others))
-        unit, group, *values = rows.columns
+                others = batch.others(1)
+        count += rows.num_rows + (0 if others is None else others.num_rows)
         # Every row has a unit by ownership; a row without one is SQL's to judge.
-        if count > most_rows or unit.null_count or (others is not None and others.null_count):
+        if count > most_rows or rows.has_nulls(0) or (others is not None and others.has_nulls(0)):
             raise TooWideError
         columns = {
-            name: ValueColumn(_whole(column, read.fill), read.fill)
-            for (name, read), column in zip(plan.columns.items(), values, strict=False)
+            name: ValueColumn(rows.whole(2 + i, read.fill), read.fill)
+            for i, (name, read) in enumerate(plan.columns.items())
         }
         outside = None
         if plan.losses is not None and plan.losses.columns:
-            excess = zip(plan.losses.columns, values[len(plan.columns) :], strict=True)
-            outside = plan.losses.outside(columns, {name: _whole(column, 0) for name, column in excess})
+            first = 2 + len(plan.columns)
+            excess = {name: rows.whole(first + i, 0) for i, name in enumerate(plan.losses.columns)}
+            outside = plan.losses.outside(columns, excess)
         if rows.num_rows or others is not None:
-            yield Batch(unit, _array(group).astype(np.int16), columns, others, outside)
+            units = rows.whole(0, 0) if whole else rows.pieces[0]
+            more = None if others is None else others.whole(0, 0) if whole else others.pieces[0]
+            yield Batch(units, rows.whole(1, 0).astype(np.int16), columns, more, outside)
 
 
 def _packed(plan: RowPlan, batches: Iterable[Batch]) -> tuple[UnitGroupKeys, Beside] | None:
     """Keys that hold all of a row, and facts about units beside; None where a unit is too large."""
     keys, noted = UnitGroupKeys(_fold(plan, plan.chooser.folded)), NotedUnits()
-    for unit, groups, columns, others, outside in batches:
-        units = _array(unit)
+    for units, groups, columns, others, outside in batches:
         if len(groups) and not keys.add(FetchedRows(units, groups, columns, Beside())):
             return None
-        noted.add(None if others is None else _array(others), outside, units)
+        noted.add(others, outside, units)
     return keys, noted.beside()
 
 
@@ -225,8 +223,8 @@ def _numbered(
     Raises:
         TooWideError: where even these do not fit.
     """
-    units: list[pa.Array] = []
-    more: list[pa.Array] = []
+    units: list[Any] = []
+    more: list[Any] = []
     outside: list[tuple[int, Outside]] = []
     groups: list[NDArray[np.int16]] = []
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in plan.columns}
@@ -234,7 +232,7 @@ def _numbered(
     for batch in batches:
         for kept, array in ((units, batch.units), (more, batch.others)):
             if array is not None:
-                kept.append(array if plan.chooser.whole else array.dictionary_encode())
+                kept.append(array)
         groups.append(batch.groups)
         outside += [] if batch.outside is None else [(count, batch.outside)]
         count += len(batch.groups)
@@ -243,7 +241,7 @@ def _numbered(
     if not units:
         return UnitGroupKeys(_fold(plan, plan.chooser.folded)), Beside()
     if plan.chooser.whole:
-        everyone = np.concatenate([_array(unit) for unit in (*units, *more)])
+        everyone = np.concatenate([*units, *more])
         numbers, work = np.unique(everyone, return_inverse=True)[1], _fold(plan, plan.chooser.folded)
     else:
         everyone, folds = _distinct(cursor, plan.chooser, [*units, *more])
@@ -258,10 +256,6 @@ def _numbered(
     if count and not keys.add(known, numbers[:count]):
         raise TooWideError
     return keys, noted.beside()
-
-
-def _whole(column: pa.Array, fill: int) -> NDArray[Any]:
-    return _array(column.fill_null(fill) if column.null_count else column)
 
 
 def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32]]) -> Fold:
@@ -281,30 +275,15 @@ def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32
 
 
 def _distinct(
-    cursor: duckdb.DuckDBPyConnection, chooser: Chooser, units: list[pa.DictionaryArray]
+    cursor: duckdb.DuckDBPyConnection, chooser: Chooser, units: list[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """Numbers of units, row by row, and x by number."""
-    import pyarrow as pa
-
-    unified = pa.chunked_array(units).unify_dictionaries()
-    distinct = unified.chunk(0).dictionary
-    cursor.register(_UNITS, pa.table({"u": distinct, "i": np.arange(len(distinct))}))
-    try:
-        answered = cursor.execute(f"SELECT i, {chooser.fold(DUCKDB, 'u')} AS x FROM {_UNITS}").fetchnumpy()
-    finally:
-        cursor.unregister(_UNITS)
-    folds = np.empty(len(distinct), dtype=np.uint32)
-    folds[answered["i"]] = answered["x"]
-    return np.concatenate([_array(chunk.indices).astype(np.int64) for chunk in unified.chunks]), folds
+    column = column_of(units)
+    known = number_units(cursor, chooser, column)
+    numbers = np.concatenate([known.numbers(i) for i in range(len(units))])
+    return numbers, known.folded(np.arange(known.count))
 
 
 def _filled(column: NDArray[Any], fill: int) -> NDArray[Any]:
     found: NDArray[Any] = column.filled(fill) if isinstance(column, np.ma.MaskedArray) else column
-    return found
-
-
-def _array(column: pa.Array | NDArray[Any]) -> NDArray[Any]:
-    if isinstance(column, np.ndarray):
-        return column
-    found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found

@@ -22,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engines.duckdb.fast.array_totals import TooWideError
+from tacit.engines.duckdb.fast.handed_columns import HandedColumn, column_of, read_batches
 from tacit.engines.duckdb.fast.item_numbers import Items, Numbers, Units, number_items, number_units
 from tacit.engines.duckdb.fast.sorted_totals import Words, blocks, changes
 from tacit.engines.sql.group_choice import Chooser
 from tacit.query.types import SqlType
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tacit.engines.duckdb.database import DuckDBSession
 
 __all__ = [
@@ -81,7 +80,7 @@ class GroupPlan:
         return self.kinds is not None or self.count > self.most
 
 
-def fetch_columns(session: DuckDBSession, sql: str, plan: GroupPlan, most_bytes: int) -> list[pa.ChunkedArray]:
+def fetch_columns(session: DuckDBSession, sql: str, plan: GroupPlan, most_bytes: int) -> list[HandedColumn]:
     """All columns of a statement, of which the first are unit and group; without rows outside the public list.
 
     None at all where there is no row.
@@ -89,27 +88,19 @@ def fetch_columns(session: DuckDBSession, sql: str, plan: GroupPlan, most_bytes:
     Raises:
         TooWideError: for more than may be held, or a row without a unit, which is SQL's to judge.
     """
-    import pyarrow as pa
-
-    reader = session.cursor.sql(sql).to_arrow_reader(_BATCH)
-    found: list[list[pa.Array]] = [[] for _ in reader.schema]
+    found: list[Sequence[Any]] = []
     count = held = 0
-    for batch in reader:
-        session.check()
-        rows = batch
-        if plan.kinds is None and batch.column(1).null_count:
-            rows = batch.filter(batch.column(1).is_valid())
-        if rows.column(0).null_count:
+    for batch in read_batches(session, sql, most_bytes):
+        rows = batch.rows_with(1) if plan.kinds is None and batch.has_nulls(1) else batch
+        if rows.has_nulls(0):
             raise TooWideError
-        for chunks, column in zip(found, rows.columns, strict=True):
-            # Texts are held once.
-            chunks.append(column.dictionary_encode() if pa.types.is_string(column.type) else column)
-            held += chunks[-1].nbytes
+        found.append(rows.pieces)
+        held += rows.num_bytes
         count += rows.num_rows
         # Besides what is held: words, and numbers of units or groups where these are far apart.
         if held + 32 * count > most_bytes:
             raise TooWideError
-    return [pa.chunked_array(chunks) for chunks in found] if count else []
+    return [column_of(pieces) for pieces in zip(*found, strict=True)] if count else []
 
 
 @dataclass(frozen=True)
@@ -138,7 +129,7 @@ class GroupedRows(NamedTuple):
     groups: RowGroups
 
     @classmethod
-    def of(cls, session: DuckDBSession, plan: GroupPlan, columns: Sequence[pa.ChunkedArray]) -> GroupedRows:
+    def of(cls, session: DuckDBSession, plan: GroupPlan, columns: Sequence[HandedColumn]) -> GroupedRows:
         """Units and groups of the first columns.
 
         Raises:
@@ -146,14 +137,14 @@ class GroupedRows(NamedTuple):
         """
         units = number_units(session.cursor, plan.chooser, columns[0])
         session.check()
-        chooser, sizes = plan.chooser, [len(chunk) for chunk in columns[0].chunks]
+        chooser, sizes = plan.chooser, columns[0].sizes
         if plan.kinds is None:
 
             def places(folded: NDArray[np.uint32], codes: NDArray[np.int64]) -> NDArray[np.uint64]:
                 return chooser.places(folded, codes.astype(np.int16), plan.count).astype(np.uint64)
 
             def numbers(i: int) -> NDArray[np.int64]:
-                found: NDArray[np.int64] = columns[1].chunk(i).to_numpy().astype(np.int64)
+                found: NDArray[np.int64] = columns[1].whole(i, 0).astype(np.int64)
                 return found
 
             public = RowGroups(numbers, plan.count, places, lambda some: [some.tolist()])

@@ -28,12 +28,11 @@ from tacit.engines.duckdb.fast.array_totals import (
 )
 from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
 from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
+from tacit.engines.duckdb.fast.handed_columns import HandedColumn
 from tacit.engines.duckdb.fast.sorted_totals import Words
 from tacit.engines.sql.statements import KeyTotals
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from tacit.engines.duckdb.database import DuckDBSession
     from tacit.engines.duckdb.fast.array_losses import LossPlan
 
@@ -134,15 +133,15 @@ def _beside(plan: PrivatePlan, rows: GroupedRows, columns: Mapping[str, list[Val
     return noted.beside()
 
 
-def _chunks(column: pa.ChunkedArray, fill: int) -> list[ValueColumn]:
+def _chunks(column: HandedColumn, fill: int) -> list[ValueColumn]:
     """Whole numbers with ``fill`` for NULL, chunk by chunk.
 
     Raises:
         TooWideError: for numbers of more than 64 bits.
     """
     found = []
-    for chunk in column.chunks:
-        values = (chunk.fill_null(fill) if chunk.null_count else chunk).to_numpy()
+    for i in range(len(column.sizes)):
+        values = column.whole(i, fill)
         if values.dtype.kind not in "iu":
             raise TooWideError
         found.append(ValueColumn(values, fill))
