@@ -85,7 +85,7 @@ def without_bit_sets(patch: pytest.MonkeyPatch) -> None:
 
 #: One for each module of ``fast``: how to do without it. Rows are fetched for totals, and tell losses besides; those of
 #: private keys and of values are numbered and sorted.
-PUBLIC = {"array_totals", "fetched_rows", "handed_columns"}
+PUBLIC = {"array_totals", "fetched_rows", "handed_columns", "sorted_totals"}
 GROUPED = {"handed_columns", "grouped_rows", "item_numbers", "private_totals", "array_spreads", *PUBLIC}
 TOGETHER = {
     "array_totals": PUBLIC,
@@ -97,6 +97,7 @@ ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "array_totals": without_arrays,
     "fetched_rows": without_arrays,
     "handed_columns": without_arrays,
+    "sorted_totals": without_arrays,
     "array_losses": without_losses,
     "grouped_rows": without_groups,
     "item_numbers": without_groups,
