@@ -39,12 +39,7 @@ from tacit.query.types import (
 
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
-    from tacit.query.postprocess.released_parts import CellNumbers
-
-
-if TYPE_CHECKING:
-    from tacit.query.planning.releases import Priced
-    from tacit.query.postprocess.released_parts import CellNumbers
+    from tacit.query.postprocess.result import CellNumbers
 
 __all__ = [
     "AggregateCall",

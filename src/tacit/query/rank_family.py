@@ -38,7 +38,7 @@ from tacit.query.types import (
 )
 
 if TYPE_CHECKING:
-    from tacit.query.postprocess.released_parts import CellNumbers
+    from tacit.query.postprocess.result import CellNumbers
 
 
 __all__ = ["MostCommon", "Quantiles"]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tacit.engines.duckdb import fast
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
@@ -99,7 +98,7 @@ class DuckDBEngine(SqlEngine):
     def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> Answered:
         """The rows of a statement, by its faster form if that can."""
         if statement.rows is not None:
-            found = fast.measure(session, statement.rows, self._most_rows, self._threads)
+            found = statement.rows.measure(session, self._most_rows, self._threads)
             if found is not None:
                 return Answered(statement, found.totals, found.cells)
         return super()._answer(session, statement)

@@ -569,7 +569,8 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
         return _public_question(released)
     _check_names(released.columns)
     values = tuple((key, apply_rules(each)) for key, each in queries.values.items())
-    question = numbered(replace(apply_rules(replace(released.question, options=parsed.options)), values=values))
+    found = Question(released.final, released.steps, released.columns, parsed.options)
+    question = numbered(replace(apply_rules(found), values=values))
     limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
     if question.has_totals:
         check_totals(question)
