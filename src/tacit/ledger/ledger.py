@@ -38,26 +38,10 @@ from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, 
 from tacit.ledger.journal import Clock, Journal
 from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.messages import budget, shortage
-from tacit.ledger.opening import (
-    check_anchor,
-    check_not_gone,
-    choose_anchor,
-    open_journal,
-    open_reader,
-    open_store,
-)
+from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_journal, open_reader, open_store
 from tacit.ledger.operator_entries import Override, Overrides
 from tacit.ledger.protection import ProtectedUnits
-from tacit.ledger.protocol import (
-    AlreadyTaken,
-    Appended,
-    Head,
-    InsufficientBudget,
-    Name,
-    StorageError,
-    Store,
-    digest,
-)
+from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, StorageError, Store, digest
 from tacit.ledger.records import (
     Analyst,
     LedgerBudget,

@@ -21,18 +21,7 @@ from tacit.query.relational import ownership
 from tacit.query.relational.algebra import JoinKind, RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import TRUE, literal
 from tacit.query.relational.functions import call
-from tacit.query.types import (
-    INTEGER,
-    MAX_VALUES,
-    Domain,
-    Kind,
-    Range,
-    SqlType,
-    Value,
-    finite,
-    ordinal,
-    with_null_key,
-)
+from tacit.query.types import INTEGER, MAX_VALUES, Domain, Kind, Range, SqlType, Value, finite, ordinal, with_null_key
 
 __all__ = ["PublicSizes"]
 

@@ -12,7 +12,6 @@ from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWa
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, ROW_BYTES
-from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.sources import DuckDBTable
 from tacit.engines.duckdb.statements import DuckDBStatement, DuckDBWriter
 from tacit.engines.protocol import Limits, MeasurementTask, SourceLike
@@ -60,10 +59,6 @@ class DuckDBEngine(SqlEngine):
     @property
     def _tables(self) -> dict[str, DuckDBTable]:
         return self._sources.latest.tables
-
-    @property
-    def _residents(self) -> TableCache:
-        return self._sources.latest.residents
 
     def is_view(self, table: str) -> bool:
         """Whether a table of the catalog is a view of a DuckDB file, and so may have rows of any table in it."""

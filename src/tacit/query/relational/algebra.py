@@ -49,10 +49,7 @@ from tacit.query.relational.expressions import (
     rewrite,
     text_of,
 )
-from tacit.query.relational.window_calls import (
-    WindowCall,
-    window_text,
-)
+from tacit.query.relational.window_calls import WindowCall, window_text
 from tacit.query.types import Domain, SqlType, Value
 
 __all__ = [

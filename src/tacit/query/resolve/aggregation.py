@@ -30,27 +30,12 @@ from tacit.query.relational.algebra import (
     moved,
     substituted,
 )
-from tacit.query.relational.expressions import (
-    Expression,
-    Literal,
-    Reference,
-    literal,
-    references,
-    size,
-)
+from tacit.query.relational.expressions import Expression, Literal, Reference, literal, references, size
 from tacit.query.relational.functions import call, cast
 from tacit.query.relational.narrowing import narrowed_keys, true_of_all
 from tacit.query.resolve.public_keys import FEW, Values, public_values
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
-from tacit.query.types import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    TEXT,
-    Kind,
-    Value,
-    sort_key,
-)
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, Kind, Value, sort_key
 
 __all__ = ["MOST_WORK", "EnumerationBudget", "FinalBuilder", "check_key", "public_count", "read_aggregate"]
 

@@ -32,16 +32,7 @@ from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.dates import next_truncated
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.relational.functions.time_formats import format_parts, possible_texts
-from tacit.query.types import (
-    BOOLEAN,
-    MAX_VALUES,
-    Kind,
-    SqlType,
-    Value,
-    as_value,
-    from_ordinal,
-    sort_key,
-)
+from tacit.query.types import BOOLEAN, MAX_VALUES, Kind, SqlType, Value, as_value, from_ordinal, sort_key
 
 if TYPE_CHECKING:
     from tacit.query.resolve.aggregation import EnumerationBudget
