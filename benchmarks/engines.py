@@ -140,7 +140,9 @@ def with_table(made: Any, catalog: Any, sql: str) -> dict[str, Callable[[], obje
     table = loss_table(final)
     alone, both = (MeasurementTask(final, b"benchmark", left_out=each) for each in (None, table))
     second = MeasurementTask(loss_question(final, table), b"benchmark")
-    made.check_all([(final, table), (second.final, None)])
+    made.check(final)
+    made.check_left_out(final, table)
+    made.check(second.final)
     return {
         "alone": lambda: made.measure(alone),
         "and a second statement": lambda: (made.measure(alone), made.measure(second)),

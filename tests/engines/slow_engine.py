@@ -22,6 +22,7 @@ from tacit.query.relational import algebra as a
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions import evaluate
 from tacit.query.relational.functions.casts import cast_value, text_of_value
+from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
 from tacit.query.types import DOUBLE, INTEGER, Kind, SqlType, Value, as_value, ordinal, sort_key
 
 Row = tuple[Value | None, ...]
@@ -192,7 +193,7 @@ def _windows(node: a.UnitWindow, rows: list[Row]) -> list[Row]:
     return [(*row, *(column[i] for column in columns)) for i, row in enumerate(rows)]
 
 
-def _window(call: a.WindowCall, node: a.UnitWindow, rows: list[Row]) -> list[Value | None]:
+def _window(call: WindowCall, node: a.UnitWindow, rows: list[Row]) -> list[Value | None]:
     result: list[Value | None] = [None] * len(rows)
     parts: dict[Row, list[int]] = defaultdict(list)
     for i, row in enumerate(rows):
@@ -207,7 +208,7 @@ def _window(call: a.WindowCall, node: a.UnitWindow, rows: list[Row]) -> list[Val
     return result
 
 
-def _compare(order: Sequence[a.SortKey], left: Row, right: Row) -> int:
+def _compare(order: Sequence[SortKey], left: Row, right: Row) -> int:
     for key in order:
         x, y = evaluate(key.expression, left), evaluate(key.expression, right)
         if x == y:
@@ -219,7 +220,7 @@ def _compare(order: Sequence[a.SortKey], left: Row, right: Row) -> int:
     return 0
 
 
-def _at(call: a.WindowCall, members: list[int], place: int, rows: list[Row]) -> Value | None:
+def _at(call: WindowCall, members: list[int], place: int, rows: list[Row]) -> Value | None:
     here = rows[members[place]]
     match call.function:
         case "row_number":
@@ -236,10 +237,10 @@ def _at(call: a.WindowCall, members: list[int], place: int, rows: list[Row]) -> 
         case "lag" | "lead" if call.argument is not None and call.offset is not None:
             other = place + (call.offset if call.function == "lead" else -call.offset)
             return evaluate(call.argument, rows[members[other]]) if 0 <= other < len(members) else None
-    if call.frame is a.WindowFrame.PEERS:
+    if call.frame is WindowFrame.PEERS:
         frame = [i for i in members if _compare(call.order, rows[i], here) <= 0]
     else:
-        frame = members if call.frame is a.WindowFrame.PARTITION else members[: place + 1]
+        frame = members if call.frame is WindowFrame.PARTITION else members[: place + 1]
     return _call(a.UnitCall(call.function, call.argument, None, None, call.type), [rows[i] for i in frame])
 
 

@@ -162,11 +162,11 @@ def test_which_questions_are_folded() -> None:
             assert plan is not None, sql
             cursor = engine._connection.cursor()
             cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
-            found = fetching.measure(DuckDBSession(cursor), plan, 10**6, 1)
+            found = plan.measure(DuckDBSession(cursor), 10**6, 1)
             assert found is not None, sql
             assert found.totals, sql
             assert found.cells, sql
-            assert fetching.measure(DuckDBSession(cursor), plan, 20, 1) is None, sql
+            assert plan.measure(DuckDBSession(cursor), 20, 1) is None, sql
 
 
 def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypat
 
         def rows(plan: fetching.RowPlan) -> tuple[object, int]:
             read.clear()
-            return fetching.measure(DuckDBSession(cursor), plan, 10**6, 1), len(read)
+            return plan.measure(DuckDBSession(cursor), 10**6, 1), len(read)
 
         found, batches = rows(plan)
         assert batches == 0

@@ -121,7 +121,7 @@ def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: 
     with duckdb_engine(CATALOG, {"t": table}) as plain, engine_on(tmp_path / "t.parquet") as engine:
         want = shown(plain.measure(MeasurementTask(final, SECRET)))
         assert [shown(engine.measure(MeasurementTask(final, SECRET))) for _ in range(3)] == [want] * 3
-        with engine._residents.reading({"t"}) as reading:
+        with engine._sources.latest.residents.reading({"t"}) as reading:
             rows = DuckDBWriter.of(DUCKDB, final, reading, SECRET).statements()[0].rows
         assert rows is not None
         assert ('"c1"' in rows.sql) is looked_up
@@ -133,7 +133,7 @@ def test_texts_that_are_listed_otherwise_are_looked_up(tmp_path: Path) -> None:
     with engine_on(write(tmp_path / "t.parquet", 10)) as engine:
         units(engine)
         units(engine)
-        with engine._residents.reading({"t"}) as reading:
+        with engine._sources.latest.residents.reading({"t"}) as reading:
             plans = [DuckDBWriter.of(DUCKDB, each, reading, SECRET).statements()[0].rows for each in (final, turned)]
     assert ['"c1"' in plan.sql for plan in plans if plan is not None] == [False, True]
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from engines import clinic
 from support.engine_comparison import plain
 from tacit.engines.duckdb import DataSource, DuckDBEngine, fast
-from tacit.engines.duckdb.database import DuckDBSession
-from tacit.engines.duckdb.fast.array_totals import FoldedRows
+from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.fetched_rows import RowPlan
+from tacit.engines.duckdb.fast.private_totals import PrivatePlan
 from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.protocol import Measurements, MeasurementTask
@@ -57,17 +57,14 @@ QUESTIONS = (
 )
 
 
-def without_arrays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tacit.engines.duckdb.fast.measure", lambda *_: None)
-
-
 def without_groups(patch: pytest.MonkeyPatch) -> None:
-    kept = fast.measure
+    for plan in (PrivatePlan, SpreadPlan):
+        patch.setattr(plan, "measure", lambda *_: None)
 
-    def only_public(session: DuckDBSession, plan: object, *others: int) -> FoldedRows | None:
-        return kept(session, plan, *others) if isinstance(plan, RowPlan) else None
 
-    patch.setattr("tacit.engines.duckdb.fast.measure", only_public)
+def without_arrays(patch: pytest.MonkeyPatch) -> None:
+    without_groups(patch)
+    patch.setattr(RowPlan, "measure", lambda *_: None)
 
 
 def without_losses(patch: pytest.MonkeyPatch) -> None:
@@ -95,9 +92,9 @@ TOGETHER = {
 }
 ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "array_totals": without_arrays,
+    "sorted_totals": without_arrays,
     "fetched_rows": without_arrays,
     "handed_columns": without_arrays,
-    "sorted_totals": without_arrays,
     "array_losses": without_losses,
     "grouped_rows": without_groups,
     "item_numbers": without_groups,

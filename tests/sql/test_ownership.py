@@ -27,6 +27,7 @@ from tacit.query.relational.algebra import (
 from tacit.query.relational.expressions import TRUE, shift
 from tacit.query.relational.functions import call
 from tacit.query.resolve import resolve
+from tacit.query.resolve.aggregation import EnumerationBudget
 from tacit.query.resolve.public_keys import public_values
 from tacit.query.types import INTEGER
 
@@ -67,7 +68,7 @@ def test_public_keys_hold_every_key_that_declared_values_can_give() -> None:
         final = resolve(sql, CATALOG).final
         for key in final.keys:
             if key.values is not None:
-                assert key.values == public_values(key.expression)
+                assert key.values == public_values(key.expression, EnumerationBudget())
                 assert len(set(key.values)) == len(key.values)
 
     check_each(ACCEPTED[::3], check)

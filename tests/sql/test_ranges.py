@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal, Reference, literal
 from tacit.query.relational.functions import REGISTRY, call, case, cast, evaluate, in_list
+from tacit.query.resolve.aggregation import EnumerationBudget
 from tacit.query.resolve.public_keys import public_values
 from tacit.query.types import (
     BOOLEAN,
@@ -147,7 +148,7 @@ def test_what_is_presumed_of_an_expression_holds_for_every_declared_row(tree: Ex
 @given(tree=_trees(2), rows=st.lists(_ROWS, min_size=1, max_size=5))
 def test_public_values_miss_no_key(tree: Expression, rows: list[tuple[Any, ...]]) -> None:
     assume(not isinstance(tree, Literal) and tree.type.kind is not Kind.DOUBLE)
-    found = public_values(tree)
+    found = public_values(tree, EnumerationBudget())
     if found is not None:
         for row in rows:
             value = evaluate(tree, row)
@@ -159,7 +160,7 @@ def test_public_values_miss_no_key(tree: Expression, rows: list[tuple[Any, ...]]
 def test_buckets_of_declared_days_are_public(width: int, origin: int, day: int) -> None:
     days = Reference(DATE, Domain(Range(Fraction(18_000), Fraction(19_000))), 0, "day")
     tree = call("time_bucket", literal(width, INTEGER), literal(origin, INTEGER), days)
-    found, row = public_values(tree), (from_ordinal(Fraction(18_000 + day), DATE),)
+    found, row = public_values(tree, EnumerationBudget()), (from_ordinal(Fraction(18_000 + day), DATE),)
     assert found is not None
     assert evaluate(tree, row) in found
     _check(tree, row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -75,9 +75,6 @@ class Held(Engine):
 
     def check_left_out(self, final: FinalAggregation, table: LossTable) -> None:
         self._engine.check_left_out(final, table)
-
-    def check_all(self, questions: Iterable[tuple[FinalAggregation, LossTable | None]]) -> None:
-        self._engine.check_all(questions)
 
     def measure(self, work: MeasurementTask) -> Measurements:
         return self._engine.measure(replace(work, key_secret=b"an owner's secret"))

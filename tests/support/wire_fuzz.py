@@ -18,6 +18,7 @@ from typing import Any
 from support.pg_served import PgServed, pg_serve
 from support.served import BUDGETS
 from tacit.server.errors import Unauthenticated
+from tacit.server.pgwire.client_questions import ClientQuestions
 from tacit.server.pgwire.messages import CANCEL, GSS, TLS, MessageReader, WireFault
 from tacit.server.pgwire.session import WireSession
 from tacit.server.pgwire.variables import SessionVariables
@@ -250,9 +251,10 @@ class Fuzzer:
         variables.set("tacit.epsilon", "0.5")
         key = server._keys.new(self.chance.choice((0, 2)))
         runtime = self.pg.served.app.state.runtime
-        session = WireSession(
-            runtime, self._access, heard, variables, server._catalogues, server._keys, key, lambda *_: None  # type: ignore[arg-type]
-        )  # fmt: skip
+        questions = ClientQuestions(
+            runtime, self._access, variables, server._catalogues, server._keys, key, lambda *_: None
+        )
+        session = WireSession(questions, heard, variables)  # type: ignore[arg-type]
         reader, asked = MessageReader(65_536), 0
         for message in self.grammar.conversation():
             if self.chance.random() < 0.05:

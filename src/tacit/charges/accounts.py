@@ -7,7 +7,7 @@ reserved. :mod:`tacit.ledger` does all that; here are only words and views.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -19,14 +19,14 @@ from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down, with_noun
-from tacit.ledger import Amount, Balance, Outcome, Record, Reservation
+from tacit.ledger import Amount, Balance
 from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind
 
 if TYPE_CHECKING:
     from tacit.project.project_file import PopulationModel
 
-__all__ = ["Budget", "Entry", "account_kind", "entry_of", "filter_of", "share_caps"]
+__all__ = ["Budget", "Entry", "account_kind", "filter_of", "share_caps"]
 
 #: Number of questions without a stated delta for which the budget's delta lasts.
 _QUESTIONS = 100
@@ -78,24 +78,6 @@ class Entry:
         if not self.amounts:
             return f"Charged nothing to {self.population}"
         return f"Charged {', '.join(map(str, self.amounts))} to {self.population}"
-
-
-def entry_of(
-    found: Record | Outcome, *, sql: str = "", digest: str = "", analyst: str = "", paid: bool = True
-) -> Entry:
-    """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
-    if isinstance(found, Record):
-        done = found.answered
-        amounts = _in_order(found.amounts)
-        return Entry(found.seq, found.population, amounts, found.sql, found.plan, done, found.analyst)
-    under: Reservation = found.reservation
-    amounts = _in_order(under.amounts) if paid else ()
-    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid)
-
-
-def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
-    """Amounts other than zero, delta last."""
-    return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from tacit.charges.accounts import Entry
 from tacit.charges.failures import check_succeeded, failed_run, log_failed_run
 from tacit.core.errors import InputError
 from tacit.engines.protocol import Engine
-from tacit.ledger import FAILED, Ledger, Order, Outcome, Reservation, run_again
+from tacit.ledger import FAILED, Amount, Ledger, Order, Outcome, Record, Reservation, run_again
 from tacit.ledger.history import Charged, charge_at
-from tacit.ledger.records import Record
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.request import Account
@@ -38,7 +38,18 @@ from tacit.receipts.release_format import digest_of
 if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 
-__all__ = ["Caller", "CuratorContext", "Departure", "KeyLocks", "Paid", "TimedWork", "paid_at", "paid_before", "pay"]
+__all__ = [
+    "Caller",
+    "CuratorContext",
+    "Departure",
+    "KeyLocks",
+    "Paid",
+    "TimedWork",
+    "entry_of",
+    "paid_at",
+    "paid_before",
+    "pay",
+]
 
 Made = TypeVar("Made")
 _FAILED: Final = FAILED.decode()
@@ -259,3 +270,21 @@ def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged,
         raise InputError("position", f"there is no {part} at {position}")
     check_succeeded(outcome)
     return charged, told, outcome
+
+
+def entry_of(
+    found: Record | Outcome, *, sql: str = "", digest: str = "", analyst: str = "", paid: bool = True
+) -> Entry:
+    """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
+    if isinstance(found, Record):
+        done = found.answered
+        amounts = _in_order(found.amounts)
+        return Entry(found.seq, found.population, amounts, found.sql, found.plan, done, found.analyst)
+    under: Reservation = found.reservation
+    amounts = _in_order(under.amounts) if paid else ()
+    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid)
+
+
+def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
+    """Amounts other than zero, delta last."""
+    return tuple(sorted((each for each in amounts if each.amount), key=lambda each: each.currency == "delta"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.accounts import Entry
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, Departure, pay
+from tacit.charges.payment import Caller, Departure, entry_of, pay
 from tacit.curator.planner import FreeQuestion, PricedPlan, read_back
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
@@ -16,7 +16,6 @@ from tacit.curator.synthetic_questions import free_question
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
-from tacit.ledger.history import outcome_of
 from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import explain_public, outline
@@ -180,7 +179,7 @@ def free_release(context: QuestionContext, plan: Plan) -> FreeRelease | None:
     """
     if (
         not plan.is_summable
-        or outcome_of(context.ledger, plan.final.population, release_key(context, plan)) is not None
+        or context.ledger.outcome_under(plan.final.population, release_key(context, plan)) is not None
     ):
         return None
     return context.released.coarser(plan, lambda stored: release_key(context, stored))

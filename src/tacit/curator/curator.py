@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
-from tacit.charges.accounts import Budget, Entry, entry_of
+from tacit.charges.accounts import Budget, Entry
 from tacit.charges.failures import hide_internal_errors
 from tacit.charges.notebook_tables import ChargeList, curator_html, table_html
-from tacit.charges.payment import Caller
+from tacit.charges.payment import Caller, entry_of
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
@@ -140,6 +141,8 @@ class Curator(Closing):
         """
         request = Request.of(sql, options)
         caller = Caller(analyst or self.analyst, idempotency_key)
+        if sys.stderr is None or not sys.stderr.isatty():
+            return answer(self._context, sql, request, caller)
         with terminal_progress() as progress:
             return answer(self._context, sql, request, caller, progress)
 

@@ -130,7 +130,7 @@ class Planner:
             Refusal, InputError: as :func:`tacit.query.planning.plan.make_plan`, and what the engine refuses.
         """
         sql = _plain(sql)
-        state, catalog = self._sizes.now()
+        state, catalog = self._measured_catalog()
         question = self._question(sql, state, catalog, request.stated_rows)
         if isinstance(question, PublicQuestion):
             question = resolve(sql, catalog, max_rows=request.stated_rows)
@@ -141,7 +141,10 @@ class Planner:
         if known is not None:
             return known
         plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
-        self._engine.check_all(plan.measured)
+        for final, table in plan.measured:
+            self._engine.check(final)
+            if table is not None:
+                self._engine.check_left_out(final, table)
         return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
 
     def public(self, sql: str, request: Request) -> FreeQuestion | None:
@@ -151,12 +154,15 @@ class Planner:
             Refusal: as :meth:`of`.
         """
         sql = _plain(sql)
-        state, catalog = self._sizes.now()
+        state, catalog = self._measured_catalog()
         found = self._question(sql, state, catalog, request.stated_rows)
         if not isinstance(found, PublicQuestion):
             return None
         self._engine.check_rows(found.relation)
         return FreeQuestion(found, self._engine)
+
+    def _measured_catalog(self) -> tuple[int, Catalog]:
+        return self._sizes.now() if self._sizes.tables else (0, self._sizes.declared)
 
     def rows(self, sql: str, plan: Plan, result: bytes, public: Sequence[PublicRows]) -> ReadAnswer:
         """The rows of an answer, from the bytes that the ledger holds."""

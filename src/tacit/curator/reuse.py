@@ -9,15 +9,18 @@ anew, is the one that the ledger holds it under, which says that plan, noise, pr
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from tacit.core.errors import TacitError
 from tacit.curator.planner import Planner
 from tacit.curator.quote import Quote
 from tacit.ledger import Ledger, Outcome
-from tacit.ledger.history import RecentCharges, charge_at, outcome_of
+from tacit.ledger.entries import plain_name
+from tacit.ledger.history import charge_at
 from tacit.query.planning.coarser import coarser, errs_no_more
 from tacit.query.planning.contribution_limits import scans
 from tacit.query.planning.explain import explain
@@ -94,7 +97,7 @@ class ReleasedPlans:
             asked = coarser(plan, stored)
             if asked is None or (only is None and not errs_no_more(plan, asked)):
                 continue
-            found = outcome_of(self._ledger, population, key(stored))
+            found = self._ledger.outcome_under(population, key(stored))
             if found is None or found.failed or found.reservation.seq != position:
                 continue
             if only is not None or _keeps_groups(asked, found.result):
@@ -139,3 +142,32 @@ class ReleasedPlans:
             if charged.quote.get("mechanisms") == mechanisms_of(plan):
                 return plan
         return None
+
+
+class RecentCharges:
+    """Questions that were charged for lately, by population, newest first; a later look reads only what was added.
+
+    Args:
+        look: the most entries of a ledger that are looked at when it is opened.
+        most: the most questions of one population that are remembered.
+    """
+
+    def __init__(self, look: int = 500, most: int = 16) -> None:
+        self._look, self._most, self._last = look, most, 0
+        self._found: dict[str, deque[tuple[int, str]]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, ledger: Ledger, population: str) -> tuple[tuple[int, str], ...]:
+        """Place and text of each."""
+        with self._lock:
+            new = []
+            for entry, body in islice(ledger.journal.bodies(newest_first=True), self._look):
+                if entry.seq <= self._last:
+                    break
+                new.append((entry.seq, body))
+            for seq, body in reversed(new):
+                self._last = seq
+                if body["kind"] == "reserve" and body["sql"] and body["repeat"]:
+                    known = self._found.setdefault(body["population"], deque(maxlen=self._most))
+                    known.appendleft((seq, body["sql"]))
+            return tuple(self._found.get(plain_name(population, "population"), ()))

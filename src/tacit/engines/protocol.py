@@ -11,7 +11,7 @@ An engine promises, for one final aggregation:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -177,17 +177,6 @@ class Engine(Closing):
         from tacit.query.planning.left_out_question import loss_question
 
         self.check(loss_question(final, table))
-
-    def check_all(self, questions: Iterable[tuple[FinalAggregation, LossTable | None]]) -> None:
-        """Refuse a question, or a table of what bounding leaves out of it, that cannot be computed exactly.
-
-        Raises:
-            Refusal: naming what to write instead.
-        """
-        for final, table in questions:
-            self.check(final)
-            if table is not None:
-                self.check_left_out(final, table)
 
     @abstractmethod
     def measure(self, work: MeasurementTask) -> Measurements:

@@ -1,24 +1,22 @@
-"""History: pages of charges, single charges, equal questions, remaining questions.
+"""History: pages of charges, single charges, remaining questions.
 
 A ledger may hold millions of entries, so a page looks at a bounded number of them and says where the next one begins.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tacit.accounting.prices import Charge
-from tacit.ledger.entries import amounts_of, owners_of, plain_name, repeat_name
+from tacit.ledger.entries import amounts_of, owners_of, plain_name
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.journal import Journal
 from tacit.ledger.messages import questions_left
 from tacit.ledger.protocol import Name, Stored
-from tacit.ledger.records import Outcome, Record
+from tacit.ledger.records import Record
 
 if TYPE_CHECKING:
     from tacit.ledger.ledger import Ledger
@@ -26,13 +24,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Charged",
     "Page",
-    "RecentCharges",
     "charge_at",
     "charges",
     "check_receipt",
     "hash_at",
     "how_many_fit",
-    "outcome_of",
     "page",
 ]
 
@@ -112,35 +108,6 @@ def page(
     return Page(tuple(found), last if last > 1 else None)
 
 
-class RecentCharges:
-    """Questions that were charged for lately, by population, newest first; a later look reads only what was added.
-
-    Args:
-        look: the most entries of a ledger that are looked at when it is opened.
-        most: the most questions of one population that are remembered.
-    """
-
-    def __init__(self, look: int = 500, most: int = 16) -> None:
-        self._look, self._most, self._last = look, most, 0
-        self._found: dict[str, deque[tuple[int, str]]] = {}
-        self._lock = threading.Lock()
-
-    def of(self, ledger: Ledger, population: str) -> tuple[tuple[int, str], ...]:
-        """Place and text of each."""
-        with self._lock:
-            new = []
-            for entry, body in islice(ledger.journal.bodies(newest_first=True), self._look):
-                if entry.seq <= self._last:
-                    break
-                new.append((entry.seq, body))
-            for seq, body in reversed(new):
-                self._last = seq
-                if body["kind"] == "reserve" and body["sql"] and body["repeat"]:
-                    known = self._found.setdefault(body["population"], deque(maxlen=self._most))
-                    known.appendleft((seq, body["sql"]))
-            return tuple(self._found.get(plain_name(population, "population"), ()))
-
-
 def charge_at(ledger: Ledger, seq: int) -> Charged | None:
     """The charge at a place, if there is one."""
     found = _entry_at(ledger.journal, seq)
@@ -158,13 +125,6 @@ def hash_at(ledger: Ledger, seq: int) -> str | None:
 def _entry_at(journal: Journal, seq: int) -> tuple[Stored, dict[str, Any]] | None:
     with journal.working():
         return journal.read(seq) if 0 < seq <= journal.store.head().seq else None
-
-
-def outcome_of(ledger: Ledger, population: str, repeat_key: str) -> Outcome | None:
-    """The outcome under a repeat key; None where there is none, or not yet."""
-    with ledger.journal.working():
-        seq = ledger.journal.find(repeat_name(plain_name(population, "population"), repeat_key))
-    return None if seq is None else ledger.outcome(seq)
 
 
 def how_many_fit(

@@ -11,17 +11,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, BudgetError, InputError
-from tacit.core.events import Event, event_from_json
-from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number
 from tacit.ledger import history, registrations, verify
-from tacit.ledger.account_terms import PricedCharge, filter_from_terms, price
+from tacit.ledger.account_terms import ChargePrices, PricedCharge, filter_from_terms, price
 from tacit.ledger.anchor import Anchor
 from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
@@ -31,6 +29,7 @@ from tacit.ledger.entries import (
     order_words,
     owners_of,
     plain_name,
+    repeat_name,
     request_name,
     reserve_body,
     unit_name,
@@ -39,26 +38,10 @@ from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, 
 from tacit.ledger.journal import Clock, Journal
 from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.messages import budget, shortage
-from tacit.ledger.opening import (
-    check_anchor,
-    check_not_gone,
-    choose_anchor,
-    open_journal,
-    open_reader,
-    open_store,
-)
+from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_journal, open_reader, open_store
 from tacit.ledger.operator_entries import Override, Overrides
 from tacit.ledger.protection import ProtectedUnits
-from tacit.ledger.protocol import (
-    AlreadyTaken,
-    Appended,
-    Head,
-    InsufficientBudget,
-    Name,
-    StorageError,
-    Store,
-    digest,
-)
+from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, StorageError, Store, digest
 from tacit.ledger.records import (
     Analyst,
     LedgerBudget,
@@ -72,8 +55,6 @@ from tacit.ledger.records import (
 from tacit.ledger.signing_keys import SigningKeys
 
 __all__ = ["Ledger"]
-
-_MOST_PRICES: Final = 1024
 
 
 class Ledger(Closing):
@@ -95,8 +76,7 @@ class Ledger(Closing):
         self.units = ProtectedUnits(journal)
         #: Shares of conversations with assistants.
         self.conversations = ConversationShares(journal)
-        self._limits: dict[str, Filter] = {}
-        self._prices: dict[tuple[str, Event | Guarantee], PricedCharge] = {}
+        self._prices = ChargePrices(journal.terms)
         self._overrides, self._looking = Overrides(), threading.Lock()
 
     @classmethod
@@ -448,6 +428,12 @@ class Ledger(Closing):
                 raise StorageError(f"the outcome of entry {reservation.seq} is gone")
             return kept
 
+    def outcome_under(self, population: str, repeat_key: str) -> Outcome | None:
+        """The outcome under a repeat key; None where there is none, or not yet."""
+        with self.journal.working():
+            seq = self.journal.find(repeat_name(plain_name(population, "population"), repeat_key))
+            return None if seq is None else self._kept(seq)
+
     def outcome(self, seq: int) -> Outcome | None:
         """The outcome of the reservation at ``seq``, if there is one."""
         with self.journal.working():
@@ -511,23 +497,7 @@ class Ledger(Closing):
 
     def price(self, population: str, charge: Charge) -> PricedCharge:
         """The price of a charge in an account; equal questions are priced once: events and guarantees are values."""
-        key = (population, charge) if isinstance(charge, Event | Guarantee) else None
-        priced = self._prices.get(key) if key is not None else None
-        if priced is None:
-            priced = price(self._limit(population), charge)
-            _check_readable(priced)
-            if key is not None:
-                if len(self._prices) >= _MOST_PRICES:
-                    self._prices.clear()
-                self._prices[key] = priced
-        return priced
-
-    def _limit(self, population: str) -> Filter:
-        """The rule that prices charges: it is fixed when an account is made, so it is read once."""
-        known = self._limits.get(population)
-        if known is None:
-            known = self._limits[population] = filter_from_terms(self.journal.terms(population))
-        return known
+        return self._prices.of(population, charge)
 
     def _reservation(self, seq: int, *, resumed: bool) -> Reservation:
         entry, body = self.journal.read(seq, "reserve")
@@ -585,11 +555,3 @@ class Ledger(Closing):
         if (first["request"], first["population"]) != (body["request"], body["population"]):
             raise ConflictError("idempotency_key", "was used before for another request; use a fresh one")
         return int(first["of"]) if first["kind"] == "repeat" else seq
-
-
-def _check_readable(priced: PricedCharge) -> None:
-    """Refuse numbers with too many digits before they are kept: verification must be able to read them again."""
-    try:
-        event_from_json(priced.event)
-    except InputError:
-        raise InputError("charge", "its numbers have too many digits to be kept; state fewer") from None

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tacit.ledger.entries import (
-    run_name,
-)
-from tacit.ledger.protocol import (
-    Appended,
-)
-from tacit.ledger.records import (
-    Reservation,
-)
+from tacit.ledger.entries import run_name
+from tacit.ledger.protocol import Appended
+from tacit.ledger.records import Reservation
 
 if TYPE_CHECKING:
     from tacit.ledger.ledger import Ledger

@@ -127,7 +127,8 @@ class Laplace(AdditiveNoise):
         Up to Δ = 4096 that is the release of an integer itself. A larger or broken Δ is divided into fewer parts: a
         coarser lattice at the same ε only gives more away.
         """
-        return DiscreteLaplaceEvent(self._parts / self.epsilon, Fraction(self._parts), relation=self.relation)
+        moved = Fraction(self._parts)
+        return DiscreteLaplaceEvent(moved / self.epsilon, moved, relation=self._guarantee.relation)
 
     def _make_grid(self, dimension: int) -> OnGrid:
         grid = Grid.for_noise(self.scale, self.l1_sensitivity, dimension, LARGEST_SCALE)

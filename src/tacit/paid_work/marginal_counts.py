@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError, InternalError
-from tacit.core.names import is_name
 from tacit.engines.protocol import MeasurementTask
 from tacit.project.source_binding import scanned
+from tacit.query.catalog import is_name
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_KEYS
 from tacit.query.planning.contribution_limits import ContributionLimit
@@ -34,7 +34,8 @@ from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call, in_list
 from tacit.query.relational.ownership import keep
 from tacit.query.resolve import resolve_rows
-from tacit.query.resolve.public_keys import EnumerationBudget, check_key, public_values
+from tacit.query.resolve.aggregation import EnumerationBudget, check_key
+from tacit.query.resolve.public_keys import public_values
 from tacit.query.types import INTEGER, SqlType, Value
 
 __all__ = ["CountingWork", "MarginalCounts", "PublicColumn", "countable_rows"]

@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
-from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.accounts import Entry
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, CuratorContext, Departure, paid_at, paid_before, pay
+from tacit.charges.payment import Caller, CuratorContext, Departure, entry_of, paid_at, paid_before, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import Relation
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.ledger.history import outcome_of
 from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of
@@ -209,7 +208,7 @@ def answer_workload(
             )
 
         work = counts.work(priced.sets)
-        if departure is not None and outcome_of(context.ledger, counts.population, order.repeat_key) is None:
+        if departure is not None and context.ledger.outcome_under(counts.population, order.repeat_key) is None:
             departure.check(work)
         paid = pay(context, order, run, noisy_to_text, statement, departure=departure, plan=work)
         check_succeeded(paid.outcome)

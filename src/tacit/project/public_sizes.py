@@ -21,18 +21,7 @@ from tacit.query.relational import ownership
 from tacit.query.relational.algebra import JoinKind, RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import TRUE, literal
 from tacit.query.relational.functions import call
-from tacit.query.types import (
-    INTEGER,
-    MAX_VALUES,
-    Domain,
-    Kind,
-    Range,
-    SqlType,
-    Value,
-    finite,
-    ordinal,
-    with_null_key,
-)
+from tacit.query.types import INTEGER, MAX_VALUES, Domain, Kind, Range, SqlType, Value, finite, ordinal, with_null_key
 
 __all__ = ["PublicSizes"]
 
@@ -55,10 +44,12 @@ class PublicSizes:
     """
 
     def __init__(self, catalog: Catalog, engine: Engine, version: Callable[[Iterable[str]], str]) -> None:
-        self._declared = catalog
+        #: As declared.
+        self.declared = catalog
         self._engine = engine
         self._version = version
-        self._tables = [table for table in catalog.tables if table.public]
+        #: Public tables.
+        self.tables = [table for table in catalog.tables if table.public]
         self._lock = threading.Lock()
         self._sizes: dict[str, tuple[str, PublicSize]] = {}
         self._measured = catalog
@@ -66,12 +57,12 @@ class PublicSizes:
 
     def now(self) -> tuple[int, Catalog]:
         """A number that changes whenever a size does, and the catalog with all sizes."""
-        if not self._tables:
-            return 0, self._declared
+        if not self.tables:
+            return 0, self.declared
         with self._lock:
-            changed = [self._renew(table) for table in self._tables]
+            changed = [self._renew(table) for table in self.tables]
             if any(changed):
-                self._measured = self._declared.measured({name: size for name, (_, size) in self._sizes.items()})
+                self._measured = self.declared.measured({name: size for name, (_, size) in self._sizes.items()})
                 self._state += 1
             return self._state, self._measured
 
@@ -91,7 +82,7 @@ class PublicSizes:
         return known is None or known[1] != size
 
     def _count(self, table: Table) -> PublicSize:
-        scan = ownership.scan(self._declared, table)
+        scan = ownership.scan(self.declared, table)
         rows, facts = 0, dict[str, _Facts]()
         for start in range(0, len(table.columns), _TOGETHER):
             columns = table.columns[start : start + _TOGETHER]

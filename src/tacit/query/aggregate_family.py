@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InternalError
 from tacit.mechanisms.residual_basis import rounded_table
 from tacit.query.planning.auto_bounds import provisional
-from tacit.query.planning.measures import (
-    Measure,
-    MeasureKind,
-    count_measure,
-    grid_step,
-    sum_measure,
-)
+from tacit.query.planning.measures import Measure, MeasureKind, count_measure, grid_step, sum_measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.cells import Cell, value_at
@@ -28,23 +22,11 @@ from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, Tot
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, Reference, references
-from tacit.query.types import (
-    DOUBLE,
-    INTEGER,
-    Kind,
-    Range,
-    Value,
-    ordinal,
-)
+from tacit.query.types import DOUBLE, INTEGER, Kind, Range, Value, ordinal
 
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
-    from tacit.query.postprocess.released_parts import CellNumbers
-
-
-if TYPE_CHECKING:
-    from tacit.query.planning.releases import Priced
-    from tacit.query.postprocess.released_parts import CellNumbers
+    from tacit.query.postprocess.result import CellNumbers
 
 __all__ = [
     "AggregateCall",

@@ -97,12 +97,7 @@ from tacit.query.exact_aggregates import (
     true_or_false,
     width,
 )
-from tacit.query.planning.measures import (
-    Measure,
-    MeasureKind,
-    count_measure,
-    sum_measure,
-)
+from tacit.query.planning.measures import Measure, MeasureKind, count_measure, sum_measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.cells import Cell
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, QuotientMean, Spread
@@ -113,18 +108,11 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression
 from tacit.query.shape_family import Shapes
-from tacit.query.types import (
-    BOOLEAN,
-    DOUBLE,
-    Domain,
-    Kind,
-    truth,
-    with_null_key,
-)
+from tacit.query.types import BOOLEAN, DOUBLE, Domain, Kind, truth, with_null_key
 
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
-    from tacit.query.postprocess.released_parts import CellNumbers
+    from tacit.query.postprocess.result import CellNumbers
 
 __all__ = [
     "AGGREGATES",

@@ -26,7 +26,7 @@ from tacit.query.relational.functions import call, cast
 from tacit.query.types import DOUBLE, INTEGER, MAX_SCALE, Kind, as_value, decimal
 
 if TYPE_CHECKING:
-    from tacit.query.postprocess.released_parts import CellNumbers
+    from tacit.query.postprocess.result import CellNumbers
 
 __all__ = ["Correlations", "Covariances", "from_centre"]
 

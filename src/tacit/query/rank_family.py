@@ -19,12 +19,7 @@ from tacit.query.aggregate_family import (
     value_bounds,
     value_grid,
 )
-from tacit.query.planning.measures import (
-    Measure,
-    MeasureKind,
-    categories_measure,
-    leaves_measure,
-)
+from tacit.query.planning.measures import Measure, MeasureKind, categories_measure, leaves_measure
 from tacit.query.planning.quantile_tree import NoisyTree, rank_error
 from tacit.query.planning.rank_choice import error_of_choice
 from tacit.query.postprocess.mode import Common, CommonEvent
@@ -32,13 +27,10 @@ from tacit.query.postprocess.quantiles import DrawnRanks, LeafGrid, Rank, Ranks
 from tacit.query.question import Aggregate, AggregateKind
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
-from tacit.query.types import (
-    DOUBLE,
-    Kind,
-)
+from tacit.query.types import DOUBLE, Kind
 
 if TYPE_CHECKING:
-    from tacit.query.postprocess.released_parts import CellNumbers
+    from tacit.query.postprocess.result import CellNumbers
 
 
 __all__ = ["MostCommon", "Quantiles"]

@@ -66,11 +66,14 @@ class Keys:
 
     signing: bytes = field(repr=False)
     groups: bytes = field(repr=False)
+    #: Public key that checks receipts: ``ed25519:`` and 64 hexadecimal digits.
+    public_key: str = field(init=False, repr=False, compare=False)
+    #: Its short name in receipts.
+    id: str = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def public_key(self) -> str:
-        """Public key that checks receipts: ``ed25519:`` and 64 hexadecimal digits."""
-        return PREFIX + self._private.public_key().public_bytes_raw().hex()
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "public_key", PREFIX + self._private.public_key().public_bytes_raw().hex())
+        object.__setattr__(self, "id", key_id(self.public_key))
 
     def sign(self, message: bytes) -> str:
         """The signature of a message, in hexadecimal."""

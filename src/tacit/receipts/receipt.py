@@ -30,7 +30,7 @@ from tacit.query.planning.explain import Explanation, Outline
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import KeySelection, Priced, Release
-from tacit.receipts.keys import Keys, key_id
+from tacit.receipts.keys import Keys
 from tacit.receipts.release_format import canonical
 
 __all__ = [
@@ -157,7 +157,7 @@ def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said:
         "answers": list(said.answers),
         "guarantee": guarantee_to_plain(said.guarantee),
         "charge": {amount.currency: str(amount.amount) for amount in reservation.amounts if amount.amount},
-        "key": key_id(keys.public_key),
+        "key": keys.id,
     }
     # The signature covers what a reader of the text will see: plain JSON, read back once. Without floats, and with
     # texts for names, what is read back has the same canonical text.

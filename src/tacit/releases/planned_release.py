@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.accounts import Entry
 from tacit.charges.failures import hide_internal_errors
-from tacit.charges.payment import pay
+from tacit.charges.payment import entry_of, pay
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.core.extras import load_arrow
@@ -145,7 +145,10 @@ def _split(context: QuestionContext, batch: BatchPlan) -> Split:
         kind = context.accounts[population.name].kind
         split = split_total(batch, questions, population.relation, kind, catalog=context.catalog.digest)
         for plan in split.plans:
-            context.engine.check_all(plan.measured)
+            for final, table in plan.measured:
+                context.engine.check(final)
+                if table is not None:
+                    context.engine.check_left_out(final, table)
     return split
 
 

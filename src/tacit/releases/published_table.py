@@ -23,7 +23,7 @@ from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact
 from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_answer
-from tacit.ledger.history import charge_at, outcome_of
+from tacit.ledger.history import charge_at
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, guesses
 from tacit.receipts.release_format import canonical, digest_of
@@ -90,7 +90,7 @@ def answer_again(
 
 
 def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
-    from tacit.charges.accounts import entry_of
+    from tacit.charges.payment import entry_of
     from tacit.releases.planned_release import quote_batch
 
     names = [answer["name"] for answer in receipt["answers"]]
@@ -106,8 +106,8 @@ def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | N
     by_name = {each.name: plan for each, plan in zip(batch.statistics, split.plans, strict=True)}
     plan = by_name.get(name)
     # A part takes its name from the whole, whose key the charge has as its plan.
-    part = outcome_of(
-        context.ledger, found.record.population, digest_of(canonical(["statistic", found.record.plan, name]))
+    part = context.ledger.outcome_under(
+        found.record.population, digest_of(canonical(["statistic", found.record.plan, name]))
     )
     about = next(answer for answer in receipt["answers"] if answer["name"] == name)
     if plan is None or part is None or part.digest != about["released"]:

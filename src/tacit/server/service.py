@@ -37,7 +37,7 @@ from tacit.curator.quote import Quote
 from tacit.curator.views.answer_object import Answer
 from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
-from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, outcome_of, page
+from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, page
 from tacit.paid_work.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
 from tacit.paid_work.query_session import OpenedSession, QuerySession, SessionAnswer
 from tacit.paid_work.workload_release import (
@@ -507,7 +507,7 @@ def _repeat(context: QuestionContext, access: Access, ask: Request) -> Answer:
     """The earlier answer to a question; nothing is reserved, so nothing can be charged."""
     planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
-        found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))
+        found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
         free = free_release(context, planned.plan) if found is None else None
         if free is not None:
             outcome, public = context.ledger.outcome(free.position), public_rows(context, planned.plan)
@@ -525,7 +525,7 @@ def _check_late(context: QuestionContext, ask: Request, departure: QuestionDepar
         departure.check(planned.plan)
     except LateLimit:
         with hide_internal_errors():
-            found = outcome_of(context.ledger, planned.plan.final.population, release_key(context, planned.plan))
+            found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
             free = free_release(context, planned.plan) if found is None else None
         if found is None and free is None:
             raise

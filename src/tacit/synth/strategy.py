@@ -91,8 +91,8 @@ class IntegerStrategy(ABC):
 
 
 @dataclass(frozen=True)
-class CentredStrategy(IntegerStrategy):
-    """n·I - J: every count times n, less the sum of all. It sees how counts differ and not how many there are."""
+class SquareStrategy(IntegerStrategy):
+    """As many integers as there are cells."""
 
     size: int
 
@@ -105,6 +105,11 @@ class CentredStrategy(IntegerStrategy):
     def outputs(self) -> int:
         """Number of integers."""
         return self.size
+
+
+@dataclass(frozen=True)
+class CentredStrategy(SquareStrategy):
+    """n·I - J: every count times n, less the sum of all. It sees how counts differ and not how many there are."""
 
     @property
     def column_squares(self) -> tuple[int, int]:
@@ -131,20 +136,8 @@ class CentredStrategy(IntegerStrategy):
 
 
 @dataclass(frozen=True)
-class IdentityStrategy(IntegerStrategy):
+class IdentityStrategy(SquareStrategy):
     """The counts themselves."""
-
-    size: int
-
-    @property
-    def inputs(self) -> int:
-        """Number of cells."""
-        return self.size
-
-    @property
-    def outputs(self) -> int:
-        """Number of integers."""
-        return self.size
 
     @property
     def column_squares(self) -> tuple[int, int]:

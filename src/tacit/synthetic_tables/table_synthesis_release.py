@@ -13,16 +13,16 @@ from functools import cached_property
 from typing import Any, Final
 
 from tacit.accounting.currencies import currency_of
-from tacit.charges.accounts import Entry, entry_of
+from tacit.charges.accounts import Entry
 from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, CuratorContext, pay
+from tacit.charges.payment import Caller, CuratorContext, entry_of, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, ExponentialEvent
 from tacit.core.extras import load_arrow
-from tacit.core.names import is_name
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.ledger.history import charge_at
 from tacit.paid_work.workload_release import about_measurements, stated_options
+from tacit.query.catalog import is_name
 from tacit.query.planning.pricing import check_charge
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of

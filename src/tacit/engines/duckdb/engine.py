@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tacit.engines.duckdb import fast
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, ROW_BYTES
-from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.sources import DuckDBTable
 from tacit.engines.duckdb.statements import DuckDBStatement, DuckDBWriter
 from tacit.engines.protocol import Limits, MeasurementTask, SourceLike
@@ -62,10 +60,6 @@ class DuckDBEngine(SqlEngine):
     def _tables(self) -> dict[str, DuckDBTable]:
         return self._sources.latest.tables
 
-    @property
-    def _residents(self) -> TableCache:
-        return self._sources.latest.residents
-
     def is_view(self, table: str) -> bool:
         """Whether a table of the catalog is a view of a DuckDB file, and so may have rows of any table in it."""
         return self._tables[table.lower()].row is None
@@ -99,7 +93,7 @@ class DuckDBEngine(SqlEngine):
     def _answer(self, session: DuckDBSession, statement: DuckDBStatement) -> Answered:
         """The rows of a statement, by its faster form if that can."""
         if statement.rows is not None:
-            found = fast.measure(session, statement.rows, self._most_rows, self._threads)
+            found = statement.rows.measure(session, self._most_rows, self._threads)
             if found is not None:
                 return Answered(statement, found.totals, found.cells)
         return super()._answer(session, statement)

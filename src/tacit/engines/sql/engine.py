@@ -369,7 +369,8 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
         keys, places = listed_keys(first.keys, groups.types, alone=len(answered) == 1)
     if keys is None:
         first = first.rows() if isinstance(first, KeyTotals) else first
-        keys, places = keys_in_order(groups, [tuple(row[:width]) for row in first])
+        public = groups.is_public
+        keys, places = groups.numbered() if public else keys_in_order(groups, [tuple(row[:width]) for row in first])
     units = np.zeros(len(keys), dtype=np.int64)
     arrays: dict[int, NDArray[Any]] = {}
     for statement, rows in [(answered[0].statement, first), *((other.statement, other.rows) for other in answered[1:])]:

@@ -333,3 +333,8 @@ class Groups:
     def public_keys(self) -> tuple[tuple[Value | None, ...], ...]:
         """All public keys in product order."""
         return tuple(product(*(key.values or () for key in self.final.keys)))
+
+    def numbered(self) -> tuple[tuple[tuple[Value | None, ...], ...], dict[tuple[int, ...], int]]:
+        """All public keys, and the place of each by its number as a database gives it."""
+        keys = self.public_keys()
+        return keys, {(code,): code for code in range(len(keys))}

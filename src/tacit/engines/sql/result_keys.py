@@ -21,10 +21,7 @@ KeyTuple = tuple[Value | None, ...]
 def keys_in_order(
     groups: Groups, found: list[tuple[Any, ...]]
 ) -> tuple[tuple[KeyTuple, ...], dict[tuple[Any, ...], int]]:
-    """All keys in order, and the place of each by its group columns as the database gave them."""
-    if groups.is_public:
-        keys = groups.public_keys()
-        return keys, {(code,): code for code in range(len(keys))}
+    """All private keys in order, and the place of each by its group columns as the database gave them."""
     kinds = groups.types
     if _sort_by_themselves(found, kinds):
         rows = sorted(set(found))

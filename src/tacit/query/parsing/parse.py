@@ -86,6 +86,8 @@ _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWO
 #: First words of statements that are not questions, so that the refusal can say so.
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+#: Signs and words without which nothing is spelled in the way of another database.
+_RESPELLED = re.compile(r"[\[`]|top|clamped|fetch|distinct|histogram", re.IGNORECASE)
 _NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
@@ -122,8 +124,10 @@ def parse(sql: str) -> Parsed:
     tokens = _tokens(sql)
     clauses = any(word in sql.upper() for word in OPTION_CLAUSES)
     options, rest = take_options(tokens) if clauses else (Options(), tokens)
-    tree = _tree(respelled_tokens(rest), sql)
-    respelled_tree(tree)
+    respelled = _RESPELLED.search(sql) is not None
+    tree = _tree(respelled_tokens(rest) if respelled else rest, sql)
+    if respelled:
+        respelled_tree(tree)
     _check(tree)
     return Parsed(tree, options)
 
@@ -135,7 +139,7 @@ def _tokens(sql: str) -> list[Token]:
         tokens = _DIALECT.tokenize(sql)
     except Exception:  # a third-party reader of hostile text: whatever it raises, the text is unreadable
         raise Refusal("syntax", "The text cannot be read as SQL; check quotes and comments.") from None
-    tokens = named_tokens(tokens, sql)
+    tokens = named_tokens(tokens, sql) if _RESPELLED.search(sql) else tokens
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     if not tokens:

@@ -17,11 +17,7 @@ from tacit.query.planning.delta_budgets import LARGEST_MU
 from tacit.query.planning.pricing import buy
 from tacit.query.planning.releases import Priced, PricedPart
 from tacit.query.planning.set_totals import set_sizes, totals_of_part
-from tacit.query.question import (
-    FinalAggregation,
-    Question,
-    TotalOf,
-)
+from tacit.query.question import FinalAggregation, Question, TotalOf
 from tacit.query.request import EVERY, Terms
 
 __all__ = ["LARGEST_EPSILON", "NamedAggregates", "buy_accuracy", "places_of"]

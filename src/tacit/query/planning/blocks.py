@@ -279,23 +279,28 @@ def _two(
     why: str,
 ) -> Block:
     """A block of two measurements, neither form ever negative; measurements in ascending order."""
-    groups = _groups(final)
     if measures[0] > measures[1]:
         measures, readouts = (measures[1], measures[0]), (readouts[1], readouts[0])
         forms = tuple((form[1], form[0]) for form in forms)
     rows = final.measures[measures[0]].clamp[1] if final.measures[measures[0]].kind in _COUNTED else None
     rows = final.measures[measures[1]].clamp[1] if rows is None else rows
-    return Block(
-        name=_name(final, measures),
-        measures=measures,
-        forms=forms,
-        readouts=readouts,
-        width=1,
-        sensitivity=_spread(moved, groups),
-        groups=groups,
-        reason=f"{why}; one unit adds at most {rows} to a group and is in at most {_many(groups, 'group')}",
-        coefficient=Fraction(7, 5),
-    )
+    why = f"{why}; one unit adds at most {rows} to a group and is in at most {_many(_groups(final), 'group')}"
+    return _joined(final, measures, forms, readouts, moved, why, Fraction(7, 5))
+
+
+def _joined(
+    final: FinalAggregation,
+    measures: tuple[int, ...],
+    forms: tuple[tuple[int, ...], ...],
+    readouts: tuple[Readout, ...],
+    moved: int,
+    why: str,
+    coefficient: Fraction,
+) -> Block:
+    """A block of several measurements, of which a unit moves each group by at most ``moved`` in l1, hence in l2."""
+    groups = _groups(final)
+    moves = Sensitivity(Fraction(groups * moved), Fraction(groups * moved**2), Fraction(moved), ADD_REMOVE)
+    return Block(_name(final, measures), measures, forms, readouts, 1, moves, groups, why, coefficient)
 
 
 def _half(measure: Measure) -> int:
@@ -337,17 +342,7 @@ def _joint(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[
             Readout((1, -1, 0), _HALF),
             Readout((1, 1, 1), Fraction(1, 2 * half)),
         )
-    return Block(
-        name=_name(final, measures),
-        measures=measures,
-        forms=forms,
-        readouts=readouts,
-        width=1,
-        sensitivity=_spread(moved, groups),
-        groups=groups,
-        reason=why,
-        coefficient=coefficient,
-    )
+    return _joined(final, measures, forms, readouts, moved, why, coefficient)
 
 
 def _rows_beside(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[Fraction]) -> int | None:
@@ -380,26 +375,13 @@ def _variance_block(final: FinalAggregation, moments: tuple[int, ...], half: int
         f"at most "
         f"{final.measures[moments[1]].rows} values to a group and is in at most {_many(groups, 'group')}"
     )
-    return Block(
-        name=_name(final, moments),
-        measures=moments,
-        forms=((square, 2 * half, 1), (2 * square, 0, -2), (square, -2 * half, 1)),
-        readouts=(
-            Readout((1, 1, 1), Fraction(1, 4 * square)),
-            Readout((1, 0, -1), Fraction(1, 4 * half)),
-            Readout((1, -1, 1), Fraction(1, 4)),
-        ),
-        width=1,
-        sensitivity=_spread(moved, groups),
-        groups=groups,
-        reason=why,
-        coefficient=Fraction(7, 4),
+    forms = ((square, 2 * half, 1), (2 * square, 0, -2), (square, -2 * half, 1))
+    readouts = (
+        Readout((1, 1, 1), Fraction(1, 4 * square)),
+        Readout((1, 0, -1), Fraction(1, 4 * half)),
+        Readout((1, -1, 1), Fraction(1, 4)),
     )
-
-
-def _spread(moved: int, groups: int) -> Sensitivity:
-    """A unit that comes or goes moves each of ``groups`` groups by at most ``moved`` in l1, hence also in l2."""
-    return Sensitivity(Fraction(groups * moved), Fraction(groups * moved**2), Fraction(moved), ADD_REMOVE)
+    return _joined(final, moments, forms, readouts, moved, why, Fraction(7, 4))
 
 
 def _single(final: FinalAggregation, index: int, measure: Measure, relation: Relation, *, concentrated: bool) -> Block:

@@ -15,11 +15,7 @@ from tacit.core.numbers import float_nearest, log_bounds, round_down, sqrt_bound
 from tacit.core.relations import ADD_REMOVE
 from tacit.mechanisms.gaussian_profile import rounded_normals_give_at_most
 from tacit.query.aggregates import expected_error
-from tacit.query.planning.releases import (
-    Priced,
-    PricedPart,
-    gaussian_noise,
-)
+from tacit.query.planning.releases import Priced, PricedPart, gaussian_noise
 from tacit.query.question import TotalOf
 from tacit.query.relational.algebra import released_values
 from tacit.query.request import Terms

@@ -14,16 +14,9 @@ from tacit.query.planning.auto_limits import FoundLimits, limited
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan, together
 from tacit.query.planning.pricing import buy_rest, check_charge
-from tacit.query.question import (
-    Question,
-)
+from tacit.query.question import Question
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import (
-    RelationNode,
-    ReleasedTable,
-    ReleasedValue,
-    bottom_up,
-)
+from tacit.query.relational.algebra import RelationNode, ReleasedTable, ReleasedValue, bottom_up
 from tacit.query.relational.expressions import literal
 from tacit.query.types import Value
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tacit.query.relational.expressions import (
-    Call,
-    Expression,
-    references,
-    shift,
-)
+from tacit.query.relational.expressions import Call, Expression, references, shift
 
 __all__ = ["Fan", "Matching", "equated", "matching"]
 

@@ -38,12 +38,7 @@ from tacit.query.planning.measures import Measure
 from tacit.query.question import FinalAggregation, GroupKey
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, reference
-from tacit.query.relational.expressions import (
-    TRUE,
-    Expression,
-    Literal,
-    literal,
-)
+from tacit.query.relational.expressions import TRUE, Expression, Literal, literal
 from tacit.query.relational.functions import call, case, in_list
 from tacit.query.types import BOOLEAN, INTEGER, Domain
 

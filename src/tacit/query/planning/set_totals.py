@@ -1,7 +1,7 @@
 """Grouping sets in planning: which aggregates have totals, of how many groups a total is the sum, and its error.
 
 The finest groups, by all keys of all sets, are bounded once, and every other group is the sum of its parts
-(:mod:`tacit.query.postprocess.released_parts`), so that totals agree with their parts. Either the finest groups get
+(:mod:`tacit.query.postprocess.result`), so that totals agree with their parts. Either the finest groups get
 noise, and the noise of a total over m groups is that of m cells; or sums of them by some of the keys get noise of their
 own, and all groups are estimated from them together (:mod:`tacit.mechanisms.residual_basis`), whichever has the smaller
 variance over all sets (:func:`tacit.query.planning.pricing.price`). Which groups there are is public: a set has the

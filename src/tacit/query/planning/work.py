@@ -67,16 +67,7 @@ from tacit.query.relational.algebra import (
     sources,
     with_sources,
 )
-from tacit.query.relational.expressions import (
-    Call,
-    Cast,
-    Expression,
-    Literal,
-    Reference,
-    children,
-    literal,
-    references,
-)
+from tacit.query.relational.expressions import Call, Cast, Expression, Literal, Reference, children, literal, references
 from tacit.query.relational.functions import call
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, TEXT, Kind

@@ -22,8 +22,6 @@ Modules:
 * :mod:`.quantiles` — Quantiles, MEDIAN, MIN and MAX from a noisy tree of counts
 * :mod:`.ratios` — Quotients of two sums of released integers: shares, rates and means of cells
 * :mod:`.regroup` — Aggregates and windows of released cells
-* :mod:`.released_parts` — Rows of cells that were released: groups of every part of a question, and totals of them
-  for grouping sets
 * :mod:`.result` — From released integers to the rows of an answer, with an interval for every number at any
   confidence
 * :mod:`.shape` — SKEWNESS and KURTOSIS from noisy sums of the first powers of values

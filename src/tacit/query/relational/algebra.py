@@ -36,8 +36,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tacit.core.names import is_name
-from tacit.query.catalog import UNIT_ROWS, ForeignKey
+from tacit.query.catalog import UNIT_ROWS, ForeignKey, is_name
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import (
     TRUE,
@@ -50,10 +49,7 @@ from tacit.query.relational.expressions import (
     rewrite,
     text_of,
 )
-from tacit.query.relational.window_calls import (
-    WindowCall,
-    window_text,
-)
+from tacit.query.relational.window_calls import WindowCall, window_text
 from tacit.query.types import Domain, SqlType, Value
 
 __all__ = [

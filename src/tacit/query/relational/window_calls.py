@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from tacit.query.relational.expressions import (
-    Change,
-    Expression,
-    optional_text,
-    text_of,
-)
+from tacit.query.relational.expressions import Change, Expression, optional_text, text_of
 from tacit.query.types import SqlType
 
 __all__ = ["FrameEnd", "MonthsAway", "SortKey", "WindowCall", "WindowFrame", "moved_window", "window_text"]

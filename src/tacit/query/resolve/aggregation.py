@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -29,28 +30,14 @@ from tacit.query.relational.algebra import (
     moved,
     substituted,
 )
-from tacit.query.relational.expressions import (
-    Expression,
-    Literal,
-    Reference,
-    literal,
-    references,
-    size,
-)
+from tacit.query.relational.expressions import Expression, Literal, Reference, literal, references, size
 from tacit.query.relational.functions import call, cast
 from tacit.query.relational.narrowing import narrowed_keys, true_of_all
-from tacit.query.resolve.public_keys import EnumerationBudget, Values, check_key, public_count, public_values
+from tacit.query.resolve.public_keys import FEW, Values, public_values
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
-from tacit.query.types import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    TEXT,
-    Kind,
-    Value,
-)
+from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, Kind, Value, sort_key
 
-__all__ = ["FinalBuilder", "read_aggregate"]
+__all__ = ["MOST_WORK", "EnumerationBudget", "FinalBuilder", "check_key", "public_count", "read_aggregate"]
 
 # -- aggregate calls
 
@@ -243,6 +230,42 @@ def _stated_bounds(arguments: list[exp.Expr], scalars: Scalars) -> dict[str, Bou
 # -- the final aggregation
 
 
+#: Function evaluations that the keys of one question may take together; beyond, keys count as private.
+MOST_WORK = 100_000
+
+
+def check_key(name: str, expression: Expression) -> None:
+    """Refuse keys that cannot be compared exactly on every engine."""
+    if expression.type.kind is Kind.DOUBLE:
+        raise Refusal(
+            "key_type",
+            f"{name} is DOUBLE, and equal doubles are a matter of rounding; group by FLOOR, ROUND or CAST to DECIMAL.",
+        )
+
+
+class EnumerationBudget:
+    """Enumeration that a question may still do: a function of its text, so that it says nothing about data."""
+
+    def __init__(self, left: int = MOST_WORK) -> None:
+        self.left = left
+
+    def allows(self, amount: int) -> bool:
+        """Take ``amount`` if that much is left."""
+        if amount > self.left:
+            return False
+        self.left -= amount
+        return True
+
+
+def public_count(values: Iterable[Values | None]) -> int | None:
+    """Number of groups that public keys make together; None when one is not public or they are too many to return."""
+    sizes = [None if value is None else len(value) for value in values]
+    if None in sizes:
+        return None
+    count = math.prod(size for size in sizes if size is not None)
+    return count if count <= limits.MAX_KEYS else None
+
+
 def _below_projections(expression: Expression, source: RelationNode) -> Expression:
     """An expression over the columns from which subqueries below compute its own; itself where there are none."""
     while True:
@@ -311,6 +334,10 @@ class FinalBuilder:
 
     def _values(self, key: Expression, source: RelationNode) -> Values | None:
         """The public values of a key, whether it is computed here or in a subquery below."""
+        if isinstance(key, Reference) and key.values is not None and len(key.values) <= FEW:
+            # Declared categories of a column are listed as they are.
+            self.work.allows(2 * (len(key.values) + (key.nullable and None not in key.values)))
+            return tuple(sorted(set(key.values), key=lambda value: sort_key(value, key.type)))
         found = public_values(key, self.work)
         below = _below_projections(key, source) if found is None else key
         return found if below is key else public_values(below, self.work)

@@ -9,10 +9,7 @@ from typing import Final
 from sqlglot import exp
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import (
-    Literal,
-    literal,
-)
+from tacit.query.relational.expressions import Literal, literal
 from tacit.query.types import (
     BOOLEAN,
     DATE,

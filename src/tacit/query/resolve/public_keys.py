@@ -12,11 +12,10 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from tacit.query import limits
-from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import (
     Call,
     Case,
@@ -33,69 +32,28 @@ from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.dates import next_truncated
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.relational.functions.time_formats import format_parts, possible_texts
-from tacit.query.types import (
-    BOOLEAN,
-    MAX_VALUES,
-    Kind,
-    SqlType,
-    Value,
-    as_value,
-    from_ordinal,
-    sort_key,
-)
+from tacit.query.types import BOOLEAN, MAX_VALUES, Kind, SqlType, Value, as_value, from_ordinal, sort_key
 
-__all__ = [
-    "ENUMERATED",
-    "FEW",
-    "MOST_WORK",
-    "EnumerationBudget",
-    "Values",
-    "check_key",
-    "public_count",
-    "public_values",
-]
+if TYPE_CHECKING:
+    from tacit.query.resolve.aggregation import EnumerationBudget
+
+__all__ = ["ENUMERATED", "FEW", "Values", "public_values"]
 
 
 #: Combinations of values that one expression is tried on.
 ENUMERATED = 20_000
-#: Function evaluations that the keys of one question may take together; beyond, keys count as private.
-MOST_WORK = 100_000
 #: Up to this many, the whole expression is tried on every combination, which finds exactly the keys there are.
 FEW = 400
 Values = tuple[Value | None, ...]
 
 
-def check_key(name: str, expression: Expression) -> None:
-    """Refuse keys that cannot be compared exactly on every engine."""
-    if expression.type.kind is Kind.DOUBLE:
-        raise Refusal(
-            "key_type",
-            f"{name} is DOUBLE, and equal doubles are a matter of rounding; group by FLOOR, ROUND or CAST to DECIMAL.",
-        )
-
-
-class EnumerationBudget:
-    """Enumeration that a question may still do: a function of its text, so that it says nothing about data."""
-
-    def __init__(self, left: int = MOST_WORK) -> None:
-        self.left = left
-
-    def allows(self, amount: int) -> bool:
-        """Take ``amount`` if that much is left."""
-        if amount > self.left:
-            return False
-        self.left -= amount
-        return True
-
-
-def public_values(expression: Expression, work: EnumerationBudget | None = None) -> Values | None:
+def public_values(expression: Expression, work: EnumerationBudget) -> Values | None:
     """Every key the expression can have, sorted, NULL last; None when the set is not public or too large.
 
     Args:
         expression: the key.
-        work: what is left to spend on enumeration; a fresh allowance if None.
+        work: what is left to spend on enumeration.
     """
-    work = work or EnumerationBudget()
     wide = math.prod(_width(column) for column in references(expression)) > FEW
     # Trying every day of a century is slower than stepping from month to month.
     found = _by_parts(expression, work) if wide else None
@@ -112,15 +70,6 @@ def _width(column: Reference) -> Fraction | int:
     """Number of values of a column, as far as that is cheap to say."""
     ends = column.range.ends
     return len(column.values) if column.values is not None else 1 if ends is None else ends[1] - ends[0] + 1
-
-
-def public_count(values: Iterable[Values | None]) -> int | None:
-    """Number of groups that public keys make together; None when one is not public or they are too many to return."""
-    sizes = [None if value is None else len(value) for value in values]
-    if None in sizes:
-        return None
-    count = math.prod(size for size in sizes if size is not None)
-    return count if count <= limits.MAX_KEYS else None
 
 
 def _by_columns(expression: Expression, work: EnumerationBudget) -> Values | None:

@@ -10,30 +10,14 @@ from sqlglot import exp
 
 from tacit.query.aggregates import AggregateCall, unit_call
 from tacit.query.planning.work import rows_inside
-from tacit.query.question import (
-    FinalAggregation,
-    Keep,
-    OutputColumn,
-    Regroup,
-    Sort,
-    Step,
-)
+from tacit.query.question import FinalAggregation, Keep, OutputColumn, Regroup, Sort, Step
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import (
-    RelationNode,
-    UnitCall,
-)
-from tacit.query.relational.expressions import (
-    Expression,
-    references,
-)
+from tacit.query.relational.algebra import RelationNode, UnitCall
+from tacit.query.relational.expressions import Expression, references
 from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.public_order import column_keys, slice_of
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import (
-    Scalars,
-    Scope,
-)
+from tacit.query.resolve.scalars import Scalars, Scope
 from tacit.query.types import UNKNOWN, Domain, SqlType
 
 if TYPE_CHECKING:

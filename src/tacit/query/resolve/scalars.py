@@ -11,8 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from tacit.core.names import is_name
 from tacit.query.aggregates import SQL_NAMES
+from tacit.query.catalog import is_name
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, reference
 from tacit.query.relational.expressions import (
@@ -30,25 +30,10 @@ from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.regular_expressions import from_similar, is_anchored
 from tacit.query.resolve.constants import number, type_named
-from tacit.query.resolve.sql_functions import (
-    PICKS,
-    RAW_AGGREGATES,
-    WINDOW_ONLY,
-    refuse_aggregate,
-    scalar_call,
-)
+from tacit.query.resolve.sql_functions import PICKS, RAW_AGGREGATES, WINDOW_ONLY, refuse_aggregate, scalar_call
 from tacit.query.resolve.time_arithmetic import at_zone, beside_interval, part_at, shifted, times_added
-from tacit.query.resolve.time_functions import (
-    INTERVAL_CALLS,
-    UNIT_CALLS,
-    interval_call,
-    unit_call,
-)
-from tacit.query.types import (
-    BOOLEAN,
-    TEXT,
-    Kind,
-)
+from tacit.query.resolve.time_functions import INTERVAL_CALLS, UNIT_CALLS, interval_call, unit_call
+from tacit.query.types import BOOLEAN, TEXT, Kind
 
 __all__ = [
     "Correlated",

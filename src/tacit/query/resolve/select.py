@@ -28,17 +28,7 @@ from sqlglot import exp
 from tacit.query import limits
 from tacit.query.aggregates import NEVER_NULL, AggregateCall
 from tacit.query.parsing.query_options import Options
-from tacit.query.question import (
-    Derive,
-    Extend,
-    FinalAggregation,
-    Keep,
-    OutputColumn,
-    Sort,
-    Step,
-    Totals,
-    Unique,
-)
+from tacit.query.question import Derive, Extend, FinalAggregation, Keep, OutputColumn, Sort, Step, Totals, Unique
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, Scan
@@ -61,15 +51,7 @@ from tacit.query.resolve.kept_public_rows import kept_public_rows
 from tacit.query.resolve.public_order import distinct_order, slice_of
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.row_picks import sort_key_of
-from tacit.query.resolve.scalars import (
-    Remembering,
-    Scalars,
-    Scope,
-    function_name,
-    has_aggregate,
-    is_aggregate,
-    is_pick,
-)
+from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate, is_pick
 from tacit.query.resolve.select_list import Item
 from tacit.query.resolve.sql_functions import refuse_aggregate
 from tacit.query.resolve.windows import named_windows, read_window

@@ -32,22 +32,8 @@ from tacit.query.planning.work import bound_question, bound_rows, check_public_w
 from tacit.query.question import FinalAggregation, OutputColumn, PublicQuestion, Question, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import (
-    RelationNode,
-    UnitAggregate,
-    is_public_throughout,
-    reference,
-    sources,
-)
-from tacit.query.relational.expressions import (
-    FALSE,
-    TRUE,
-    Expression,
-    Reference,
-    literal,
-    rewrite,
-    shift,
-)
+from tacit.query.relational.algebra import RelationNode, UnitAggregate, is_public_throughout, reference, sources
+from tacit.query.relational.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
 from tacit.query.relational.functions import call, case
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
@@ -57,13 +43,7 @@ from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.public_order import column_keys, in_place, is_cut
 from tacit.query.resolve.released_cells import ReleasedCells, ReleasedRows, distinct_rows, in_order
 from tacit.query.resolve.released_relation import ReleasedRelation
-from tacit.query.resolve.scalars import (
-    Correlated,
-    Scalars,
-    Scope,
-    from_relation,
-    has_aggregate,
-)
+from tacit.query.resolve.scalars import Correlated, Scalars, Scope, from_relation, has_aggregate
 from tacit.query.resolve.select import FinalGroups, SelectClauses
 from tacit.query.resolve.select_list import Item, expand, unique_names
 from tacit.query.resolve.series import values_relation
@@ -569,7 +549,8 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
         return _public_question(released)
     _check_names(released.columns)
     values = tuple((key, apply_rules(each)) for key, each in queries.values.items())
-    question = numbered(replace(apply_rules(replace(released.question, options=parsed.options)), values=values))
+    found = Question(released.final, released.steps, released.columns, parsed.options)
+    question = numbered(replace(apply_rules(found), values=values))
     limits.check_size(len(question.finals), limits.MAX_PARTS, "parts that aggregate on their own")
     if question.has_totals:
         check_totals(question)

@@ -10,14 +10,7 @@ from sqlglot import exp
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call
-from tacit.query.resolve.time_functions import (
-    interval_of,
-    moved,
-    moved_by,
-    part_of,
-    part_of_age,
-    part_of_difference,
-)
+from tacit.query.resolve.time_functions import interval_of, moved, moved_by, part_of, part_of_age, part_of_difference
 from tacit.query.resolve.time_zones import between_clocks, is_utc
 from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP
 

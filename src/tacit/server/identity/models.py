@@ -60,10 +60,6 @@ class Person:
         """Their rights; none once revoked."""
         return scopes_of(self.role) if self.active else frozenset()
 
-    def may_see(self, population: str) -> bool:
-        """Whether a population, in its one spelling, exists for them."""
-        return self.populations is None or population in self.populations
-
 
 @dataclass(frozen=True, slots=True)
 class Access:

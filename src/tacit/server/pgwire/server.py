@@ -22,6 +22,7 @@ from tacit.server.identity.models import Access
 from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
 from tacit.server.pgwire.cancel_keys import CancelKeys
 from tacit.server.pgwire.catalogues import Catalogues
+from tacit.server.pgwire.client_questions import ClientQuestions
 from tacit.server.pgwire.messages import (
     CANCEL,
     GSS,
@@ -249,8 +250,8 @@ class PostgresServer:
         stream.write(backend_key(key))
         stream.write(ready("I"))
         await stream.flush()
-        session = WireSession(self._runtime, access, stream, variables, self._catalogues, self._keys, key, self._note)
-        return key, session
+        questions = ClientQuestions(self._runtime, access, variables, self._catalogues, self._keys, key, self._note)
+        return key, WireSession(questions, stream, variables)
 
     async def _negotiated(self, stream: WireStream) -> StartUp | None:
         """The start-up message, after TLS if the client wants it."""

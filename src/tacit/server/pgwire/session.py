@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
 from tacit.server.errors import Unauthenticated
-from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.client_questions import ClientQuestions, WireResult
 from tacit.server.pgwire.copying import read_copy
 from tacit.server.pgwire.messages import (
@@ -59,9 +58,6 @@ from tacit.server.pgwire.types import JSON, TEXT_OID, decode, encode
 from tacit.server.pgwire.variables import REPORTED, SessionVariables
 
 if TYPE_CHECKING:
-    from tacit.server.api.worker_runtime import WorkerRuntime
-    from tacit.server.identity import Access
-    from tacit.server.pgwire.cancel_keys import CancelKeys
     from tacit.server.pgwire.stream import WireStream
 
 __all__ = ["WireSession"]
@@ -102,35 +98,20 @@ class WireSession:
     """The conversation with a client that has proved who it is.
 
     Args:
-        runtime: thread pools, timing and rate limits of the worker.
-        access: of the client.
+        questions: asks for the client.
         stream: to the client.
         variables: settings.
-        catalogues: tables of the system.
-        keys: that cancel.
-        key: of this connection.
-        note: logs and counts a statement.
     """
 
-    def __init__(
-        self,
-        runtime: WorkerRuntime,
-        access: Access,
-        stream: WireStream,
-        variables: SessionVariables,
-        catalogues: Catalogues,
-        keys: CancelKeys,
-        key: bytes,
-        note: Callable[[dict[str, Any], str], None],
-    ) -> None:
-        self._questions = ClientQuestions(runtime, access, variables, catalogues, keys, key, note)
+    def __init__(self, questions: ClientQuestions, stream: WireStream, variables: SessionVariables) -> None:
+        self._questions = questions
         self._stream = stream
         self._variables = variables
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._state = "I"
         self._skipping = False
-        self.cancelled = self._questions.cancelled
+        self.cancelled = questions.cancelled
 
     @property
     def state(self) -> str:

@@ -23,17 +23,7 @@ from tacit.query import limits
 from tacit.query.catalog import Catalog
 from tacit.query.refusal import Refusal
 from tacit.server.pgwire.sqlstates import StatementFault
-from tacit.server.pgwire.types import (
-    BOOL,
-    DATE_OID,
-    FLOAT8,
-    INT8,
-    NUMERIC,
-    TEXT_OID,
-    TIMESTAMP_OID,
-    BadValue,
-    oid_of,
-)
+from tacit.server.pgwire.types import BOOL, DATE_OID, FLOAT8, INT8, NUMERIC, TEXT_OID, TIMESTAMP_OID, BadValue, oid_of
 
 if TYPE_CHECKING:
     from sqlglot import exp

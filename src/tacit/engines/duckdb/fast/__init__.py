@@ -1,7 +1,7 @@
 """Accelerated paths of the DuckDB engine, equal to the plain statements.
 
-:func:`measure` is the door: what a statement gives whose rows fit into memory, and with totals the table of what
-bounding leaves out; None where SQL has to do it.
+``measure`` of a plan (``RowPlan``, ``PrivatePlan``, ``SpreadPlan``) is the door: what a statement gives whose rows fit
+into memory, and with totals the table of what bounding leaves out; None where SQL has to do it.
 
 Modules:
 * :mod:`.array_losses` — Table of units by what bounding left out of them, from rows in memory: the integers of
@@ -25,39 +25,3 @@ Modules:
   far apart
 * :mod:`.table_cache` — In-memory copies of small source files, reused across questions
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from tacit.engines.duckdb.fast import array_spreads, fetched_rows, private_totals
-from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
-from tacit.engines.duckdb.fast.array_totals import FoldedRows, TooWideError
-from tacit.engines.duckdb.fast.fetched_rows import ROW_BYTES, RowPlan
-from tacit.engines.duckdb.fast.private_totals import PrivatePlan
-
-if TYPE_CHECKING:
-    from tacit.engines.duckdb.database import DuckDBSession
-
-__all__ = ["measure"]
-
-
-def measure(
-    session: DuckDBSession, plan: RowPlan | PrivatePlan | SpreadPlan, most_rows: int, threads: int
-) -> FoldedRows | None:
-    """The rows of a statement by its faster form; None where SQL has to do it.
-
-    Args:
-        session: to read with; asked now and then whether to stop.
-        plan: what to read.
-        most_rows: that are held at once, of :data:`~.fetched_rows.ROW_BYTES` each.
-        threads: for adding up.
-    """
-    if isinstance(plan, RowPlan):
-        return fetched_rows.measure(session, plan, most_rows, threads)
-    try:
-        if isinstance(plan, PrivatePlan):
-            return private_totals.measure(session, plan, most_rows * ROW_BYTES, threads)
-        return FoldedRows(array_spreads.measure(session, plan, most_rows * ROW_BYTES, threads), None)
-    except TooWideError:
-        return None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.fast.array_totals import WIDEST, TooWideError, run_sums
+from tacit.engines.duckdb.fast.array_totals import WIDEST, FoldedRows, TooWideError, run_sums
+from tacit.engines.duckdb.fast.fetched_rows import ROW_BYTES
 from tacit.engines.duckdb.fast.grouped_rows import (
     GroupedRows,
     GroupPlan,
@@ -33,7 +34,7 @@ from tacit.query.types import SqlType
 if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
 
-__all__ = ["SpreadPlan", "measure"]
+__all__ = ["SpreadPlan"]
 
 #: Cells of group and value per row up to which all are counted at once; more are sorted.
 _CELLS_PER_ROW = 4
@@ -67,9 +68,16 @@ class SpreadPlan:
         """Number of groups that a unit keeps; None where it may keep all."""
         return self.groups.most if self.groups.must_choose else None
 
+    def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> FoldedRows | None:
+        """As :meth:`tacit.engines.duckdb.fast.fetched_rows.RowPlan.measure`."""
+        try:
+            return FoldedRows(_spread(self, session, most_rows * ROW_BYTES, threads), None)
+        except TooWideError:
+            return None
 
-def measure(
-    session: DuckDBSession, plan: SpreadPlan, most_bytes: int, threads: int
+
+def _spread(
+    plan: SpreadPlan, session: DuckDBSession, most_bytes: int, threads: int
 ) -> SpreadRows | list[tuple[Any, ...]]:
     """Group columns, place (0 for distinct values) and count, or the sum of distinct values.
 

@@ -35,7 +35,12 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
     from tacit.engines.duckdb.fast.array_losses import LossPlan, Outside
 
-__all__ = ["MOST_ROWS", "ROW_BYTES", "NotedUnits", "RowPlan", "measure"]
+__all__ = [
+    "MOST_ROWS",
+    "ROW_BYTES",
+    "NotedUnits",
+    "RowPlan",
+]
 
 #: Up to this many rows come as whole columns: a reader of batches plans its statement twice.
 FEW = 2**18
@@ -90,34 +95,32 @@ class RowPlan:
         """Number of groups that a unit keeps; None where it may keep all."""
         return self.most if self.groups > self.most else None
 
+    def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> FoldedRows | None:
+        """Group, units and one total per share, for every group that has any; None where SQL has to do it.
 
-def measure(session: DuckDBSession, plan: RowPlan, most_rows: int, threads: int) -> FoldedRows | None:
-    """Group, units and one total per share, for every group that has any; None where SQL has to do it.
-
-    Args:
-        session: to read with; asked now and then whether to stop.
-        plan: what to read.
-        most_rows: that are held at once.
-        threads: for adding up.
-    """
-    try:
-        few = _few(session, plan, most_rows) if plan.chooser.whole else None
-        if few is not None and len(few.units):
-            noted = NotedUnits()
-            noted.add(few.others, few.outside, few.units)
-            rows = FetchedRows(few.units, few.groups, few.columns, noted.beside())
-            found = dense_totals(rows, _fold(plan, plan.chooser.folded))
-            if found is not None:
-                return found
-        packed = None
-        if plan.chooser.whole:
-            packed = _packed(plan, _batches(session, plan, most_rows) if few is None else [few])
-        if packed is None:
-            packed = _numbered(session.cursor, plan, _batches(session, plan, most_rows) if few is None else [few])
-        session.check()
-        return fold(packed[0], threads, session.check, packed[1])
-    except TooWideError:
-        return None
+        Args:
+            session: to read with; asked now and then whether to stop.
+            most_rows: that are held at once, of :data:`ROW_BYTES` each.
+            threads: for adding up.
+        """
+        try:
+            few = _few(session, self, most_rows) if self.chooser.whole else None
+            if few is not None and len(few.units):
+                noted = NotedUnits()
+                noted.add(few.others, few.outside, few.units)
+                rows = FetchedRows(few.units, few.groups, few.columns, noted.beside())
+                found = dense_totals(rows, _fold(self, self.chooser.folded))
+                if found is not None:
+                    return found
+            packed = None
+            if self.chooser.whole:
+                packed = _packed(self, _batches(session, self, most_rows) if few is None else [few])
+            if packed is None:
+                packed = _numbered(session.cursor, self, _batches(session, self, most_rows) if few is None else [few])
+            session.check()
+            return fold(packed[0], threads, session.check, packed[1])
+        except TooWideError:
+            return None
 
 
 def _few(session: DuckDBSession, plan: RowPlan, most_rows: int) -> Batch | None:

@@ -26,7 +26,7 @@ from tacit.engines.duckdb.fast.array_totals import (
     ValueColumn,
     run_sums,
 )
-from tacit.engines.duckdb.fast.fetched_rows import NotedUnits
+from tacit.engines.duckdb.fast.fetched_rows import ROW_BYTES, NotedUnits
 from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
 from tacit.engines.duckdb.fast.handed_columns import HandedColumn
 from tacit.engines.duckdb.fast.sorted_totals import Words
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
     from tacit.engines.duckdb.fast.array_losses import LossPlan
 
-__all__ = ["PrivatePlan", "measure"]
+__all__ = ["PrivatePlan"]
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,15 @@ class PrivatePlan:
         """Number of groups that a unit keeps; None where it may keep all."""
         return self.groups.most if self.groups.must_choose else None
 
+    def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> FoldedRows | None:
+        """As :meth:`tacit.engines.duckdb.fast.fetched_rows.RowPlan.measure`."""
+        try:
+            return _totals(self, session, most_rows * ROW_BYTES, threads)
+        except TooWideError:
+            return None
 
-def measure(session: DuckDBSession, plan: PrivatePlan, most_bytes: int, threads: int) -> FoldedRows:
+
+def _totals(plan: PrivatePlan, session: DuckDBSession, most_bytes: int, threads: int) -> FoldedRows:
     """Keys, units and one total per share, for every group in which a unit is kept.
 
     Raises:

@@ -131,7 +131,7 @@ def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None], beside: B
         TooWideError: when 64 bits might not do.
     """
     words = keys.sorted()
-    cut = blocks(words, keys.below + keys.work.bits)
+    cut = blocks(words, keys.below + keys.work.bits, _BLOCK)
     counted = CellCount(keys.work.losses, beside)
 
     def one(block: tuple[int, int]) -> list[NDArray[np.int64]]:
@@ -146,7 +146,7 @@ def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None], beside: B
     return FoldedRows(listed(totals), counted.cells())
 
 
-def blocks(words: Words, below: int, size: int = _BLOCK) -> list[tuple[int, int]]:
+def blocks(words: Words, below: int, size: int) -> list[tuple[int, int]]:
     """From … to, about ``size`` long, cut where another unit begins; ``below`` are the bits under the unit."""
     cuts, shift = [0], np.uint64(below)
     while cuts[-1] + size < len(words):
