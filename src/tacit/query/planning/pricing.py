@@ -49,7 +49,7 @@ from tacit.query.planning.auto_bounds import search_of, search_shares
 from tacit.query.planning.left_out import LossTable, cell_counts, loss_table
 from tacit.query.planning.measures import Block, Readout, blocks_of
 from tacit.query.planning.noise_distribution import LevelNoise, NoiseLaw
-from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.rank_choice import RankChoice, part_that_draws
 from tacit.query.question import FinalAggregation, TotalOf
 from tacit.query.relational.algebra import released_values
 from tacit.query.relational.expressions import literal
@@ -120,8 +120,6 @@ Sets = tuple[Axes, ...]
 _LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
 #: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
 _LEAST_ROUNDED: Final = Fraction(1, 4)
-#: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
-FOR_THE_CHOICE: Final = Fraction(8, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,7 +500,8 @@ def _release(
 
 def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relation) -> RankChoice:
     """The draws of quantiles, with most of the share of a block."""
-    own = share * (FOR_THE_CHOICE if budget.currency == "epsilon" else FOR_THE_CHOICE**2)
+    drawing = part_that_draws(block.fractions)
+    own = share * (drawing if budget.currency == "epsilon" else drawing**2)
     each = budget.amount * own / (block.groups * len(block.fractions))
     match budget.currency:
         case "epsilon":
