@@ -84,7 +84,7 @@ _WIDE: Final = 2
 
 
 def _times_as_wide(own: Ends, wide: Ends) -> float | None:
-    """How many times as wide as an interval another is; None where the first is no interval of numbers."""
+    """Width of an interval over that of another; None where the other is no interval of numbers."""
     (low, high), (lowest, highest) = own, wide
     numbers = (int, float, Fraction)
     if not (isinstance(low, numbers) and isinstance(high, numbers)) or low >= high:
