@@ -95,6 +95,19 @@ def test_a_planned_release_finds_limits_where_prices_add_up(folder: Path) -> Non
         release_batch(curator, plan)
 
 
+def test_a_limit_that_cuts_no_person_is_not_said_to_cut_any(tmp_path: Path) -> None:
+    """Of a table that was bought before AUTO found as many groups as there are, the cells of groups hold noise alone."""
+    people = [i for i in range(PEOPLE) for _ in range(3)]
+    pq.write_table(pa.table({"id": people, "ward": [*"abc"] * PEOPLE}), tmp_path / "visits.parquet")
+    with opened(tmp_path) as curator:
+        answer = curator.sql("SELECT ward, COUNT(DISTINCT id) AS n FROM visits GROUP BY ward", epsilon="1")
+        assert answer.limits == FoundLimits(3, None)
+        assert answer.left_out is not None
+        assert [cause.cause for cause in answer.left_out.causes] == ["keys"]
+        assert answer.intervals(bias=True) == answer.intervals()
+        assert "max_groups" not in answer.note.partition("noise")[2]
+
+
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     """4,000 people with 6 rows each, in two of forty wards."""
