@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 
 import tacit
 from tacit.engines.protocol import Measurements, MeasurementTask
+from tacit.query.planning.rank_choice import sides
 from tacit.query.postprocess.result import finish
 from tacit.query.release import release
 
@@ -105,21 +106,28 @@ def _one(
     whole = float(EPSILON) if account == "pure" else math.sqrt(8 * float(plan.guarantee.rho))
     best = _expected(placed, true, fraction, whole, per)
     drawn = plan.releases[0].choice
-    ours = best if drawn is None else _expected(placed, true, fraction, float(drawn.epsilon), per)
+    ours = best if drawn is None else _expected(placed, true, fraction, float(drawn.epsilon), per, ours=True)
     least = 0.01 / per
     ratio = f"{ours / best:.2f} ({np.mean(errors) / best:.2f})" if best > least else f"{ours:.1g} beside {best:.1g}"
     wide = f"{np.mean(widths) / best:.1f}" if best > least else f"{np.mean(widths):.3g} beside {best:.1g}"
     print(f"| {name} | {account} | {fraction} | {ratio} | {held / draws:.3f} | {wide} |", flush=True)
 
 
-def _expected(placed: np.ndarray[Any, Any], true: float, fraction: str, epsilon: float, per: int) -> float:
-    """Expected distance of a draw of the exponential mechanism over all steps from the true quantile."""
+def _expected(
+    placed: np.ndarray[Any, Any], true: float, fraction: str, epsilon: float, per: int, *, ours: bool = False
+) -> float:
+    """Expected distance of a draw over all steps from the true quantile.
+
+    By the exponential mechanism with one weight for both sides and none for ties, which is the ideal, or by ours.
+    """
     steps = np.arange((31 if per == 1 else 5000 * per) + (per > 1))
     ordered = np.sort(placed)
     below, upto = np.searchsorted(ordered, steps), np.searchsorted(ordered, steps, side="right")
     share, n = Fraction(fraction), len(placed)
     over, under = share.denominator, share.numerator
-    short = np.maximum(np.maximum(over * below - under * n, under * n - over * upto), 0)
+    low, high = (Fraction(side, 10) for side in sides(share)) if ours else (1, 1)
+    short = np.maximum(float(high) * (over * below - under * n), float(low) * (under * n - over * upto))
+    short = short - short.min() if ours else np.maximum(short, 0)
     chances = np.exp(-short * epsilon / (2 * max(under, over - under)))
     return float((np.abs(steps / per - true) * chances).sum() / chances.sum())
 
@@ -153,7 +161,7 @@ def _ratio(curator: Any, samples: list[np.ndarray[Any, Any]], fraction: str, eps
     prices = plan.releases[0].choice.epsilon, epsilon
     errors = np.array([
         [_expected(np.round(values * 100).astype(np.int64), float(np.quantile(values, float(fraction))), fraction,
-                   float(price), 100) for price in prices]
+                   float(price), 100, ours=ours) for price, ours in zip(prices, (True, False), strict=True)]
         for values in samples
     ])  # fmt: skip
     ours, best = errors.mean(axis=0)

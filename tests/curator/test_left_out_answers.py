@@ -59,6 +59,22 @@ def test_an_answer_says_how_many_people_were_cut(curator: Curator) -> None:
     assert "what was left out is not in them" in answer.note
 
 
+def test_people_whom_noise_hides_are_spoken_of(seeded: SeededBits) -> None:
+    """Five of 900 people hold a third of a sum: too few to be seen, and the sum is too low by far."""
+    rows = [{"patient": i, "ward": "a", "cost": 5} for i in range(900) for _ in range(500 if i % 200 == 0 else 1)]
+    curator = toy_curator(CATALOG, ToyEngine({"visits": rows}), {"epsilon": "1000"})
+    answer = curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon="1")
+    assert not any(answer.finished.marked()[0])
+    assert answer.intervals().to_pylist()[0]["s_high"] < 5 * len(rows)
+    words = "People whom noise hides may matter more than the noise: intervals that allow for them are about "
+    assert words in answer.note
+    assert words in " ".join(str(answer).split())
+    people = curator.sql("SELECT COUNT(DISTINCT patient) AS p FROM visits", epsilon="1")
+    assert people.hidden_text == "", "nothing can be left out"
+    unknown = curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon="1", bias_share=0)
+    assert unknown.hidden_text == ""
+
+
 def test_cells_that_lack_rows_are_marked_and_widened_and_others_are_not(curator: Curator) -> None:
     answer = curator.sql(WARDS, epsilon="40")
     assert [row[1:] for row in answer.finished.marked()] == [(True, True, False)] * 2

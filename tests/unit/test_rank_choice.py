@@ -15,6 +15,7 @@ from support.bits import SeededBits
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.noise import entropy
 from tacit.noise.runs import select_run
+from tacit.query.planning import rank_choice
 from tacit.query.planning.rank_choice import (
     RankChoice,
     cells,
@@ -22,6 +23,8 @@ from tacit.query.planning.rank_choice import (
     count_cells,
     cuts_around,
     error_of_choice,
+    part_that_draws,
+    sides,
 )
 
 HALF = Fraction(1, 2)
@@ -39,10 +42,10 @@ def pairs(*values: int) -> NDArray[np.int64]:
 
 def gaps(values: list[int], width: int, p: Fraction) -> list[Fraction]:
     """By the definition, place by place."""
-    n = len(values)
+    n, (low, high) = len(values), (Fraction(side, 10) for side in sides(p))
     below = [sum(v < y for v in values) for y in range(width)]
     upto = [sum(v <= y for v in values) for y in range(width)]
-    return [max(below[y] - p * n, p * n - upto[y], Fraction(0)) for y in range(width)]
+    return [max(high * (below[y] - p * n), low * (p * n - upto[y])) for y in range(width)]
 
 
 @pytest.mark.parametrize("values", [[], [3], [0, 0, 9], [2, 3, 3, 3, 7, 8]])
@@ -64,6 +67,18 @@ def test_the_law_of_a_draw(values: list[int], p: Fraction) -> None:
         # With half the noise it would not pass.
         wrong = draws * weights**2 / (weights**2).sum()
         assert sum((seen - wrong) ** 2 / wrong) > 50
+
+
+@pytest.mark.parametrize("p", ["1/10", "1/2", "9/10", "1000000000001/2000000000000"])
+def test_the_exponents_of_all_places(p: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly those of the definition, on both sides of the quantile."""
+    asked: list[tuple[NDArray[np.int64], NDArray[np.int64], Fraction]] = []
+    monkeypatch.setattr(rank_choice, "select_run", lambda *words: asked.append(words) or (0, 0))
+    values = [0, 2, 3, 3, 3, 7, 7, 8, 11]
+    choose_place(pairs(*values), 12, Fraction(p), Fraction(2, 3))
+    ((lengths, found, rate),) = asked
+    exponents = [int(gap) * rate for length, gap in zip(lengths, found, strict=True) for _ in range(int(length))]
+    assert exponents == [Fraction(2, 3) * gap for gap in gaps(values, 12, Fraction(p))]
 
 
 def test_runs_far_behind_are_possible_and_rare() -> None:
@@ -111,11 +126,27 @@ def test_price_of_draws() -> None:
     assert other.scale(HALF) == 2 * one.scale(HALF)
 
 
+def test_the_shorter_side_of_a_quantile_weighs_more() -> None:
+    """Where the proof allows it: 1/10 is at most |2p - 1|."""
+    asked = ("1/10", "9/20", "15/32", "1/2", "17/32", "11/20", "9/10")
+    leaning, even = (11, 9), (10, 10)
+    assert [sides(Fraction(p)) for p in asked] == [leaning, leaning, even, even, even, (9, 11), (9, 11)]
+    assert part_that_draws((HALF,)) == Fraction(8, 9)
+    assert part_that_draws((HALF, Fraction(9, 10))) == Fraction(14, 15)
+
+
+def test_values_that_tie_at_the_quantile_make_it_likelier() -> None:
+    tied, spread = gaps([5] * 6, 10, HALF), gaps([2, 3, 4, 6, 7, 8], 10, HALF)
+    assert min(tied) == -3
+    assert min(spread) == 0
+    assert [place for place, gap in enumerate(tied) if gap <= 0] == [5]
+
+
 @pytest.mark.parametrize("rows", [1, 2])
 def test_one_unit_changes_a_draw_by_no_more_than_its_epsilon(rows: int) -> None:
     """The exact probabilities of all places on all neighbours of small groups."""
     epsilon, width = Fraction(1), 6
-    for p in (HALF, Fraction(1, 5), Fraction(2, 3)):
+    for p in (HALF, Fraction(1, 5), Fraction(2, 3), Fraction(9, 20), Fraction(11, 20), Fraction(9, 10)):
         choice = RankChoice(0, (p,), epsilon, rows, 1, width, Fraction(1), ADD_REMOVE, "x")
         scale = float(choice.scale(p))
 

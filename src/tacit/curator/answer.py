@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from tacit.charges.accounts import Entry
 from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.charges.payment import Caller, Departure, entry_of, pay
+from tacit.core.errors import InternalError
 from tacit.curator.planner import FreeQuestion, PricedPlan, read_back
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
@@ -28,8 +30,8 @@ from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished
 from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import OPTIONS, Request
-from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums
-from tacit.receipts.release_format import canonical, digest_of, released_to_text
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums, same_noise
+from tacit.receipts.release_format import canonical, digest_of, released_from_text, released_to_text
 from tacit.synthetic_tables.table_synthesis_release import SUFFIX
 
 __all__ = [
@@ -42,10 +44,14 @@ __all__ = [
     "quote",
     "quote_public",
     "release_key",
+    "release_name",
     "run",
     "summed_answer",
     "to_answer",
 ]
+
+#: Names that one question may have had under rules of other versions.
+_MOST_RULES: Final = 16
 
 
 def quote(context: QuestionContext, sql: str, request: Request) -> PricedPlan:
@@ -271,7 +277,16 @@ def to_answer(
     check_succeeded(found)
     entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid)
     presented = context.plans.rows(sql, planned.plan, found.result, public)
-    return Answer(presented.finished, presented.plan, entry, _own_receipt(context, planned, presented.plan, sql, found))
+    ran = presented.plan
+    if ran is not planned.plan and not same_noise(_lines(found), ran):
+        raise InternalError("a stored answer was made with other noise than this version reads it with")
+    return Answer(presented.finished, ran, entry, _own_receipt(context, planned, ran, sql, found))
+
+
+def _lines(found: Outcome) -> Sequence[dict[str, Any]]:
+    """Lines about mechanisms in the receipt of a release."""
+    lines: list[dict[str, Any]] = Receipt.from_json(found.receipt)["answers"][0]["mechanisms"]
+    return lines
 
 
 def _own_receipt(context: QuestionContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
@@ -322,7 +337,7 @@ def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> Recei
     return ReceiptStatement([said], words.unit, ran.account, ran.guarantee, ran.catalog)
 
 
-def release_key(context: QuestionContext, plan: Plan) -> str:
+def release_name(context: QuestionContext, plan: Plan) -> str:
     """Names a release: the same numbers of the same data, the same noise, the same price.
 
     Later work on the cells (order, limits, names, expressions, the confidence of intervals) is
@@ -332,3 +347,29 @@ def release_key(context: QuestionContext, plan: Plan) -> str:
     parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
     parts += [repr((other.final.text, other.priced.text)) for other in plan.others]
     return digest_of(f"({', '.join([*parts, repr(repr(plan.guarantee)), repr(version)])})")
+
+
+def release_key(context: QuestionContext, plan: Plan) -> str:
+    """The key in the ledger of the release of a question.
+
+    Where AUTO was asked for, the noise of the rest follows from what was found, by the rules of this version. A release
+    that another version made with other noise cannot be read by them: it keeps its key, and the question gets another.
+    """
+    key = release_name(context, plan)
+    if not any(part.priced.searches for part in plan.parts):
+        return key
+    for _ in range(_MOST_RULES):
+        found = outcome_of(context.ledger, plan.final.population, key)
+        if found is None or found.failed or _is_read_as_made(plan, found):
+            break
+        key = digest_of(f"{key}, by other rules")
+    return key
+
+
+def _is_read_as_made(plan: Plan, found: Outcome) -> bool:
+    """Whether the plan, with what AUTO found, has the noise that the receipt of a release states."""
+    try:
+        ran = released_from_text(found.result.decode(), plan).plan
+    except InternalError:
+        return False
+    return same_noise(_lines(found), ran)

@@ -40,7 +40,7 @@ def select_run(
 
     Args:
         lengths: candidates of each run; they add up to less than 2⁶².
-        gaps: of each run that is not empty, at least 0; the best one need not be 0.
+        gaps: of each run that is not empty; the best one need not be 0.
         rate: above 0.
         source: of random bits.
     """

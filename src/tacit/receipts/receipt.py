@@ -268,6 +268,15 @@ def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
     return [{**line, "part": str(number)} for number, part in parts for line in _mechanisms(part.priced)]
 
 
+def same_noise(lines: Sequence[Mapping[str, Any]], plan: Plan) -> bool:
+    """Whether the lines of a receipt about mechanisms have the noise of a plan, whatever their words are."""
+    return [_without_words(line) for line in lines] == [_without_words(line) for line in mechanisms_of(plan)]
+
+
+def _without_words(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in line.items() if name not in ("name", "reason")}
+
+
 def _mechanisms(priced: Priced) -> list[dict[str, Any]]:
     """Mechanisms of one part, in order: searches for AUTO, keys, numbers, the rest."""
     lines = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from tacit.charges.notebook_tables import show_arrow
 from tacit.core.extras import load_frames
@@ -74,6 +75,23 @@ class AnswerRows(Protocol):
 
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
         """Whether the bias of each cell (of the first ``rows``) may exceed its interval."""
+
+
+#: Rows whose intervals decide about a sentence on all of them: what noise hides is one number for all cells.
+_LOOKED_AT: Final = 20
+#: Intervals with what noise hides that are this many times as wide as those without are worth a sentence.
+_WIDE: Final = 2
+
+
+def _times_as_wide(own: Ends, wide: Ends) -> float | None:
+    """Width of an interval over that of another; None where the other is no interval of numbers."""
+    (low, high), (lowest, highest) = own, wide
+    numbers = (int, float, Fraction)
+    if not (isinstance(low, numbers) and isinstance(high, numbers)) or low >= high:
+        return None
+    if not (isinstance(lowest, numbers) and isinstance(highest, numbers)):
+        return math.inf
+    return float((Fraction(highest) - Fraction(lowest)) / (Fraction(high) - Fraction(low)))
 
 
 class AnswerViews:
@@ -227,8 +245,27 @@ class AnswerViews:
             return "The values are exact: they hold no noise and tell nothing about people."
         lost = "clipping to bounds and dropped groups are not in them."
         if self.left_out is not None:
-            lost = f"what was left out is not in them. {self.left_out}"
+            lost = " ".join(filter(None, [f"what was left out is not in them. {self.left_out}", self.hidden_text]))
         return f"{self.found_text()}{self.confidence_text()} over the noise; {lost}"
+
+    @property
+    def hidden_text(self) -> str:
+        """Warning in a sentence, where people whom noise hides may matter more than the noise; empty elsewhere.
+
+        Few people may hold much of a total. Cells that are marked say so themselves; see :meth:`AnswerRows.marked`.
+        """
+        rows = self.finished
+        if self.left_out is None or any(map(any, rows.marked(rows=_LOOKED_AT))):
+            return ""
+        ends = rows.intervals(rows=_LOOKED_AT), rows.intervals(rows=_LOOKED_AT, bias=True)
+        factors = [_times_as_wide(*pair) for both in zip(*ends, strict=True) for pair in zip(*both, strict=True)]
+        known = sorted(factor for factor in factors if factor is not None)
+        if not known or known[len(known) // 2] <= _WIDE:
+            return ""
+        factor = known[len(known) // 2]
+        digits = 0 if factor >= 10 else 1
+        wide = "have no end" if math.isinf(factor) else f"are about {factor:,.{digits}f} times as wide"
+        return f"People whom noise hides may matter more than the noise: intervals that allow for them {wide}."
 
     def __len__(self) -> int:
         return len(self.finished.values)

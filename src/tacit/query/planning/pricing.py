@@ -51,7 +51,7 @@ from tacit.query.planning.delta_budgets import (
     root_down,
 )
 from tacit.query.planning.left_out import cell_counts, loss_table
-from tacit.query.planning.rank_choice import RankChoice
+from tacit.query.planning.rank_choice import RankChoice, part_that_draws
 from tacit.query.planning.releases import (
     Asked,
     KeySelection,
@@ -103,8 +103,6 @@ _FINE_GRID, _LARGEST_FACTOR = 1 << 16, 1 << 24
 _LEVEL_NOISE: Final = {"epsilon": (1, 2), "rho": (2, 1), "mu2": (2, 1)}
 #: Smallest σ² of normal noise that is rounded; below it there is hardly any, and Laplace noise does.
 _LEAST_ROUNDED: Final = Fraction(1, 4)
-#: Part of the epsilon of a quantile that draws it; the rest counts the cells that its interval is read off.
-FOR_THE_CHOICE: Final = Fraction(8, 9)
 
 
 def price(
@@ -214,7 +212,8 @@ def _release(
 
 def _choice(block: Block, budget: PlanBudget, share: Fraction, relation: Relation) -> RankChoice:
     """The draws of quantiles, with most of the share of a block."""
-    own = share * (FOR_THE_CHOICE if budget.currency == "epsilon" else FOR_THE_CHOICE**2)
+    drawing = part_that_draws(block.fractions)
+    own = share * (drawing if budget.currency == "epsilon" else drawing**2)
     each = budget.amount * own / (block.groups * len(block.fractions))
     match budget.currency:
         case "epsilon":

@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.numbers import float_nearest
-from tacit.query.planning.left_out import CLIPPING, GROUPS, KEYS, ROWS, LossTable, row_value
+from tacit.query.planning.left_out import CLIPPING, GROUPS, KEYS, ROWS, LossTable, loss_table, row_value
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.postprocess.cells import MeasureBias
@@ -135,9 +135,9 @@ class BoundingLoss:
     @cached_property
     def seen(self) -> frozenset[str]:
         """The causes that stand out from the noise."""
-        left = set(self.table.causes)
+        left = set(self.possible)
         while left:
-            above = {cause: self._excess(self._having(cause, left)) for cause in self.table.causes if cause in left}
+            above = {cause: self._excess(self._having(cause, left)) for cause in self.possible if cause in left}
             least = min(above, key=lambda cause: above[cause])
             if above[least] > 0:
                 break
@@ -154,13 +154,21 @@ class BoundingLoss:
         return (number - chance) / max(chance, Fraction(1))
 
     @cached_property
+    def possible(self) -> tuple[str, ...]:
+        """The causes that can apply: of a table that was bought before AUTO found limits, some no longer can.
+
+        No person is in more groups than there are. Cells of other causes hold noise alone.
+        """
+        return _possible_causes(self.final, self.table)
+
+    @cached_property
     def _listing(self) -> tuple[tuple[int, frozenset[str], int], ...]:
-        return tuple(self.table.listing())
+        return tuple(each for each in self.table.listing() if each[1] <= set(self.possible))
 
     @cached_property
     def causes(self) -> tuple[CauseShare, ...]:
         """One for each cause that is possible."""
-        return tuple(self._share(cause) for cause in self.table.causes)
+        return tuple(self._share(cause) for cause in self.possible)
 
     @cached_property
     def told(self) -> LeftOut:
@@ -237,16 +245,16 @@ class BoundingLoss:
         """The bucket beyond which half as many are supposed to lose twice as much: that of a limit, or of one row."""
         limits, rows = self.final.limits, _rows(self.final) or 1
         known = [1]
-        if ROWS in self.table.causes and not (limits is not None and limits.rows.is_auto):
+        if ROWS in self.possible and not (limits is not None and limits.rows.is_auto):
             known.append(rows)
-        if GROUPS in self.table.causes and not (limits is not None and limits.groups.is_auto):
+        if GROUPS in self.possible and not (limits is not None and limits.groups.is_auto):
             known.append(self.final.max_groups)
         return min((max(known) * self.table.parts).bit_length(), self.table.buckets) - 1
 
     @property
     def table_limits(self) -> frozenset[str]:
         """The limits that may cut a person."""
-        return frozenset(self.table.causes) & {GROUPS, ROWS}
+        return frozenset(self.possible) & {GROUPS, ROWS}
 
     def _last_seen(self, buckets: Sequence[Sequence[int]]) -> int:
         """The last bucket that stands out from the noise, alone or with all that follow; at least :attr:`_scale`."""
@@ -292,7 +300,7 @@ class BoundingLoss:
     @cached_property
     def biases(self) -> tuple[MeasureBias, ...]:
         """Distance of the truth of each measurement from its noisy number beyond the noise, at most."""
-        return tuple(self._bias(measure, self.table.causes) for measure in self.final.measures)
+        return tuple(self._bias(measure, self.possible) for measure in self.final.measures)
 
     @cached_property
     def seen_biases(self) -> tuple[MeasureBias, ...]:
@@ -389,8 +397,16 @@ def _bounding_loss(released: NoisyRelease, confidence: Fraction) -> BoundingLoss
     part = released.plan.priced.left_out
     if part is None or released.noisy_left_out is None:
         return None
+    if not _possible_causes(released.plan.final, part.table):
+        return None
     law = part.priced.releases[0].law(0)
     return BoundingLoss(released.plan.final, part.table, released.noisy_left_out, law, confidence)
+
+
+def _possible_causes(final: FinalAggregation, table: LossTable) -> tuple[str, ...]:
+    """The causes of a table that can apply to an aggregation, whose limits AUTO may have found since."""
+    now = loss_table(final)
+    return tuple(cause for cause in table.causes if now is not None and cause in now.causes)
 
 
 def _rows(final: FinalAggregation) -> int:

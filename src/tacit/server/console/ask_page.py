@@ -207,7 +207,7 @@ def _words(answer: Answer, *, again: bool) -> str:
         start = f"Charged to {answer.charge.population} before any data was read. Asked again, it is free."
     lost = "Clipping to bounds and groups that were left out are not in the intervals."
     if answer.left_out is not None:
-        lost = f"What was left out is not in the intervals. {answer.left_out}"
+        lost = f"What was left out is not in the intervals. {answer.left_out} {answer.hidden_text}".rstrip()
     return f"{start}{found} {lost}"
 
 
