@@ -29,8 +29,8 @@ from engines.edges import EDGES, ref, stored
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal
-from tacit.query.relational.functions import REGISTRY, call, evaluate
+from tacit.query.relational.expressions import Case, Cast, Expression, InList, literal, text_of
+from tacit.query.relational.functions import REGISTRY, call, cast, evaluate
 from tacit.query.relational.functions.casts import can_cast
 from tacit.query.relational.functions.dates import DIFF_UNITS, TRUNC_UNITS
 from tacit.query.types import (
@@ -162,6 +162,37 @@ def test_clamp(bench: Bench) -> None:
             call("clamp", narrow(0, kind), literal(Fraction(-1, 2), decimal(1)), literal(7, INTEGER)),
             [kind],
         )
+
+
+#: Ends between which sums and products fit, and some between which they may not.
+CLAMPS: list[tuple[SqlType, Value, SqlType, Value]] = [
+    (INTEGER, 3 * 10**9, INTEGER, 3 * 10**9),
+    (INTEGER, 4 * 10**9, INTEGER, 4 * 10**9),
+    (decimal(2), Fraction(2500), INTEGER, 60),
+    (decimal(2), Fraction(10**6), decimal(9), Fraction(50)),
+    (decimal(2), Fraction(99_999), decimal(9), Fraction(99)),
+    (DOUBLE, 1e150, DOUBLE, 1e150),
+    (DOUBLE, 1e155, DOUBLE, 1e155),
+]
+
+
+@pytest.mark.parametrize("ends", CLAMPS, ids=str)
+def test_arithmetic_inside_clamps(bench: Bench, ends: tuple[SqlType, Value, SqlType, Value]) -> None:
+    """Where CLAMP bounds all parts of a number, no overflow is looked for."""
+    kinds = [ends[0], ends[2]]
+    sides = []
+    for slot, (kind, end) in enumerate([ends[:2], ends[2:]]):
+        bound = literal(end, kind)
+        sides.append(call("clamp", narrow(slot, kind), call("neg", bound), bound))
+    nodes = [call(name, *sides) for name in ("add", "sub", "mul")]
+    nodes += [call("mul", call("sub", sides[0], literal(end, kind)), sides[1]) for kind, end in [ends[:2]]]
+    nodes += [cast(node, target) for node in (sides[0], nodes[0]) for target in (DOUBLE, decimal(4), decimal(9))]
+    rows = list(itertools.product(*(few(EDGES[kind]) for kind in kinds)))
+    found = bench.answers([scalar_sql(bench.dialect, node) for node in nodes], kinds, rows)
+    for row, numbers in zip(rows, found, strict=True):
+        for node, number in zip(nodes, numbers, strict=True):
+            want = stored(evaluate(node, row), node.type)
+            assert same(number, want, inexact=False), (text_of(node), row, number, want)
 
 
 def test_every_cast(bench: Bench) -> None:

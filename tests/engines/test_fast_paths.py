@@ -54,6 +54,16 @@ QUESTIONS = (
     "SELECT n, COUNT(DISTINCT w), MEDIAN(x) FROM t GROUP BY n",
     "SELECT w, MODE(k), COUNT(DISTINCT id) FROM t GROUP BY w",
     "SELECT k, APPROX_COUNT_DISTINCT(w), MAX(x) FROM t WHERE n < 5 GROUP BY k",
+    # Sums over units, and some over the rows of one unit, that 64 bits do not hold; products inside CLAMP.
+    "SELECT k, SUM(n * 50000000000000000), AVG(n * 50000000000000000), CORR(d, n), SKEWNESS(x) FROM t GROUP BY k",
+    "SELECT w, SUM(n * 50000000000000000), COVAR_POP(x, d) FROM t GROUP BY w",
+    # Public rows that copy rows: some, all, in two tables, none; and some that do more.
+    "SELECT k, COUNT(*), SUM(x), VARIANCE(n), COUNT(DISTINCT id) FROM t CROSS JOIN p WHERE v > 1 AND n <> 0 GROUP BY k",
+    "SELECT w, COUNT(*), SUM(d), AVG(n) FROM p, t GROUP BY w",
+    "SELECT COUNT(*), SUM(n), AVG(x) FROM t CROSS JOIN p WHERE v > 9",
+    "SELECT COUNT(*), SUM(d), COUNT(n) FILTER (WHERE n > 0) FROM t CROSS JOIN (VALUES (1), (2)) AS a(y) "
+    "CROSS JOIN (VALUES (1), (5), (2)) AS b(z) WHERE z < 3",
+    "SELECT k, COUNT(*), SUM(v) FROM t JOIN p ON v < n GROUP BY k",
 )
 
 
@@ -65,6 +75,10 @@ def without_groups(patch: pytest.MonkeyPatch) -> None:
 def without_arrays(patch: pytest.MonkeyPatch) -> None:
     without_groups(patch)
     patch.setattr(RowPlan, "measure", lambda *_: None)
+
+
+def without_copied_rows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("tacit.engines.duckdb.statements.each_row_once", lambda _: None)
 
 
 def without_losses(patch: pytest.MonkeyPatch) -> None:
@@ -82,7 +96,7 @@ def without_bit_sets(patch: pytest.MonkeyPatch) -> None:
 
 #: One for each module of ``fast``: how to do without it. Rows are fetched for totals, and tell losses besides; those of
 #: private keys and of values are numbered and sorted.
-PUBLIC = {"array_totals", "fetched_rows", "handed_columns", "sorted_totals"}
+PUBLIC = {"array_totals", "fetched_rows", "copied_rows", "handed_columns", "sorted_totals"}
 GROUPED = {"handed_columns", "grouped_rows", "item_numbers", "private_totals", "array_spreads", *PUBLIC}
 TOGETHER = {
     "array_totals": PUBLIC,
@@ -95,6 +109,7 @@ ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "sorted_totals": without_arrays,
     "fetched_rows": without_arrays,
     "handed_columns": without_arrays,
+    "copied_rows": without_copied_rows,
     "array_losses": without_losses,
     "grouped_rows": without_groups,
     "item_numbers": without_groups,
@@ -115,7 +130,8 @@ def catalog(max_groups: int) -> Catalog:
         Column("w", TEXT),
     )
     table = Table("t", columns, population="p", unit="id", max_groups=max_groups, max_rows=2)
-    return Catalog((table,), (Population("p"),))
+    beside = Table("p", (Column("v", INTEGER, bounds=(0, 5)),), public=True)
+    return Catalog((table, beside), (Population("p"),))
 
 
 @contextmanager
@@ -144,7 +160,8 @@ def task(sql: str, declared: Catalog) -> MeasurementTask:
 
 def asked(file: Path, declared: Catalog, questions: tuple[str, ...], times: int) -> list[list[tuple[object, ...]]]:
     """So many times: the first question of a file makes no copy of it."""
-    with DuckDBEngine(declared, {"t": DataSource("parquet", str(file))}) as engine:
+    public = DataSource("frame", None, pa.table({"v": [1, 2, 2, 5]}))
+    with DuckDBEngine(declared, {"t": DataSource("parquet", str(file)), "p": public}) as engine:
         works = [task(sql, declared) for sql in questions]
         return [[shown(engine.measure(work)) for work in works] for _ in range(times)]
 

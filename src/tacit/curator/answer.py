@@ -359,7 +359,7 @@ def release_key(context: QuestionContext, plan: Plan) -> str:
     if not any(part.priced.searches for part in plan.parts):
         return key
     for _ in range(_MOST_RULES):
-        found = outcome_of(context.ledger, plan.final.population, key)
+        found = context.ledger.outcome_under(plan.final.population, key)
         if found is None or found.failed or _is_read_as_made(plan, found):
             break
         key = digest_of(f"{key}, by other rules")

@@ -109,6 +109,14 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
         "SELECT DATE_TRUNC('month', CAST(seen AS DATE)) AS m, COUNT(*) FROM visits GROUP BY m",
     ),
     (
+        "SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ALL ORDER BY ALL DESC",
+        "SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC, 3 DESC",
+    ),
+    (
+        "SELECT SAFE_CAST(cost AS INT64) // 500 AS p, COUNT(*) FROM visits GROUP BY p",
+        "SELECT TRY_CAST(cost AS BIGINT) // 500 AS p, COUNT(*) FROM visits GROUP BY p",
+    ),
+    (
         "SELECT DATETRUNC(isoweek, seen) AS m, COUNT(*) FROM visits GROUP BY m",
         "SELECT DATE_TRUNC('week', seen) AS m, COUNT(*) FROM visits GROUP BY m",
     ),

@@ -38,6 +38,8 @@ class DuckDB(Dialect):
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS}
     wide = "HUGEINT"
+    ieee_doubles = True
+    ranks_heavy_units = True
 
     def text(self, value: str) -> str:
         """A text constant; NUL, which ends a statement's text, is spelled by its number."""

@@ -18,16 +18,18 @@ from tacit.engines.duckdb.fast.array_losses import loss_plan
 from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.array_totals import read_shares
 from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
-from tacit.engines.duckdb.fast.fetched_rows import MOST_ROWS, RowPlan
+from tacit.engines.duckdb.fast.copied_rows import each_row_once
+from tacit.engines.duckdb.fast.fetched_rows import FEW, RowPlan
 from tacit.engines.duckdb.fast.grouped_rows import GroupPlan
 from tacit.engines.duckdb.fast.private_totals import PrivatePlan
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.sql.dialect import column
-from tacit.engines.sql.relations import has_union, reads_again, scanned, slots_of
+from tacit.engines.sql.group_choice import Groups
+from tacit.engines.sql.relations import has_cut, has_union, reads_again, relation_sql, scanned, slots_of
 from tacit.engines.sql.statements import Named, Statement, Writer
 from tacit.engines.sql.unit_totals import Partials, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
+from tacit.query.relational.algebra import FilterRows, FirstRows, ProjectColumns, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
 
 __all__ = ["DuckDBStatement", "DuckDBWriter"]
@@ -55,7 +57,7 @@ class DuckDBWriter(Writer):
     def statements(self) -> tuple[DuckDBStatement, ...]:
         """All statements of a question."""
         first = self.first()
-        rows = self.row_plan([self.final.measures[i] for i in self.summed])
+        rows = self.row_plan()
         return (
             DuckDBStatement(first.write, first.measures, first.is_spread, rows=rows),
             *(
@@ -109,9 +111,22 @@ class DuckDBWriter(Writer):
         counted = None if measure.kind is not MeasureKind.DISTINCT else kind
         return SpreadPlan(rows, self._group_plan, counted, measure.width, measure.rows)
 
-    def row_plan(self, measures: list[Measure]) -> RowPlan | PrivatePlan | None:
+    def row_plan(self) -> RowPlan | PrivatePlan | None:
         """The rows of :meth:`sums` one by one, where memory can take over; None for wide sums and units of one row."""
-        found = None if self.alone else read_shares(measures, MOST_ROWS)
+        copied = None if self.alone else each_row_once(self.final)
+        if copied is None:
+            return self._own_rows()
+        each = replace(self, final=copied.final, groups=Groups(copied.final), unit=copied.unit)
+        found = each._own_rows()
+        if found is None:
+            return self._own_rows()
+        sizes = (relation_sql(self.d, public, frozenset(), self.tables) for public in copied.publics)
+        counted = " * ".join(f"(SELECT count(*) FROM ({public}))" for public in sizes)
+        return replace(found, copies_sql=f"SELECT {counted}")
+
+    def _own_rows(self) -> RowPlan | PrivatePlan | None:
+        measures = [self.final.measures[i] for i in self.summed]
+        found = None if self.alone else read_shares(measures)
         if found is None:
             return None
         columns, shares = found
@@ -130,9 +145,11 @@ class DuckDBWriter(Writer):
             return PrivatePlan(rows, self._group_plan, columns, shares, losses)
         bounds = (self.groups.count, self.final.max_groups)
         # DuckDB may wait for ever where a LIMIT stands over a cross join of unions, or over a join of one subquery with
-        # itself, which it computes once; such sources are read without one, as large ones are.
-        large = self._is_large() or has_union(self.final.source) or reads_again(self.final.source)
-        most_rows = self._most_rows()
+        # itself, which it computes once; such sources are read without one, as large ones are. So are those in which
+        # rows of units are cut, where it is not known that they are few.
+        source, most_rows = self.final.source, self._most_rows()
+        many = has_cut(source) and (most_rows is None or most_rows > FEW)
+        large = self._is_large() or has_union(source) or reads_again(source) or many
         return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=most_rows, losses=losses)
 
     def _reading_places(self, read: frozenset[int]) -> Self:
@@ -184,7 +201,7 @@ class DuckDBWriter(Writer):
     def _most_rows(self) -> int | None:
         """Largest number of rows of the source, where that is known: no more than the one table that it reads."""
         node: RelationNode = self.final.source
-        while isinstance(node, FilterRows | ProjectColumns):
+        while isinstance(node, FilterRows | FirstRows | ProjectColumns):
             node = node.source
         return self.tables[node.table.lower()].rows if isinstance(node, Scan) and not node.path else None
 

@@ -12,6 +12,7 @@ Modules:
 * :mod:`.group_choice` — Groups of a question, and the choice of the groups and values of a unit that count, by keyed
   hash
 * :mod:`.loss_cells` — Sums of a question and the table of what bounding leaves out of it, in one statement
+* :mod:`.proven_ranges` — Ranges of numbers that follow from an expression alone, whatever the data holds
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
 * :mod:`.result_keys` — Keys of the groups that a statement returned: as canonical values, in order, and where each
   stands

@@ -44,6 +44,8 @@ class Dialect(ABC):
         text_type: the type of texts.
         materialized: how a WITH clause says that it is computed once.
         longest: longer values are named once by :meth:`let` instead of being written several times.
+        ieee_doubles: whether doubles follow IEEE arithmetic, in which nothing fails.
+        ranks_heavy_units: whether rows are ranked only for units that have too many of them.
         window_quantiles: whether :meth:`quantile` can stand over a window.
         computes_again: whether the database may compute one side of an EXISTS, or of a join without an equality, again
             for each row of the other. EXISTS is then written as a join, and the sides of such joins are materialized.
@@ -55,6 +57,8 @@ class Dialect(ABC):
     text_type: ClassVar[str] = "VARCHAR"
     materialized: ClassVar[str] = "AS MATERIALIZED"
     longest: ClassVar[int] = 120
+    ieee_doubles: ClassVar[bool] = False
+    ranks_heavy_units: ClassVar[bool] = False
     window_quantiles: ClassVar[bool] = True
     computes_again: ClassVar[bool] = False
 

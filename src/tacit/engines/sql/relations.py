@@ -47,6 +47,7 @@ __all__ = [
     "Slots",
     "StoredTable",
     "check_windows",
+    "has_cut",
     "has_row_units",
     "has_union",
     "reads_again",
@@ -295,6 +296,11 @@ def has_union(node: RelationNode) -> bool:
     return isinstance(node, UnionAll) or any(map(has_union, sources(node)))
 
 
+def has_cut(node: RelationNode) -> bool:
+    """Whether rows of units are cut to a number of them somewhere below."""
+    return isinstance(node, FirstRows) or any(map(has_cut, sources(node)))
+
+
 def scanned(node: RelationNode) -> set[str]:
     """The tables that a relation reads, by lower-case name."""
     return set(_reads(node))
@@ -425,10 +431,19 @@ def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: 
     chooser = Chooser(secret, kinds[unit], has_row_units(node))
     digest = chooser.digest(d, "rows", column(unit), [(column(slot), kinds[slot]) for slot in others])
     order = ", ".join([digest, *(f"{column(slot)} NULLS LAST" for slot in others)])
-    seated = (
-        f"SELECT *, row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}) AS seat FROM {d.derived(below)}"
-    )
-    return f"SELECT {_columns(needed)} FROM {d.derived(seated)} WHERE seat <= {node.most}"
+    seat = f"row_number() OVER (PARTITION BY {column(unit)} ORDER BY {order}) AS seat"
+    if not d.ranks_heavy_units:
+        seated = f"SELECT *, {seat} FROM {d.derived(below)}"
+        return f"SELECT {_columns(needed)} FROM {d.derived(seated)} WHERE seat <= {node.most}"
+    # Few units have too many rows, and ranking is the longest part. Rows are numbered in any order, once.
+    heavy = f"SELECT {column(unit)} FROM numbered GROUP BY {column(unit)} HAVING count(*) > {node.most}"
+    seated = f"SELECT number, {seat} FROM numbered WHERE {column(unit)} IN ({heavy})"
+    parts = {
+        f"numbered {d.materialized}": f"SELECT *, row_number() OVER () AS number FROM {d.derived(below)}",
+        "beyond AS": f"SELECT number FROM {d.derived(seated)} WHERE seat > {node.most}",
+    }
+    named = ", ".join(f"{name} ({sql})" for name, sql in parts.items())
+    return f"WITH {named} SELECT {_columns(needed)} FROM numbered ANTI JOIN beyond USING (number)"
 
 
 def _sides(left: int) -> Callable[[int], str]:

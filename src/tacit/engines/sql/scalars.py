@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect, column
+from tacit.engines.sql.proven_ranges import EXACT_DOUBLES, proven_range
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
 from tacit.query.types import BOOLEAN, DATE, TIMESTAMP, Kind, SqlType
 
 __all__ = ["EXACT_DOUBLES", "cast_sql", "condition_sql", "rounded_quotient", "scalar_sql"]
 
-#: Whole numbers up to here are doubles exactly.
-EXACT_DOUBLES = 2**53
 _NUMBER = r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIMESTAMP = _DATE + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
@@ -144,7 +143,7 @@ def scalar_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column
         case Literal():
             return d.constant(node.value, node.type)
         case Cast():
-            return cast_sql(d, scalar_sql(d, node.operand, name), node.operand.type, node.type)
+            return _converted(d, node, scalar_sql(d, node.operand, name))
         case Case():
             arms = [
                 f"WHEN {condition_sql(d, when, name)} THEN {scalar_sql(d, then, name)}" for when, then in node.branches
@@ -157,6 +156,17 @@ def scalar_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column
             return d.lowerings[node.function](d, node, [scalar_sql(d, arg, name) for arg in node.args])
         case _:
             raise InternalError(f"{type(node).__name__} cannot stand below the aggregation")
+
+
+def _converted(d: Dialect, node: Cast, value: str) -> str:
+    source, target = node.operand.type, node.type
+    if source != target and proven_range(node) is not None:
+        # Neither too large nor beyond what doubles hold.
+        if target.kind is Kind.DECIMAL:
+            return value if target.scale == source.scale else f"(({value}) * {10 ** (target.scale - source.scale)})"
+        whole = f"CAST({value} AS {d.double})"
+        return f"({whole} / CAST({10**source.scale} AS {d.double}))" if source.scale else whole
+    return cast_sql(d, value, source, target)
 
 
 def condition_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column) -> str:

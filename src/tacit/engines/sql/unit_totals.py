@@ -14,7 +14,8 @@ from fractions import Fraction
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.scalars import EXACT_DOUBLES, condition_sql, scalar_sql
+from tacit.engines.sql.proven_ranges import EXACT_DOUBLES, ProvenRange, lies_within, proven_range
+from tacit.engines.sql.scalars import condition_sql, scalar_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.refusal import Refusal
 from tacit.query.types import DATE, Kind
@@ -70,7 +71,7 @@ def quantised_sql(d: Dialect, measure: Measure) -> str:
     elif kind.is_temporal:
         steps = _whole_steps(d, d.days(value) if kind == DATE else d.microseconds(value), Fraction(1), measure)
     elif kind.is_numeric:
-        steps = _whole_steps(d, value, Fraction(1, 10**kind.scale), measure)
+        steps = _whole_steps(d, value, Fraction(1, 10**kind.scale), measure, proven_range(argument))
     else:
         raise InternalError(f"{kind} has no steps")
     return steps if measure.where is None else f"(CASE WHEN {condition_sql(d, measure.where)} THEN {steps} END)"
@@ -88,30 +89,41 @@ def category_sql(d: Dialect, measure: Measure, positions: str) -> str:
     return positions if measure.where is None else f"(CASE WHEN {condition_sql(d, measure.where)} THEN {positions} END)"
 
 
-def _whole_steps(d: Dialect, value: str, grain: Fraction, measure: Measure) -> str:
-    """Integers worth ``grain`` each, in steps of ``measure.step``."""
+def _whole_steps(d: Dialect, value: str, grain: Fraction, measure: Measure, known: ProvenRange | None = None) -> str:
+    """Integers worth ``grain`` each, in steps of ``measure.step``; ``known`` is their range, where it is known."""
     ratio = measure.step / grain
     kind = d.whole_type(max(abs(measure.low), abs(measure.high)))
     if ratio == 1:
-        return f"CAST({clamped(d, value, measure.low, measure.high)} AS {kind})"
+        inside = lies_within(known, measure.low, measure.high)
+        return f"CAST({value if inside else clamped(d, value, measure.low, measure.high)} AS {kind})"
     # floor(v / (p/q) + 1/2) = floor((2qv + p) / 2p); counted from ``low`` on nothing is negative, so division is a
     # floor.
     p, q = ratio.numerator, ratio.denominator
-    start = (2 * p * measure.low - p) // (2 * q)
-    near = clamped(d, value, start, -(-(2 * p * measure.high + p) // (2 * q)))
-    moved = f"({d.huge(near, 2 * q)} + {p - 2 * p * (measure.low - 1)})"
-    number = f"{d.divided(moved, str(2 * p), wide=True)} + {measure.low - 1}"
-    return f"CAST({clamped(d, number, measure.low, measure.high)} AS {kind})"
+    start, end = (2 * p * measure.low - p) // (2 * q), -(-(2 * p * measure.high + p) // (2 * q))
+    if q == 1:
+        # The first and the last value whose quotients are ``low`` and ``high``: nothing is left to clamp after.
+        start, end = -((p - 2 * p * measure.low) // 2), (2 * p * measure.high + p - 1) // 2
+    near, offset = clamped(d, value, start, end), p - 2 * p * (measure.low - 1)
+    # 64 bits do for most.
+    wide = 2 * q * max(abs(start), abs(end)) + abs(offset) >= _BIGINT
+    moved = f"({d.huge(near, 2 * q) if wide else f'CAST({near} AS BIGINT) * {2 * q}'} + {offset})"
+    number = f"{d.divided(moved, str(2 * p), wide=wide)} + {measure.low - 1}"
+    return f"CAST({number if q == 1 else clamped(d, number, measure.low, measure.high)} AS {kind})"
 
 
 def double_steps(d: Dialect, value: str, measure: Measure) -> str:
     """Steps of a double, where products and quotients of doubles may be infinite and nothing fails."""
     ends = d.number(float(measure.low)), d.number(float(measure.high))
     step = measure.step
+    known = None if measure.argument is None else proven_range(measure.argument)
     if step.numerator == 1 and is_power_of_two(step.denominator):
-        moved = f"{value} * {d.number(float(step.denominator))}"
+        factor = float(step.denominator)
+        moved, far = f"{value} * {d.number(factor)}", known and (known[0] * factor, known[1] * factor)
     else:
-        moved = f"{value} / {d.number(float(step))}"
+        unit = float(step)
+        moved, far = f"{value} / {d.number(unit)}", known and (known[0] / unit, known[1] / unit)
+    if lies_within(far, float(measure.low), float(measure.high)):
+        return rounded_steps(d, moved, measure)
 
     def inside(v: str) -> str:
         # Values inside the bounds come first: where all of a batch are inside, the rest is skipped. Infinities which

@@ -49,7 +49,7 @@ class _Parser(DuckDBParser):
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _only(
-        DuckDBParser.FUNCTION_PARSERS, "CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM"
+        DuckDBParser.FUNCTION_PARSERS, "CAST", "TRY_CAST", "SAFE_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM"
     )
     NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _only(DuckDBParser.NO_PAREN_FUNCTION_PARSERS, "CASE")
     STATEMENT_PARSERS: ClassVar[dict[Any, Any]] = {}

@@ -434,13 +434,16 @@ class ResultBuilder(ABC):
         order = self.clauses.node.args.get("order")
         terms = order.expressions if order is not None else []
         limits.check_size(len(terms), limits.MAX_COLUMNS, "ORDER BY terms")
+        if len(terms) == 1 and isinstance(terms[0].this, exp.Var):
+            # ORDER BY ALL, the columns from left to right.
+            return [sort_key_of(terms[0], self._item(item)) for item in self.clauses.items]
         return [sort_key_of(term, self._sort_term(term.this)) for term in terms]
 
     def _sort_term(self, term: exp.Expr) -> Expression:
         if isinstance(term, exp.Literal) and not term.is_string:
             return self._item(self.clauses.at(term, "ORDER BY"))
         if isinstance(term, exp.Var):
-            raise Refusal("unsupported", "ORDER BY ALL is not supported; list the columns.")
+            raise Refusal("unsupported", "ORDER BY ALL stands alone; list the columns.")
         if isinstance(term, exp.Column) and not term.table:
             item = self.clauses.alias(term.name)
             if item is not None:

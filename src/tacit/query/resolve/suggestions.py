@@ -217,7 +217,22 @@ def _all_rows(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa:
     for node in tree.find_all(exp.SetOperation):
         node.set("distinct", False)
         node.args.pop("by_name", None)
-    yield exp.select("COUNT(*)").from_(exp.Subquery(this=tree.copy(), alias=_named("t")))
+    if isinstance(tree, exp.SetOperation):
+        yield exp.select("COUNT(*)").from_(exp.Subquery(this=tree.copy(), alias=_named("t")))
+    yield tree
+
+
+def _members(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+    """IN or NOT IN for an INTERSECT or EXCEPT of one column each; equal rows are one in all of them."""
+    for node in [found for found in tree.find_all(exp.Intersect, exp.Except) if found.args.get("distinct")]:
+        left, right = node.this, node.expression
+        if not isinstance(left, exp.Select) or not isinstance(right, exp.Select) or left.args.get("group"):
+            continue
+        if len(left.selects) != 1 or len(right.selects) != 1 or left.is_star or right.is_star:
+            continue
+        inside: exp.Expr = exp.In(this=left.selects[0].unalias().copy(), query=exp.Subquery(this=right.copy()))
+        chosen = left.where(inside if isinstance(node, exp.Intersect) else exp.Not(this=inside), copy=True)
+        node.replace(chosen.distinct(copy=False))
     yield tree
 
 
@@ -412,9 +427,21 @@ def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noq
         rest = [part.copy() for part in called.expressions if part not in bare]
         if bare and rest and "week" in bare[0].name.lower() and function_name(called).endswith("trunc"):
             called.replace(exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string("week"), rest[0]]))
-        elif bare and rest:
+        elif bare and rest and not function_name(called).endswith("diff"):
             called.replace(exp.Extract(this=exp.Var(this="isodow"), expression=rest[0]))
+        elif function_name(called).endswith("diff") and len(called.expressions) == 3:
+            _in_whole_weeks(called)
     yield tree
+
+
+def _in_whole_weeks(called: exp.Anonymous) -> None:
+    """Write a difference in weeks as one in days, by 7; where the unit stands last, the later time is first."""
+    first, *_, last = called.expressions
+    leads = "week" in first.name.lower()
+    if leads or "week" in last.name.lower():
+        times = called.expressions[1:] if leads else called.expressions[1::-1]
+        days = exp.Anonymous(this="DATE_DIFF", expressions=[exp.Literal.string("day"), *(t.copy() for t in times)])
+        called.replace(exp.IntDiv(this=days, expression=exp.Literal.number(7)))
 
 
 def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
@@ -484,7 +511,7 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "grouping_sets": (_without_unsupported, _grouped),
     "sample": (_without_unsupported,),
     "limit_below": (_unordered_below,),
-    "set_operation": (_all_rows,),
+    "set_operation": (_members, _all_rows),
     "union": (_all_rows,),
     "not_aggregated": (_grouped, _counted),
     "unit_exposed": (_over_persons,),

@@ -333,6 +333,8 @@ _UNIT_WORDS: Final = frozenset((*PARTS, *_COMPUTED, "isoweek"))
 
 def _told_alike(name: str, unit: str) -> str:
     word = "week" if unit == "isoweek" else unit.rstrip("s")
+    if word == "week" and name.endswith("diff"):
+        return word
     if word not in _BARE_UNITS and unit != "isoweek":
         raise Refusal(
             "arguments",

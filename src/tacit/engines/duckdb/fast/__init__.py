@@ -11,6 +11,7 @@ Modules:
 * :mod:`.array_totals` — Bounded totals of rows in memory: the same integers as the statements of
   ``engines/sql/unit_totals.py``
 * :mod:`.bitset_bounding` — Bounding of public groups per unit by bit sets instead of sorting pairs
+* :mod:`.copied_rows` — Public rows that only copy the rows of units, as a number instead of rows
 * :mod:`.fetched_rows` — Rows of a question in memory: read by DuckDB, turned into keys, and handed to
   :mod:`.array_totals`
 * :mod:`.grouped_rows` — Rows in memory in the order of unit, group and value, and the first few groups or values of

@@ -10,8 +10,9 @@ per row.
 Where units keep all of their groups and are numbered closely, rows are added up as they come (:func:`dense_totals`);
 else they are sorted first (:mod:`.sorted_totals`).
 
-Everything is 64-bit integers. Whether they are wide enough is checked before they are trusted; where they are not,
-:class:`TooWideError` sends the question back to SQL, which adds up in 128 bits.
+Everything is 64-bit integers. A share fits, by the clamp of its measure. Whether the sum of a unit's rows does is
+checked before it is trusted; where it might not, :class:`TooWideError` sends the question back to SQL, which adds up in
+128 bits. Sums over units that might not fit are added up by upper and lower halves (:func:`group_sums`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ __all__ = [
     "UnitShare",
     "ValueColumn",
     "dense_totals",
+    "group_sums",
     "named_column",
     "read_shares",
     "run_sums",
@@ -68,18 +70,31 @@ class UnitGroups:
         read: the y of every row in a column.
         full: columns in which every row counts.
         lengths: how many rows each pair has.
+        copies: how often each of them counts (:mod:`.copied_rows`).
     """
 
-    def __init__(self, read: Callable[[str], Integers], full: Collection[str], lengths: Integers) -> None:
-        self.lengths = lengths
-        self.longest = int(lengths.max(initial=0))
+    def __init__(
+        self, read: Callable[[str], Integers], full: Collection[str], lengths: Integers, copies: int = 1
+    ) -> None:
+        self.lengths = self._copied(lengths, copies)
+        self.longest = int(lengths.max(initial=0)) * copies
         self.full = full
+        self.copies = copies
+        self._own_lengths = lengths
         self._read = read
         self._known: dict[tuple[str, str], Integers] = {}
 
     def sums(self, values: NDArray[Any]) -> Integers:
-        """Sums per pair: differences of a running sum, which are right modulo 2^64 even where it wraps."""
-        return _differences(np.cumsum(values, dtype=np.int64)[np.cumsum(self.lengths) - 1])
+        """Sums per pair over all copies."""
+        return self._copied(self._sums(values), self.copies)
+
+    def _sums(self, values: NDArray[Any]) -> Integers:
+        # Differences of a running sum, which are right modulo 2^64 even where it wraps.
+        return _differences(np.cumsum(values, dtype=np.int64)[np.cumsum(self._own_lengths) - 1])
+
+    @staticmethod
+    def _copied(numbers: Integers, copies: int) -> Integers:
+        return numbers if copies == 1 else numbers * copies
 
     def values(self, name: str) -> Integers:
         """Every row's y."""
@@ -129,15 +144,6 @@ class UnitShare:
     def is_narrow(self, count: int) -> bool:
         """Whether so many shares can be added up in 64 bits."""
         return self.largest * count < WIDEST
-
-    def check_sum(self, count: int) -> None:
-        """Whether so many shares can be added up.
-
-        Raises:
-            TooWideError: when 64 bits might not do.
-        """
-        if not self.is_narrow(count):
-            raise TooWideError
 
     def of(self, pairs: UnitGroups) -> Integers:
         """The clamped integer of each pair.
@@ -202,8 +208,8 @@ class Read:
     largest: int
 
 
-def read_shares(measures: Sequence[Measure], most_rows: int) -> tuple[dict[str, Read], tuple[UnitShare, ...]] | None:
-    """The columns to read by name, and what to make of them; None where 64 bits cannot be enough."""
+def read_shares(measures: Sequence[Measure]) -> tuple[dict[str, Read], tuple[UnitShare, ...]] | None:
+    """The columns to read by name, and what to make of them; None where 64 bits cannot hold a value or a share."""
     columns: dict[str, Read] = {}
     values = {(m.argument, m.where): m for m in measures if m.kind in TOTALS}
     shares = []
@@ -211,8 +217,8 @@ def read_shares(measures: Sequence[Measure], most_rows: int) -> tuple[dict[str, 
         summed = measure if measure.kind in TOTALS else values.get((measure.argument, measure.where))
         share = UnitShare(measure, named_column(columns, _column(measure, summed)))
         widest = max(share.largest, 0 if summed is None else 2 * max(abs(summed.low), abs(summed.high)) + 1)
-        # Squares are wide; whether they fit is seen when it is known how many rows one unit has.
-        if widest * (1 if measure.kind is MeasureKind.CENTRED_SQUARES else most_rows) >= WIDEST:
+        # Whether sums fit is seen when it is known how many rows one unit has.
+        if widest >= WIDEST:
             return None
         shares.append(share)
     return columns, tuple(shares)
@@ -317,6 +323,7 @@ class Fold:
         largest: the largest y of each column.
         shares: one per sum.
         losses: the table of what bounding leaves out, if it is asked for.
+        copies: how often each row counts.
     """
 
     groups: int
@@ -326,6 +333,7 @@ class Fold:
     largest: Mapping[str, int]
     shares: tuple[UnitShare, ...]
     losses: LossPlan | None = None
+    copies: int = 1
 
 
 #: Cells of unit and group per row beyond which most would stay empty.
@@ -338,7 +346,7 @@ class CellCount:
     A table that 64 bits might not do for is left to SQL, and the totals are not.
     """
 
-    def __init__(self, plan: LossPlan | None, beside: Beside) -> None:
+    def __init__(self, plan: LossPlan | None, beside: Beside, copies: int = 1) -> None:
         others, outside = beside
         self._plan = plan
         self._others = None if others is None or not len(others) else np.unique(others)
@@ -351,7 +359,7 @@ class CellCount:
             for amounts in outside.amounts:
                 total = np.zeros(len(self._owners), dtype=np.int64)
                 np.add.at(total, places, amounts)
-                self._excess.append(total)
+                self._excess.append(total * copies)
         self._lock = threading.Lock()
         self._cells: Integers | None = None
         #: Units with rows outside the public list that have others as well.
@@ -422,38 +430,57 @@ def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
     cells = np.subtract(rows.units, first, dtype=np.int64)
     cells += rows.groups * np.int64(units)
     full = {name for name, column in rows.columns.items() if column.is_full}
-    pairs = _DenseCells(lambda name: rows.columns[name].of(slice(None)), full, cells, units * work.groups)
+    count = units * work.groups
+    pairs = _DenseCells(lambda name: rows.columns[name].of(slice(None)), full, cells, count, work.copies)
     shape = (work.groups, units)
     totals = [np.count_nonzero(pairs.lengths.reshape(shape), axis=1)]
     for share in work.shares:
         # A unit that is not in a group has 0 there, and every clamp leaves 0 unchanged.
         own = share.of(pairs).reshape(shape)
-        totals.append(own.sum(axis=1) if share.is_narrow(len(cells)) else _wide_sums(own))
-    counted = CellCount(work.losses, rows.beside)
+        narrow = share.is_narrow(len(cells))
+        totals.append(own.sum(axis=1) if narrow else _whole(*(half.sum(axis=1) for half in _halves(own))))
+    counted = CellCount(work.losses, rows.beside, work.copies)
     if counted:
         counted.add(pairs, np.arange(first, last + 1), lambda values: values.reshape(shape).sum(axis=0))
     return FoldedRows(listed(totals), counted.cells())
 
 
-def _wide_sums(shares: Integers) -> NDArray[Any]:
-    """Sums of rows of fewer than 2**31 shares each, in Python's integers, by an upper and a lower half."""
-    upper, lower = shares >> 31, shares & (2**31 - 1)
-    found: NDArray[Any] = upper.sum(axis=1).astype(object) * 2**31 + lower.sum(axis=1).astype(object)
-    return found
-
-
 class _DenseCells(UnitGroups):
     """All pairs of unit and group; those without rows have length and sum 0."""
 
-    def __init__(self, read: Callable[[str], Integers], full: Collection[str], cells: Integers, count: int) -> None:
-        super().__init__(read, full, np.bincount(cells, minlength=count))
+    def __init__(
+        self, read: Callable[[str], Integers], full: Collection[str], cells: Integers, count: int, copies: int
+    ) -> None:
+        super().__init__(read, full, np.bincount(cells, minlength=count), copies)
         self._cells = cells
 
-    def sums(self, values: NDArray[Any]) -> Integers:
-        """Each value added to its cell."""
+    def _sums(self, values: NDArray[Any]) -> Integers:
+        # Each value added to its cell.
         total = np.zeros_like(self.lengths)
         np.add.at(total, self._cells, values.astype(np.int64, copy=False))
         return total
+
+
+def group_sums(shares: Integers, groups: Integers, count: int, *, narrow: bool) -> NDArray[Any]:
+    """Sums of shares by group; in Python's integers where 64 bits might not do (not ``narrow``).
+
+    Of fewer than 2^31 shares, upper halves of at most 2^32 and lower ones below 2^31 add up to less than 2^63.
+    """
+    if not narrow:
+        upper, lower = (group_sums(half, groups, count, narrow=True) for half in _halves(shares))
+        return _whole(upper, lower)
+    total = np.zeros(count, dtype=np.int64)
+    np.add.at(total, groups, shares)
+    return total
+
+
+def _halves(shares: Integers) -> tuple[Integers, Integers]:
+    return shares >> 31, shares & (2**31 - 1)
+
+
+def _whole(upper: Integers, lower: Integers) -> NDArray[Any]:
+    found: NDArray[Any] = upper.astype(object) * 2**31 + lower.astype(object)
+    return found
 
 
 def listed(totals: list[NDArray[Any]]) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ and texts, are numbered first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from tacit.engines.duckdb.fast.array_totals import (
     ValueColumn,
     dense_totals,
 )
+from tacit.engines.duckdb.fast.copied_rows import number_of_copies
 from tacit.engines.duckdb.fast.handed_columns import column_of, read_batches
 from tacit.engines.duckdb.fast.item_numbers import number_units
 from tacit.engines.duckdb.fast.sorted_totals import UnitGroupKeys, fold
@@ -78,6 +79,8 @@ class RowPlan:
         large: whether there will hardly be few rows.
         most_rows: how many there are at most; None where that is not known.
         losses: the table of what bounding leaves out, if it is asked for and the rows can tell it.
+        copies_sql: a statement that says how often each row counts; None for once.
+        copies: that number, when it was asked for.
     """
 
     sql: str
@@ -89,6 +92,8 @@ class RowPlan:
     large: bool = False
     most_rows: int | None = None
     losses: LossPlan | None = None
+    copies_sql: str | None = None
+    copies: int = 1
 
     @property
     def kept_groups(self) -> int | None:
@@ -104,19 +109,22 @@ class RowPlan:
             threads: for adding up.
         """
         try:
-            few = _few(session, self, most_rows) if self.chooser.whole else None
+            plan = replace(self, copies=number_of_copies(session, self.copies_sql))
+            if not plan.copies:
+                return FoldedRows([], None if plan.losses is None else [0] * plan.losses.table.cells)
+            few = _few(session, plan, most_rows) if plan.chooser.whole else None
             if few is not None and len(few.units):
                 noted = NotedUnits()
                 noted.add(few.others, few.outside, few.units)
                 rows = FetchedRows(few.units, few.groups, few.columns, noted.beside())
-                found = dense_totals(rows, _fold(self, self.chooser.folded))
+                found = dense_totals(rows, _fold(plan, plan.chooser.folded))
                 if found is not None:
                     return found
             packed = None
-            if self.chooser.whole:
-                packed = _packed(self, _batches(session, self, most_rows) if few is None else [few])
+            if plan.chooser.whole:
+                packed = _packed(plan, _batches(session, plan, most_rows) if few is None else [few])
             if packed is None:
-                packed = _numbered(session.cursor, self, _batches(session, self, most_rows) if few is None else [few])
+                packed = _numbered(session.cursor, plan, _batches(session, plan, most_rows) if few is None else [few])
             session.check()
             return fold(packed[0], threads, session.check, packed[1])
         except TooWideError:
@@ -272,9 +280,10 @@ def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32
     def as_numbered(_: NDArray[np.int64], codes: NDArray[np.int16]) -> NDArray[np.uint32]:
         return codes.astype(np.uint32)
 
-    if groups <= plan.most:
-        return Fold(groups, plan.most, (groups - 1).bit_length(), as_numbered, largest, plan.shares, plan.losses)
-    return Fold(groups, plan.most, chooser.bits(groups), in_order, largest, plan.shares, plan.losses)
+    chooses = groups > plan.most
+    bits = chooser.bits(groups) if chooses else (groups - 1).bit_length()
+    places = in_order if chooses else as_numbered
+    return Fold(groups, plan.most, bits, places, largest, plan.shares, plan.losses, plan.copies)
 
 
 def _distinct(

@@ -24,8 +24,10 @@ from tacit.engines.duckdb.fast.array_totals import (
     UnitGroups,
     UnitShare,
     ValueColumn,
+    group_sums,
     run_sums,
 )
+from tacit.engines.duckdb.fast.copied_rows import number_of_copies
 from tacit.engines.duckdb.fast.fetched_rows import ROW_BYTES, NotedUnits
 from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
 from tacit.engines.duckdb.fast.handed_columns import HandedColumn
@@ -49,6 +51,7 @@ class PrivatePlan:
         columns: after the keys, by name.
         shares: one per sum.
         losses: the table of what bounding leaves out, if it is asked for and the rows can tell it.
+        copies_sql: a statement that says how often each row counts; None for once.
     """
 
     sql: str
@@ -56,6 +59,7 @@ class PrivatePlan:
     columns: Mapping[str, Read]
     shares: tuple[UnitShare, ...]
     losses: LossPlan | None = None
+    copies_sql: str | None = None
 
     @property
     def reads(self) -> dict[str, Read]:
@@ -81,7 +85,8 @@ def _totals(plan: PrivatePlan, session: DuckDBSession, most_bytes: int, threads:
     Raises:
         TooWideError: where SQL has to do it.
     """
-    fetched = fetch_columns(session, plan.sql, plan.groups, most_bytes)
+    copies = number_of_copies(session, plan.copies_sql)
+    fetched = fetch_columns(session, plan.sql, plan.groups, most_bytes) if copies else []
     if not fetched:
         return FoldedRows([], None if plan.losses is None else [0] * plan.losses.table.cells)
     rows = GroupedRows.of(session, plan.groups, fetched)
@@ -99,7 +104,7 @@ def _totals(plan: PrivatePlan, session: DuckDBSession, most_bytes: int, threads:
     )
     session.check()
     full = {name for name in plan.columns if all(chunk.is_full for chunk in columns[name])}
-    counted = CellCount(plan.losses, beside)
+    counted = CellCount(plan.losses, beside, copies)
 
     def reader(words: Words) -> Callable[[str], Integers]:
         return lambda name: (
@@ -107,22 +112,26 @@ def _totals(plan: PrivatePlan, session: DuckDBSession, most_bytes: int, threads:
         )
 
     def one(block: UnitBlock) -> tuple[NDArray[np.int64], list[Integers]]:
-        pairs, groups = UnitGroups(reader(block.words), full, block.lengths), block.groups
+        pairs, groups = UnitGroups(reader(block.words), full, block.lengths, copies), block.groups
         if counted:
             owners, begins = block.units[block.begins], block.begins
             counted.add(pairs, owners, lambda found: run_sums(found, begins))
         if block.kept is not None:
             words = block.words[np.repeat(block.kept, block.lengths)]
-            pairs, groups = UnitGroups(reader(words), full, block.lengths[block.kept]), groups[block.kept]
+            pairs = UnitGroups(reader(words), full, block.lengths[block.kept], copies)
+            groups = groups[block.kept]
         return groups, [share.of(pairs) for share in plan.shares]
 
-    for share in plan.shares:
-        share.check_sum(len(source.words))
-    totals = [np.zeros(rows.groups.count, dtype=np.int64) for _ in range(1 + len(plan.shares))]
+    narrow = [True, *(share.is_narrow(len(source.words)) for share in plan.shares)]
+    totals = [np.zeros(rows.groups.count, dtype=np.int64 if fits else object) for fits in narrow]
     for groups, shares in in_blocks(source, one, threads, session.check):
         np.add.at(totals[0], groups, 1)
         for total, own in zip(totals[1:], shares, strict=True):
-            np.add.at(total, groups, own)
+            if total.dtype != object:
+                np.add.at(total, groups, own)
+                continue
+            present, places = np.unique(groups, return_inverse=True)
+            total[present] += group_sums(own, places, len(present), narrow=False)
     present = np.flatnonzero(totals[0])
     found = KeyTotals(rows.groups.shown(present), [total[present] for total in totals])
     return FoldedRows(found, counted.cells())

@@ -26,6 +26,7 @@ from tacit.engines.duckdb.fast.array_totals import (
     Integers,
     TooWideError,
     UnitGroups,
+    group_sums,
     listed,
     run_sums,
 )
@@ -132,7 +133,7 @@ def fold(keys: UnitGroupKeys, threads: int, check: Callable[[], None], beside: B
     """
     words = keys.sorted()
     cut = blocks(words, keys.below + keys.work.bits, _BLOCK)
-    counted = CellCount(keys.work.losses, beside)
+    counted = CellCount(keys.work.losses, beside, keys.work.copies)
 
     def one(block: tuple[int, int]) -> list[NDArray[np.int64]]:
         check()
@@ -171,7 +172,7 @@ def _block(keys: UnitGroupKeys, words: Words, counted: CellCount) -> list[NDArra
     kept = np.ones(len(units), dtype=np.bool_)
     kept[work.most :] = units[work.most :] != units[: -work.most]
     firsts = words[starts]
-    whole = UnitGroups(_reader(keys, words), keys.full, lengths)
+    whole = UnitGroups(_reader(keys, words), keys.full, lengths, work.copies)
     if counted:
         begins = changes(units)
         owners = units[begins].astype(np.int64)
@@ -179,22 +180,19 @@ def _block(keys: UnitGroupKeys, words: Words, counted: CellCount) -> list[NDArra
     if kept.all():
         return _per_group(work, keys.groups(firsts), whole)
     words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
-    return _per_group(work, keys.groups(firsts), UnitGroups(_reader(keys, words), keys.full, lengths))
+    return _per_group(work, keys.groups(firsts), UnitGroups(_reader(keys, words), keys.full, lengths, work.copies))
 
 
 def _reader(keys: UnitGroupKeys, words: Words) -> Callable[[str], Integers]:
     return lambda name: keys.read(name, words)
 
 
-def _per_group(work: Fold, groups: Integers, pairs: UnitGroups) -> list[Integers]:
+def _per_group(work: Fold, groups: Integers, pairs: UnitGroups) -> list[NDArray[Any]]:
     """Units and one total per share, by group; ``groups`` are those of the pairs."""
-    totals = [np.bincount(groups, minlength=work.groups)]
-    for share in work.shares:
-        share.check_sum(len(groups))
-        total = np.zeros(work.groups, dtype=np.int64)
-        np.add.at(total, groups, share.of(pairs))
-        totals.append(total)
-    return totals
+    units = np.bincount(groups, minlength=work.groups)
+    narrow = [share.is_narrow(len(groups)) for share in work.shares]
+    shares = zip(work.shares, narrow, strict=True)
+    return [units, *(group_sums(share.of(pairs), groups, work.groups, narrow=fits) for share, fits in shares)]
 
 
 def changes(values: NDArray[Any]) -> NDArray[np.intp]:

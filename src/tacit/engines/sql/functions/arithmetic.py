@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions.lowering import Args, Lowering, whole_argument
+from tacit.engines.sql.proven_ranges import proven_range
 from tacit.engines.sql.scalars import rounded_quotient
 from tacit.query.relational.expressions import Call
 from tacit.query.types import Kind, SqlType
@@ -18,20 +19,30 @@ def _fitted(d: Dialect, value: str, kind: SqlType) -> str:
 def _sum(operator: str) -> Lowering:
     def lower(d: Dialect, node: Call, args: Args) -> str:
         if node.type.kind is Kind.DOUBLE:
-            return d.double_operation(operator, args[0], args[1])
+            return _of_doubles(d, operator, node, args)
+        factors = [10 ** (node.type.scale - side.type.scale) for side in node.args]
+        if proven_range(node) is not None:
+            left, right = (f"({arg})" if by == 1 else f"({arg}) * {by}" for arg, by in zip(args, factors, strict=True))
+            return f"({left} {operator} {right})"
         if node.type.kind is Kind.INTEGER:
             return d.whole_operation(operator, args[0], args[1])
-        left, right = (
-            d.huge(arg, 10 ** (node.type.scale - side.type.scale)) for arg, side in zip(args, node.args, strict=True)
-        )
+        left, right = (d.huge(arg, by) for arg, by in zip(args, factors, strict=True))
         return _fitted(d, f"({left}) {operator} ({right})", node.type)
 
     return lower
 
 
+def _of_doubles(d: Dialect, operator: str, node: Call, args: Args) -> str:
+    if d.ieee_doubles and proven_range(node) is not None:
+        return f"(({args[0]}) {operator} ({args[1]}) + {d.number(0.0)})"
+    return d.double_operation(operator, args[0], args[1])
+
+
 def _product(d: Dialect, node: Call, args: Args) -> str:
     if node.type.kind is Kind.DOUBLE:
-        return d.double_operation("*", args[0], args[1])
+        return _of_doubles(d, "*", node, args)
+    if proven_range(node) is not None:
+        return f"(({args[0]}) * ({args[1]}))"
     if node.type.kind is Kind.INTEGER:
         return d.whole_operation("*", args[0], args[1])
     return _fitted(d, f"{d.huge(args[0])} * {d.huge(args[1])}", node.type)

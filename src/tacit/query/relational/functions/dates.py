@@ -85,7 +85,14 @@ def _trunc_signature(args: Args) -> tuple[Args, SqlType]:
 
 def _diff_signature(args: Args) -> tuple[Args, SqlType]:
     arity("date_diff", args, 3)
-    if constant_text("date_diff", args[0], "the unit").lower() not in DIFF_UNITS:
+    unit = constant_text("date_diff", args[0], "the unit").lower()
+    if unit == "week":
+        raise Refusal(
+            "arguments",
+            "DATE_DIFF of weeks counts Mondays, Sundays or spans of seven days, from database to database; write "
+            "DATE_DIFF('day', x, y) // 7 for such spans.",
+        )
+    if unit not in DIFF_UNITS:
         raise Refusal("arguments", f"DATE_DIFF knows the units {', '.join(DIFF_UNITS)}.")
     times = [a_time("date_diff", _date_from_text(arg)) for arg in args[1:]]
     kind = DATE if all(time.type == DATE for time in times) else TIMESTAMP
