@@ -60,7 +60,9 @@ def test_init_writes_the_form_down_and_says_it(german: Path, run: Run) -> None:
     assert table["columns"]["kosten"] == {"source": "Kosten (€)", "type": "decimal", "step": "0.01"}
     assert table["columns"]["Datum"] == {"type": "date", "date_format": "%d.%m.%Y"}
     assert run("doctor").exit_code == 0
-    assert "no value" not in run("doctor", "--look").stdout
+    looked = run("doctor", "--look").stdout
+    assert "no value" not in looked
+    assert "Station: 'Chirurgie' is nearly ' chirurgie'" in looked
 
 
 def test_an_interview_shows_the_owner_what_was_found(german: Path) -> None:

@@ -8,9 +8,12 @@ from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
+from support.postgres import address
+from tacit.project import column_view
 from tacit.project.project_editing import EditedProject
 from tacit.server.project_editor import editor_app
 from tacit.server.project_editor.epsilon_guide import PUBLISHED, guess_risks
@@ -295,3 +298,32 @@ def test_the_guide_has_the_numbers_of_the_page() -> None:
         "98.3 %",
         "over 99.9 %",
     ]
+
+
+def test_a_column_of_postgresql_has_a_picture_of_its_first_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = address()
+    with psycopg.connect(made, autocommit=True) as connection:
+        connection.execute(
+            b"CREATE TABLE visits (person bigint, ward text, cost numeric(10,2));"
+            b"INSERT INTO visits SELECT i / 3, CASE i % 3 WHEN 0 THEN 'A' ELSE 'a ' END, i + .25"
+            b" FROM generate_series(0, 99) s(i)"
+        )
+    owner = Owner(tmp_path)
+    owner.enter()
+    owner.post("/database", engine=made, table="visits")
+    page = owner.get("/column?table=visits&column=cost")
+    assert "100 values in 100 rows" in page
+    assert "<svg" in page
+    assert 'id="sampled"' in page
+    page = owner.post("/column?table=visits&column=cost", type="decimal", step="0.01", low="0", high="50")
+    # From 0.25 to 49.25.
+    assert re.search(r"<b>50(\.0)?\W{0,2}% of the values are kept", page)
+    assert "differs from" in owner.get("/column?table=visits&column=ward")
+    monkeypatch.setattr(column_view, "MOST_ROWS", 7)
+    with_few = Owner(tmp_path / "few")
+    (tmp_path / "few").mkdir()
+    with_few.enter()
+    with_few.post("/database", engine=made, table="visits")
+    assert "7 values in 7 rows" in with_few.get("/column?table=visits&column=cost")

@@ -35,7 +35,7 @@ def load_frames(module: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name != module:
             raise
-        raise MissingError(module, f"is not installed: pip install {module}; or use to_arrow()") from None
+        raise MissingError(module, f"is not installed: pip install {module}") from None
 
 
 def load(module: str, extra: str, use: str) -> Any:

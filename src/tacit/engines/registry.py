@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import duckdb
 
     from tacit.engines.duckdb.csv_lines import CsvReport
+    from tacit.engines.plain_frames import PlainFrame
     from tacit.engines.source_files import CsvFormat
-    from tacit.query.catalog import Catalog, Table
+    from tacit.query.catalog import Catalog, Column, Table
     from tacit.query.types import SqlType
 
 __all__ = [
@@ -111,6 +112,19 @@ def stored_names(address: str) -> list[str]:
 
     with _placed():
         return read_names(address)
+
+
+def first_values(address: Any, text: str, column: Column, most: int) -> PlainFrame | None:
+    """A column in at most so many rows of a table of a database, for its owner's eyes alone; None where none is read.
+
+    PostgreSQL alone: for a table of Spark a session would have to be started for each look.
+    """
+    if engine_kind(address) != "postgres":
+        return None
+    from tacit.engines.postgres.engine import read_first_values
+
+    with _placed():
+        return read_first_values(address, text, column, most)
 
 
 def open_engine(address: Any, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Mapping[str, Any]) -> Engine:

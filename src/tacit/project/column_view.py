@@ -1,7 +1,8 @@
 """Owner's view of a column: a histogram with the share that bounds keep, the values with the share categories keep.
 
 Exact numbers of protected rows, **not private**, as in :mod:`.owner_view`: for the owner of the data, on the owner's
-own screen. They are written nowhere. Tables of a database server or of Spark are not read here.
+own screen. They are written nowhere. Of a table of PostgreSQL the first rows are read (:func:`brought_near`), by the
+role of the project; tables of Spark are not.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
+from tacit.engines.registry import first_values
 from tacit.project.csv_guess import spelled
 from tacit.project.owner_view import reading_rows
 from tacit.project.source import Source
@@ -26,16 +28,20 @@ if TYPE_CHECKING:
     import duckdb
 
 __all__ = [
+    "MOST_ROWS",
     "BoundChoice",
     "ColumnHistogram",
     "ColumnValues",
     "UnitFacts",
+    "brought_near",
     "column_values",
     "histogram",
     "place_of_value",
     "unit_facts",
 ]
 
+#: Rows of a table of a database that are read for a picture.
+MOST_ROWS: Final = 50_000
 _BINS: Final = 48
 #: Values that are listed with their counts, and letters of each that are shown.
 _MOST_VALUES: Final = 200
@@ -115,6 +121,20 @@ class UnitFacts:
     missing: int
     people: int
     most: int
+
+
+def brought_near(engine: Any, source: Source, column: Column) -> Source:
+    """A source that can be looked at: itself, or the column in the first rows of a table of PostgreSQL.
+
+    Raises:
+        InputError: the table cannot be read, or it is Spark's.
+    """
+    if not source.is_elsewhere:
+        return source
+    found = first_values(engine, source.path or "", column, MOST_ROWS) if source.kind == "table" else None
+    if found is None:
+        raise InputError("source", "is not looked at here: a session of Spark would have to be started for each look")
+    return Source.of_frame(found)
 
 
 def unit_facts(source: Source, column: Column) -> UnitFacts:
@@ -202,7 +222,7 @@ def column_values(source: Source, column: Column) -> ColumnValues:
 def _opened(source: Source, column: Column) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection in which ``t`` has the column ``v`` of a source, read as the DuckDB engine does."""
     if source.is_elsewhere:
-        raise InputError("source", "is in a database: its rows are not looked at, because they would leave it")
+        raise InputError("source", "is in a database, and was not brought near")
     for file in source.files:
         if not file.is_file():
             raise InputError("source", f"there is no file {file.name}")

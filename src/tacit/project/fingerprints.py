@@ -320,7 +320,8 @@ def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
         return None
     if os.stat(place).st_size > LARGEST_BYTES:
         return None
-    if not has_arrow():
+    # Arrow complains on the terminal about lines of other encodings that it skips.
+    if not has_arrow() or (kind == "csv" and not _is_utf8(place)):
         try:
             columns = _csv_cells(place) if kind == "csv" else _parquet_cells(place)
         except (OSError, ValueError, csv.Error):
@@ -403,6 +404,16 @@ def _digests(batch: Any, key: bytes) -> Iterator[int]:
     texts = [_texts(batch.column(i)) for i in order]
     joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, b"\x1f")
     yield from _row_numbers(names, joined.to_pylist(), key)
+
+
+def _is_utf8(place: str) -> bool:
+    with open(place, "rb") as stream:
+        content = stream.read()
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _csv_cells(place: str) -> dict[str, list[bytes]] | None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.core.errors import InputError
 from tacit.engines.registry import open_unprotected
 from tacit.mechanisms.laplace import Laplace
-from tacit.project.csv_guess import spelled
+from tacit.project.csv_guess import near_values, spelled
 from tacit.project.source import Source, column_types
 from tacit.query.catalog import ROW, Catalog, Column, Table
 from tacit.query.types import TEXT, Kind, SqlType
@@ -85,7 +85,8 @@ class ColumnLoss:
         unreadable: not of its type: read as NULL.
         unlisted: not among its categories: in no group.
         missing: NULL, in a column of categories without NULL: in no group.
-        near: values not among its categories that differ from one in case, accents or spaces alone, each with it.
+        near: values not among its categories that differ from one in case, accents or spaces alone, each with it; of
+            a text without categories, values that differ from another in this way, each with that.
     """
 
     name: str
@@ -96,7 +97,7 @@ class ColumnLoss:
     near: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
-        return any((self.outside, self.unreadable, self.unlisted, self.missing))
+        return any((self.outside, self.unreadable, self.unlisted, self.missing, self.near))
 
     def __str__(self) -> str:
         parts = (
@@ -107,7 +108,8 @@ class ColumnLoss:
         )
         said = "; ".join(f"{_percent(share)} {words}" for share, words in parts if share)
         near = ", ".join(f"{value!r} is nearly {category!r}" for value, category in self.near)
-        return f"{self.name}: {said}" + (f": {near}; write it so in the data, or list it" if near else "")
+        mended = f"{near}; write it so in the data, or list it" if near else ""
+        return f"{self.name}: {': '.join(filter(None, (said, mended)))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +287,13 @@ def _loss(connection: duckdb.DuckDBPyConnection, table: Table, column: Column, s
     # What cannot be read is NULL; it is counted once.
     shares[3] = max(shares[3] - shares[1], 0.0)
     outside_share, unreadable_share, unlisted_share, missing_share = shares
-    near = _near(connection, table, column) if found_rows[1] else ()
+    is_free = column.categories is None and column.name.lower() != (table.unit or "").lower()
+    near = _near(connection, table, column) if found_rows[1] or is_free else ()
     return ColumnLoss(column.name, outside_share, unreadable_share, unlisted_share, missing_share, near)
 
 
 def _near(connection: duckdb.DuckDBPyConnection, table: Table, column: Column) -> tuple[tuple[str, str], ...]:
-    """Some values of a column that are nearly one of its categories."""
+    """Some values of a text that are nearly one of its categories, or without categories nearly another value."""
     if column.type != TEXT:
         return ()
     categories = {spelled(str(value)): str(value) for value in column.categories or () if value is not None}
@@ -299,6 +302,8 @@ def _near(connection: duckdb.DuckDBPyConnection, table: Table, column: Column) -
         f"SELECT DISTINCT {name} FROM {_quoted(table.name)} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {_MOST_VALUES}"
     )
     values = [str(value) for (value,) in connection.execute(asked).fetchall()]
+    if column.categories is None:
+        return tuple((other, first) for first, other, *_ in near_values(values))[:_MOST_NEAR]
     listed = set(categories.values())
     found = [(v, categories[spelled(v)]) for v in values if v not in listed and spelled(v) in categories]
     return tuple(found[:_MOST_NEAR])

@@ -227,7 +227,9 @@ def first_other_width(file: str, width: int, form: CsvFormat = USUAL) -> UnreadL
             if re.fullmatch(_pattern(separator), part):
                 fields = len(re.findall(f"{_escaped(separator)}(?:{_field(separator)})", separator + part))
                 if fields != width:
-                    return UnreadLine(number, f"it has {fields} fields, and the header has {width}")
+                    return UnreadLine(
+                        number, f"it has {fields} field{'s' if fields > 1 else ''}, and the header has {width}"
+                    )
     return None
 
 

@@ -13,9 +13,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from tacit.core.errors import InputError
+from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import PostgresSession, Server, ServerAddress, place_of
 from tacit.engines.postgres.tables import (
@@ -33,9 +35,9 @@ from tacit.engines.sql.engine import SqlEngine
 from tacit.engines.sql.loss_cells import CellWriter
 from tacit.engines.sql.relations import StoredTable, scanned
 from tacit.engines.sql.unit_totals import Partials
-from tacit.query.catalog import Catalog
+from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.relational.algebra import RelationNode
-from tacit.query.types import SqlType
+from tacit.query.types import Kind, SqlType
 
 __all__ = ["PostgresEngine", "PostgresWriter", "first_look", "read_names", "read_types"]
 
@@ -208,6 +210,20 @@ def read_names(address: str) -> list[str]:
             return [str(name) for (name,) in session.rows(_NAMES)]
     finally:
         server.close()
+
+
+def read_first_values(address: str, text: str, column: Column, most: int) -> PlainFrame:
+    """The values of a column in at most so many rows of a table, whichever come first; for its owner's eyes alone."""
+    server, key = Server(place_of(address)), column.name.lower()
+    try:
+        with first_look(server) as session:
+            stored = open_table(describe(session, text, "source"), Table("t", (column,), public=True), 0)
+            rows = session.rows(f"SELECT {stored.columns[key]} FROM {stored.scan} LIMIT {int(most)}")
+    finally:
+        server.close()
+    if column.type.kind is Kind.DECIMAL:
+        rows = [(None if value is None else Fraction(int(value), 10**column.type.scale),) for (value,) in rows]
+    return PlainFrame.of({column.stored_name: column.type}, rows)
 
 
 @contextmanager

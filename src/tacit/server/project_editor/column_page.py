@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.project.accuracy_preview import SUPPOSED, sum_and_average_errors
-from tacit.project.column_view import ColumnHistogram, column_values, histogram
+from tacit.project.column_view import MOST_ROWS, ColumnHistogram, brought_near, column_values, histogram
 from tacit.project.file_draft import CSV
 from tacit.project.project_editing import stated_value
 from tacit.project.project_file import ColumnModel, TableModel
@@ -117,6 +117,7 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
         "high": "" if said.bounds is None else _typed(said.bounds[1]),
         "categories": "\n".join(map(_typed, said.categories or ())),
         "trouble": "",
+        "sampled": 0,
         "picture": None,
         "shape": None,
         "choices": [],
@@ -126,26 +127,29 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
         "targets": list(_targets(visit, name)),
     }
     try:
-        _, table, source = visit.viewed(name)
+        project, table, source = visit.viewed(name)
         known = table.find(column)
-        context["is_elsewhere"] = source.is_elsewhere
         context["others"] = _others(table, column)
         if known is None:
             context["trouble"] = "" if said.type in (None, MARK) else "this column cannot be read as declared"
             return context
         context["stored"] = str(known.type).partition("(")[0].lower()
+        near = source
         if source.is_elsewhere:
-            return context
+            # Bounds and categories change no value, so the rows are fetched once.
+            about = (known.stored_name, known.type)
+            near = visit.state.once("near", about, source, lambda: brought_near(project.engine, source, known))
+            context["sampled"] = MOST_ROWS
         if known.type.is_ordered and known.type.kind is not Kind.BOOLEAN and not context["is_unit"]:
-            shape = visit.state.once("shape", known, source, lambda: histogram(source, known))
+            shape = visit.state.once("shape", known, source, lambda: histogram(near, known))
             context["shape"] = shape
             context["picture"] = None if shape is None else _picture(shape, known)
             context["choices"] = [] if shape is None else _choices(shape, name, model, known)
         if not context["is_unit"]:
-            context["values"] = visit.state.once("values", known, source, lambda: column_values(source, known))
+            context["values"] = visit.state.once("values", known, source, lambda: column_values(near, known))
     except TacitError as problem:
         context["trouble"] = str(problem)
-    return {"is_elsewhere": False, "others": (None, None), **context}
+    return {"others": (None, None), **context}
 
 
 def _targets(visit: EditorVisit, name: str) -> Iterator[str]:

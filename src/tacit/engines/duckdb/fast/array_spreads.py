@@ -119,12 +119,13 @@ def _distances(plan: SpreadPlan, items: Items, column: HandedColumn) -> NDArray[
     """
     if plan.largest * items.count >= WIDEST:
         raise TooWideError
+    centre = plan.centre or 0
     found = np.zeros(items.count, dtype=np.int64)
     for i in range(len(column.sizes)):
-        steps = column.whole(i, plan.centre or 0)
+        steps = column.whole(i, centre)
         if steps.dtype.kind not in "iu":
             raise TooWideError
-        found[items.numbers(i)] = steps.astype(np.int64) - plan.centre
+        found[items.numbers(i)] = steps.astype(np.int64) - centre
     return found
 
 
