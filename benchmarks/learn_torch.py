@@ -8,8 +8,8 @@ update included. Contenders take turns, and processor time is counted, so that a
 of the rounds is shown, and the smallest and largest. Opacus draws its samples and noise from torch's generator
 (``secure_mode`` off), Tacit exact noise from the operating system. ``--accuracy`` trains on the digits of scikit-learn
 instead, ``--strategies`` compares correlated noise with secret samples there, and ``--memory`` takes the largest
-resident size of a fresh process for each contender, and of a second training in it; ``--split`` shows which parts of a step of Tacit take how long.
-Prints Markdown.
+resident size of a fresh process for each contender, and of a second training in it; ``--split`` shows which parts of a
+step of Tacit take how long. Prints Markdown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Many discrete Gaussian draws of a large σ at once: blocks from a table, one word and hardly any arithmetic for each.
 
-Numbers fall into blocks of 2^e, on both sides of zero, e such that σ is 16 to 32 blocks wide. A word proposes: its first
-14 digits an entry of a table, which names a block; its last e digits a place in the block; those between them are a
-coin's. The k-th block of a side has W_k entries, at least A·exp(-(k·2^e)²/(2σ²)) for a whole number A, and the
+Numbers fall into blocks of 2^e, on both sides of zero, e such that σ is 16 to 32 blocks wide. A word proposes: its
+first 14 digits an entry of a table, which names a block; its last e digits a place in the block; those between them are
+a coin's. The k-th block of a side has W_k entries, at least A·exp(-(k·2^e)²/(2σ²)) for a whole number A, and the
 coin keeps x with probability A·exp(-x²/(2σ²))/W_k, so that what is kept has the right law. One more entry stands for
 all numbers beyond the blocks. About 95 in 100 coins are decided by one comparison with a bound of the whole block.
 Proof: ``gaussian.proof.md``.
