@@ -38,11 +38,13 @@ Contender = Callable[[Split, float, float], float]
 FIRST = 0
 #: Parts of names of tables to run, and the file for all scores.
 CHOSEN: list[str] = []
+#: Parts of names of contenders in the parts "tables" and "regression"; all if none.
+WANTED: list[str] = []
 SCORES: Path | None = None
 #: A fit that takes longer, in seconds, is given up.
 LONGEST = 120
 #: Prices of the large tables.
-EPSILONS = (0.1, 1.0, 3.0, 10.0, 100.0)
+EPSILONS: tuple[float, ...] = (0.1, 1.0, 3.0, 10.0, 100.0)
 
 
 def splits(X: np.ndarray, y: np.ndarray, seed: int, *, stratify: bool = True) -> Split:
@@ -389,6 +391,11 @@ def _shown(cells: list[tuple[float, ...]]) -> str:
     return " / ".join(f"{value:.3f}" if value > -100 else f"{value:.1e}" for value in np.mean(cells, axis=0))
 
 
+def is_wanted(name: str) -> bool:
+    """Whether a contender was asked for, by a part of its name."""
+    return not WANTED or any(part in name for part in WANTED)
+
+
 def is_chosen(table_: Table) -> bool:
     """Whether a table was asked for, by a part of its name or as one that nothing was tuned on."""
     return not CHOSEN or any(part in table_.name or (part == "untuned" and not table_.tuned) for part in CHOSEN)
@@ -440,14 +447,18 @@ def tables(repeats: int) -> None:
             for epsilon in EPSILONS:
                 common = {"epsilon": epsilon, "delta": 1 / (10 * len(train)), "classes": classes}
                 for kind in (LogisticRegression, AdditiveClassifier, BoostedTreesClassifier):
+                    if not is_wanted(kind.__name__):
+                        continue
                     model = kind(**common, **declared(table_)).fit(train, y_train)
                     _note(found, f"tacit {kind.__name__}", epsilon, _scores(model, test, y_test))
-                bayes = GaussianNB(**common, bounds=limits).fit(flat, y_train)
-                _note(found, "tacit GaussianNB", epsilon, _scores(bayes, flat_test, y_test))
-                rival = _explainable("Classifier", table_, epsilon, common["delta"]) if len(classes) == 2 else None
+                if is_wanted("GaussianNB"):
+                    bayes = GaussianNB(**common, bounds=limits).fit(flat, y_train)
+                    _note(found, "tacit GaussianNB", epsilon, _scores(bayes, flat_test, y_test))
+                told = is_wanted("DP-EBM") and len(classes) == 2
+                rival = _explainable("Classifier", table_, epsilon, common["delta"]) if told else None
                 if rival is not None:
                     _note(found, "DP-EBM", epsilon, _scores(rival.fit(train, y_train), test, y_test))
-                if len(limits) <= 64:
+                if len(limits) <= 64 and is_wanted("diffprivlib"):
                     other = Rival(epsilon=epsilon, data_norm=float(np.sqrt(len(limits))), max_iter=500)
                     other.fit(to_box(flat, limits), y_train)
                     score = _scores(other, to_box(flat_test, limits), y_test)
@@ -482,14 +493,17 @@ def regression(repeats: int) -> None:
             for epsilon in EPSILONS:
                 delta = 1 / (10 * len(train))
                 for name, kind in made.items():
+                    if not is_wanted(name):
+                        continue
                     model = kind(epsilon=epsilon, delta=delta, bounds=table_.bounds, target_bounds=table_.target)
                     _note(found, name, epsilon, (float(model.fit(train, y_train).score(test, y_test)),))
-                rival = _explainable("Regressor", table_, epsilon, delta)
+                rival = _explainable("Regressor", table_, epsilon, delta) if is_wanted("DP-EBM") else None
                 if rival is not None:
                     score = rival.fit(train, np.clip(y_train, *table_.target)).score(test, y_test)
                     _note(found, "DP-EBM", epsilon, (score,))
-                other = Rival(epsilon=epsilon, bounds_X=(low, high), bounds_y=table_.target).fit(train, y_train)
-                _note(found, "diffprivlib LinearRegression", epsilon, (other.score(test, y_test),))
+                if is_wanted("diffprivlib"):
+                    other = Rival(epsilon=epsilon, bounds_X=(low, high), bounds_y=table_.target).fit(train, y_train)
+                    _note(found, "diffprivlib LinearRegression", epsilon, (other.score(test, y_test),))
         _print_table(table_, found, "R²")
 
 
@@ -520,11 +534,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--splits", "--repeats", type=int, default=10, dest="splits")
     parser.add_argument("--tables", nargs="*", default=[], help="parts of names of tables, or 'untuned'")
+    parser.add_argument("--contenders", nargs="*", default=[], help="parts of names, in the parts with all estimators")
+    parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS), help="likewise")
     parser.add_argument("--scores", type=Path, help="file for the score of every fit; tables in it are replaced")
     parser.add_argument("--quick", action="store_true", help="two repeats")
     parser.add_argument("--first", type=int, default=0, help="number of the first split")
     chosen = parser.parse_args()
     globals().update(FIRST=chosen.first, CHOSEN=chosen.tables, SCORES=chosen.scores)
+    globals().update(WANTED=chosen.contenders, EPSILONS=tuple(chosen.epsilons))
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _give_up)
     print("## Learning")

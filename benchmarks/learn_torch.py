@@ -8,8 +8,8 @@ update included. Contenders take turns, and processor time is counted, so that a
 of the rounds is shown, and the smallest and largest. Opacus draws its samples and noise from torch's generator
 (``secure_mode`` off), Tacit exact noise from the operating system. ``--accuracy`` trains on the digits of scikit-learn
 instead, ``--strategies`` compares correlated noise with secret samples there, and ``--memory`` takes the largest
-resident size of a fresh process for each contender; ``--split`` shows which parts of a step of Tacit take how long.
-Prints Markdown.
+resident size of a fresh process for each contender, and of a second training in it; ``--split`` shows which parts of a
+step of Tacit take how long. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -319,20 +319,29 @@ def strategies(repeats: int, epsilons: list[float]) -> None:
 
 
 def memory() -> None:
-    """Largest resident size of a fresh process that takes three steps, beside one that only makes network and rows."""
-    print("| network | contender | peak beyond the start (MB) | beside Opacus' ghost clipping |\n|---|---|---|---|")
+    """How far the resident size rises in three steps: of a fresh process, and again once its code has been read."""
+    columns = "code and data (MB) | beside ghost clipping | data (MB) | beside ghost clipping"
+    print(f"| network | contender | {columns} |\n|---|---|---|---|---|---|")
     for network in NETWORKS:
         found = {}
         for who in list(CONTENDERS)[:2]:
             command = [sys.executable, __file__, "--threads", str(torch.get_num_threads()), "--one", network, who]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[who] = float(done.stdout.split()[-1])
-        for who, size in found.items():
-            print(f"| {network} | {who} | {size:.0f} | {size / found['Opacus, ghost']:.2f}x |", flush=True)
+            found[who] = [float(size) for size in done.stdout.split()[-2:]]
+        for who, sizes in found.items():
+            cells = [
+                f"{one:.1f} | {one / other:.2f}x" for one, other in zip(sizes, found["Opacus, ghost"], strict=True)
+            ]
+            print(f"| {network} | {who} | {' | '.join(cells)} |", flush=True)
 
 
 def one(network: str, who: str) -> None:
-    """Print how far the largest resident size of this process rose while it took three steps."""
+    """Print how far the largest resident size of this process rises in three steps, twice.
+
+    Most of the first rise is code of libraries that is read from disk when it is first called. Before the second all
+    data of the first are given back to the system, so it is data alone.
+    """
+    import ctypes
     import gc
 
     import opacus  # noqa: F401 - every contender's process has imported the same
@@ -340,14 +349,17 @@ def one(network: str, who: str) -> None:
     import tacit.learn.torch  # noqa: F401 - likewise
 
     importlib.import_module("torch.fx.experimental.proxy_tensor")
-    take = CONTENDERS[who](NETWORKS[network])
-    gc.collect()
-    # Forget the peak of making things.
-    with open("/proc/self/clear_refs", "w") as peaks:
-        peaks.write("5")
-    before = _status("VmRSS")
-    take(3)
-    print((_status("VmHWM") - before) / 1024)
+    for _ in range(2):
+        take = CONTENDERS[who](NETWORKS[network])
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        # Forget the peak of making things.
+        with open("/proc/self/clear_refs", "w") as peaks:
+            peaks.write("5")
+        before = _status("VmRSS")
+        take(3)
+        print((_status("VmHWM") - before) / 1024)
+        del take
 
 
 def split(seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
@@ -331,6 +332,48 @@ def test_calls_of_partial_fit_add_up_and_so_does_their_account(kind: Any, monkey
         model.set_params(bounds=(-1, 1), relation="replace_one").partial_fit(X, y)
     model.set_params(relation="add_remove").fit(X, y)
     assert model.guarantee_ == model.call_guarantee_
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("kind", [LinearRegression, Ridge])
+def test_a_line_of_several_calls_is_that_of_all_rows(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = np.random.default_rng(6)
+    X = made.uniform(-1, 1, size=(900, 2))
+    # The first column is the same for all rows of a call, so that its slope follows only from what lies between calls.
+    X[:, 0] = np.repeat([-0.8, 0.1, 0.7], 300)
+    y = X @ [0.5, -0.3] + 0.1 + made.normal(0, 0.02, size=900)
+    chosen = {"method": "statistics"} if kind is LinearRegression else {"alpha": "auto"}
+    common: dict[str, Any] = {"delta": "1e-5", "bounds": (-1, 1), "target_bounds": (-1, 1), **chosen}
+    model, parts = kind(epsilon=50, **common), (slice(0, 300), slice(300, 600), slice(600, 900))
+    for part in parts:
+        model.partial_fit(X[part], y[part])
+    whole = clone(model).fit(X, y)
+    assert np.abs(model.coef_ - whole.coef_).max() < 0.02
+    assert abs(model.intercept_ - whole.intercept_) < 0.02
+    assert model.guarantee_.epsilon == model.price_of_calls(2, 3).guarantee.epsilon > 1.5 * 50
+    assert model.call_guarantee_ == whole.guarantee_
+    events = released_events(model.event_)
+    assert events == 3 * released_events(whole.event_)
+    # A neighbour in the last call moves that call's releases alone: the moments by no more than is stated.
+    text = model_to_text(clone(model).partial_fit(X[:600], y[:600]))
+    seen = record(monkeypatch, lambda: model_from_text(text).partial_fit(X[600:], y[600:]))
+    other = record(monkeypatch, lambda: model_from_text(text).partial_fit(X[600:899], y[600:899]), seen)
+    assert len(seen.raw) == len(other.raw) == 2
+    for one, two, event in zip(seen.raw, other.raw, events, strict=False):
+        assert int(((one - two).astype(object) ** 2).sum()) <= event.l2_squared
+    # No rows at all are a call like any other; other terms are refused, and what has no moments cannot go on.
+    model.partial_fit(X[:0], y[:0])
+    assert len(released_events(model.event_)) == 4 * len(released_events(whole.event_))
+    for terms, message in (({"target_bounds": (-2, 2)}, "call to call"), ({"relation": "replace_one"}, "call to call")):
+        with pytest.raises(InputError, match=message):
+            copy.deepcopy(model).set_params(**terms).partial_fit(X, y)
+    with pytest.raises(ValueError, match="feature"):
+        model.partial_fit(X[:, :1], y)
+    by_gradient = {"method": "gradient"} if kind is LinearRegression else {"alpha": 1}
+    assert not hasattr(clone(model).set_params(**by_gradient), "partial_fit")
+    gone = clone(model).set_params(**by_gradient, epsilon=1).fit(X, y).set_params(**chosen)
+    with pytest.raises(InputError, match="begin anew"):
+        gone.partial_fit(X, y)
 
 
 def test_classes_of_partial_fit_are_declared_once() -> None:

@@ -33,13 +33,12 @@ class Words(SeededBits):
 
 def proposed(table: GaussianBlocks, words: list[int]) -> list[int]:
     """Proposals of these words that are kept."""
-    room = np.empty(len(words), dtype=np.int64)
-    dropped = table._proposed(room, Words(words))
-    return [int(number) for number in np.delete(room, dropped)]
+    numbers, dropped = table._proposed(len(words), Words(words))
+    return [int(number) for number in np.delete(numbers, dropped)]
 
 
 def word(table: GaussianBlocks, entry: int, place: int, coin: int) -> int:
-    return (coin << table.digits | place) << 14 | entry
+    return (entry << table.coin | coin) << table.digits | place
 
 
 @pytest.mark.parametrize("sigma2", SIGMAS, ids=str)
@@ -93,10 +92,9 @@ def test_every_number_is_proposed_once(sigma2: Fraction) -> None:
     firsts = np.concatenate(([0], np.cumsum(table.counts[:-3])))
     places = range(1 << table.digits)
     words = [word(table, int(entry), place, 0) for entry in firsts for place in places]
-    room = np.empty(len(words), dtype=np.int64)
-    table._proposed(room, Words(words))
+    numbers, _ = table._proposed(len(words), Words(words))
     edge = table.blocks << table.digits
-    assert sorted(room.tolist()) == list(range(-edge, edge))
+    assert sorted(numbers.tolist()) == list(range(-edge, edge))
 
 
 def test_what_is_far(monkeypatch: pytest.MonkeyPatch) -> None:

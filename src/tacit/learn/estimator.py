@@ -118,8 +118,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         declared = getattr(self, "categories", None) or {}
         return isinstance(declared, Mapping) and not any(isinstance(each, int) for each in declared.values())
 
-    def _read(self, X: Any, *, reset: bool) -> Any:
-        """The features as floats; any values, any number of rows.
+    def _read(self, X: Any, *, reset: bool, learning: bool = False) -> Any:
+        """The features as floats; any values, any number of rows: none are refused where there is nothing to learn.
 
         The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
         of rows.
@@ -130,24 +130,24 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if reset:
             warn_of_unpaid_reading(PrivateEstimator)
         if getattr(self, "categories", None) is not None:
-            return self._read_encoded(X, reset=reset)
+            return self._read_encoded(X, reset=reset, learning=learning or reset)
         table = read_table(X, columns=self._declared_columns())
         if not table.shape[1]:
             raise InputError("X", "Found array with 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
-        if not reset and not len(table):
+        if not reset and not learning and not len(table):
             raise InputError("X", "Found array with 0 sample(s) (shape=(0, …)) while a minimum of 1 is required.")
         validate_data(self, take_rows(X, slice(0, 0)) if is_frame(X) else table[:0], reset=reset, skip_check_array=True)
         if reset and isinstance(getattr(self, "bounds", None), Mapping):
             self._check_names(cast("Mapping[str, Any]", self.bounds))
         return table
 
-    def _read_encoded(self, X: Any, *, reset: bool) -> NDArray[np.float64]:
+    def _read_encoded(self, X: Any, *, reset: bool, learning: bool) -> NDArray[np.float64]:
         """The columns of the model where some columns are declared categories."""
         columns = count_columns(X, self._declared_columns())
         empty = take_rows(X, slice(0, 0)) if is_frame(X) else np.empty((0, columns))
         validate_data(self, empty, reset=reset, skip_check_array=True)
         table = self._encoding(columns).read(X)
-        if not reset and not len(table):
+        if not learning and not len(table):
             raise InputError("X", "Found array with 0 sample(s) (shape=(0, …)) while a minimum of 1 is required.")
         return table
 

@@ -21,7 +21,7 @@ from tacit.accounting.composed import Composed
 from tacit.core import events, guarantees
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
-from tacit.learn import additive, binned, boosting, feature_map, integer_rows, training
+from tacit.learn import additive, binned, boosting, feature_map, integer_rows, training, whitening
 from tacit.learn.estimator import PrivateEstimator
 
 __all__ = ["MODELS", "load_model", "model_from_text", "model_to_text", "parameters_back", "parameters_told"]
@@ -36,6 +36,7 @@ _HELD: Final = (
     feature_map.RowMap,
     boosting.SymmetricTree,
     binned.StandardTarget,
+    whitening.Covariance,
 )
 _PUBLIC: Final = tuple(
     found

@@ -98,7 +98,7 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         return self._take(X, y, known, fresh=False)
 
     def _take(self, X: Any, y: Any, known: NDArray[Any] | None = None, *, fresh: bool) -> GaussianNB:
-        values = self._read(X, reset=fresh or not hasattr(self, "_paid"))
+        values = self._read(X, reset=fresh or not hasattr(self, "_paid"), learning=True)
         box = self._stated_box()
         box.check_columns(values.shape[1])
         if not fresh:

@@ -23,11 +23,11 @@ from tacit.learn.estimator import Guarantees, PrivateEstimator
 from tacit.learn.integer_rows import Box
 from tacit.learn.moments import FeatureSums
 
-__all__ = ["PartialSums"]
+__all__ = ["PartialCalls", "PartialSums"]
 
 
-class PartialSums(PrivateEstimator):
-    """Estimators whose only release is :class:`~tacit.learn.moments.FeatureSums`.
+class PartialCalls(PrivateEstimator):
+    """Account of several calls of ``partial_fit``, each at the whole price of the estimator.
 
     Attributes:
         guarantee_: of all calls so far together, for a person with a row in each; their number is decided beforehand.
@@ -36,9 +36,6 @@ class PartialSums(PrivateEstimator):
 
     call_guarantee_: Guarantees
 
-    _box: Box
-    _noisy_sums: NDArray[np.float64]
-    _noise: Fraction
     _paid: tuple[Event, ...]
 
     def price_of_calls(self, columns: int, calls: int) -> FitPrice:
@@ -46,33 +43,28 @@ class PartialSums(PrivateEstimator):
         once, count = self.price(columns), check_count(calls, "calls", maximum=10**4)
         return _together((once.event,) * count, once)
 
-    def _added(
-        self, sums: FeatureSums, noisy: NDArray[np.float64], spent: Spent, *, fresh: bool
-    ) -> tuple[NDArray[np.float64], Fraction]:
-        """Sums of all calls so far and the variance of their noise; keeps them with their account."""
-        price, sigma2 = spent.price, spent.sigma2[0]
+    def _count_call(self, price: FitPrice, *, fresh: bool) -> bool:
+        """Take a call into the account; whether it is the first one."""
         if fresh or not hasattr(self, "_paid"):
             self._paid, self.call_guarantee_ = (price.event,), price.guarantee
             self._keep(price)
-            self._noisy_sums, self._noise = noisy, sigma2
-        else:
-            # The account before the sums: what is interrupted here was paid for.
-            paid = (*self._paid, price.event)
-            self._keep(_together(paid, price, _delta(self.guarantee_)))
-            self._paid, self.call_guarantee_ = paid, _dearer(self.call_guarantee_, price.guarantee)
-            self._noisy_sums, self._noise = self._noisy_sums + noisy, self._noise + sigma2
-        self._box = sums.box
-        return self._noisy_sums, self._noise
+            return True
+        paid = (*self._paid, price.event)
+        self._keep(_together(paid, price, _delta(self.guarantee_)))
+        self._paid, self.call_guarantee_ = paid, _dearer(self.call_guarantee_, price.guarantee)
+        return False
 
-    def _check_continued(self, sums: FeatureSums, relation: Any) -> None:
-        """Refuse a call whose sums cannot be added to those before; before a row is read."""
-        if not hasattr(self, "_paid"):
-            if hasattr(self, "guarantee_"):
-                raise InputError("model", "was saved without its sums, by an earlier version; call fit to begin anew")
-            return
-        if self._noisy_sums.shape[1] != sums.numbers:
-            raise InputError("X", "must have as many columns as in the calls before; call fit to begin anew")
-        if sums.box != self._box:
+    def _is_continued(self) -> bool:
+        """Whether there was a call before; refuses a model that cannot go on."""
+        if hasattr(self, "_paid"):
+            return True
+        if hasattr(self, "guarantee_"):
+            raise InputError("model", "was fitted, or saved, without its sums; call fit to begin anew")
+        return False
+
+    def _check_same_terms(self, boxes: tuple[Box, ...], before: tuple[Box, ...], relation: Any) -> None:
+        """Refuse a call that would change the meaning of what is added up."""
+        if boxes != before:
             raise InputError("bounds", "must stay as they are from call to call; call fit to begin anew")
         if relation is not self.guarantee_.relation:
             raise InputError("relation", "must stay as it is from call to call; call fit to begin anew")
@@ -85,6 +77,35 @@ class PartialSums(PrivateEstimator):
             f"no person has more than one row in each of {len(self._paid)} calls, whose number was decided beforehand"
         )
         return (calls, f"where no person is in two calls, {self.call_guarantee_!r} holds", *said[1:])
+
+
+class PartialSums(PartialCalls):
+    """Estimators whose only release is :class:`~tacit.learn.moments.FeatureSums`."""
+
+    _box: Box
+    _noisy_sums: NDArray[np.float64]
+    _noise: Fraction
+
+    def _added(
+        self, sums: FeatureSums, noisy: NDArray[np.float64], spent: Spent, *, fresh: bool
+    ) -> tuple[NDArray[np.float64], Fraction]:
+        """Sums of all calls so far and the variance of their noise; keeps them with their account."""
+        sigma2 = spent.sigma2[0]
+        # The account before the sums: what is interrupted here was paid for.
+        if self._count_call(spent.price, fresh=fresh):
+            self._noisy_sums, self._noise = noisy, sigma2
+        else:
+            self._noisy_sums, self._noise = self._noisy_sums + noisy, self._noise + sigma2
+        self._box = sums.box
+        return self._noisy_sums, self._noise
+
+    def _check_continued(self, sums: FeatureSums, relation: Any) -> None:
+        """Refuse a call whose sums cannot be added to those before; before a row is read."""
+        if not self._is_continued():
+            return
+        if self._noisy_sums.shape[1] != sums.numbers:
+            raise InputError("X", "must have as many columns as in the calls before; call fit to begin anew")
+        self._check_same_terms((sums.box,), (self._box,), relation)
 
 
 def _together(events: tuple[Event, ...], once: FitPrice, delta: Fraction = Fraction(0)) -> FitPrice:

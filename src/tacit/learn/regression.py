@@ -22,12 +22,12 @@ from tacit.core.numbers import (
 from tacit.core.relations import Relation, as_relation
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
-from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.feature_map import Survey
 from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import FINE, Box, Integers
 from tacit.learn.losses import GRID, Loss, Squared
-from tacit.learn.sklearn_compat import RegressorMixin, check_is_fitted
+from tacit.learn.partial_sums import PartialCalls
+from tacit.learn.sklearn_compat import RegressorMixin, available_if, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, steps_for
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
@@ -42,7 +42,7 @@ _STEPS: Final = 40
 _TARGET_BITS: Final = 30
 
 
-class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: ignore[misc]
+class LinearPredictor(RegressorMixin, Weighted, PartialCalls):  # type: ignore[misc]
     """Base of linear models of a number."""
 
     epsilon: Number
@@ -61,18 +61,43 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
     coef_: NDArray[np.float64]
     intercept_: float
 
+    _box: Box
+    _target_bounds: Box
+    _moments: Covariance
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearPredictor:
         """Train on rows ``X`` with targets ``y``, once; another fit costs the guarantee again.
 
         ``sample_weight`` counts up to ``max_weight``.
         """
+        return self._take(X, y, sample_weight, fresh=True)
+
+    @available_if(lambda self: self._from_moments)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearPredictor:
+        """Take in more rows, for the whole price of the estimator once more; only where moments alone are released.
+
+        The line is that of all rows so far, from the moments of all calls; :meth:`GaussianNB.partial_fit` says what
+        ``guarantee_`` and ``call_guarantee_`` mean then.
+        """
+        if self.n is not None:
+            raise InputError("n", "must be left out in partial_fit: rows come in several calls")
+        return self._take(X, y, sample_weight, fresh=False)
+
+    def _take(self, X: Any, y: Any, sample_weight: Any, *, fresh: bool) -> LinearPredictor:
         self._check_method()
-        values = self._read(X, reset=True)
+        continued = not fresh and self._is_continued()
+        values = self._read(X, reset=not continued, learning=True)
+        if continued:
+            if len(self._moments.center) != values.shape[1] + 1:
+                raise InputError("X", "must have as many columns as in the calls before; call fit to begin anew")
+            self._check_same_terms(
+                self._boxes(values.shape[1]), (self._box, self._target_bounds), as_relation(self.relation)
+            )
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
         columns = values.shape[1]
         if isinstance(values, StoredRows):
-            return self._fit_stored(values)
+            return self._fit_stored(values, fresh=not continued)
         box, target_box = self._boxes(columns)
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
@@ -80,7 +105,7 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         self._check_counted(shares is not None)
         preparing, gradients = self._plan(columns)
         joint = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
-        return self._learn(joint, box, target_box, preparing, gradients, shares)
+        return self._learn(joint, box, target_box, preparing, gradients, shares, fresh=not continued)
 
     def check_weighed(self) -> None:
         """See :meth:`Weighted.check_weighed`."""
@@ -91,7 +116,7 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         if weighted and self.n is not None:
             raise InputError("n", "must be left out where rows have weights: it counts each row as one")
 
-    def _fit_stored(self, rows: StoredRows) -> LinearPredictor:
+    def _fit_stored(self, rows: StoredRows, *, fresh: bool) -> LinearPredictor:
         """The same on rows that stay where they are."""
         columns = rows.shape[1]
         box, target_box = self._boxes(columns)
@@ -99,7 +124,7 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         self._check_counted(rows.share is not None)
         preparing, gradients = self._plan(columns)
         joint = box.joined(target_box, columns).to_steps(rows)
-        return self._learn(joint, box, target_box, preparing, gradients, None)
+        return self._learn(joint, box, target_box, preparing, gradients, None, fresh=fresh)
 
     def _learn(
         self,
@@ -109,16 +134,22 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         preparing: Spent,
         gradients: GradientFit | None,
         shares: Integers | None,
+        *,
+        fresh: bool,
     ) -> LinearPredictor:
         """From rows in steps of their bounds to a line, the target last."""
         whitening = Whitening(Survey(joint.shape[1], False, self._rows()), final=gradients is None)
         found = whitening.run(joint, preparing, shares)
         if gradients is None:
+            # The account before the moments: what is interrupted here was paid for.
+            first = self._count_call(preparing.price, fresh=fresh)
+            self._moments = found = found if first else self._moments.pooled(found)
             self.alpha_ = chosen_alpha(found) if self._auto else self._alpha()
             found_line = solve(found, self.alpha_)
         else:
             found_line = self._by_gradient(gradients, joint, found, preparing.of("gradient"), shares)
-        self._keep(preparing.price)
+            self._keep(preparing.price)
+            vars(self).pop("_paid", None)
         self._box, self._target_bounds = box, target_box
         self._keep_line(*found_line)
         return self
@@ -167,6 +198,11 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         """Whether a penalty is chosen from noisy moments."""
         return False
 
+    @property
+    def _from_moments(self) -> bool:
+        """Whether second moments are all that a fit releases."""
+        return self.method == "statistics" or self._auto
+
     def _boxes(self, columns: int) -> tuple[Box, Box]:
         """Where the features lie, and where the target."""
         box = self._stated_box()
@@ -187,7 +223,7 @@ class LinearPredictor(RegressorMixin, Weighted, PrivateEstimator):  # type: igno
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         relation, survey = as_relation(self.relation), Survey(columns + 1, False, self._rows())
         alpha = self._alpha()
-        if self.method == "statistics" or self._auto:
+        if self._from_moments:
             phases = Whitening(survey, final=True).phases()
             return spend(phases, epsilon=epsilon, delta=delta, relation=relation), None
         rate = Fraction(1)

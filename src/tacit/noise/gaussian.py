@@ -66,10 +66,9 @@ class DiscreteGaussian:
         source = source or entropy.current()
         if count <= _FEW:
             return np.array([self.sample(source) for _ in range(count)], dtype=np.int64)
-        result = np.empty(count, dtype=np.int64)
         if count >= _MANY and self.sigma2 >= SMALLEST_SIGMA**2:
-            blocks_for(self.sigma2).fill(result, source)
-            return result
+            return blocks_for(self.sigma2).draws(count, source)
+        result = np.empty(count, dtype=np.int64)
         filled = 0
         while filled < count:
             # The number still missing fixes how many proposals are drawn; an excess of kept ones is dropped.

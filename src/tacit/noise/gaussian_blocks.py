@@ -1,8 +1,8 @@
 """Many discrete Gaussian draws of a large σ at once: blocks from a table, one word and hardly any arithmetic for each.
 
-Numbers fall into blocks of 2^e, on both sides of zero, e such that σ is 16 to 32 blocks wide. A word proposes: its last
-14 digits an entry of a table, which names a block; the e digits before them a place in the block; its first digits are
-those of a coin. The k-th block of a side has W_k entries, at least A·exp(-(k·2^e)²/(2σ²)) for a whole number A, and the
+Numbers fall into blocks of 2^e, on both sides of zero, e such that σ is 16 to 32 blocks wide. A word proposes: its
+first 14 digits an entry of a table, which names a block; its last e digits a place in the block; those between them are
+a coin's. The k-th block of a side has W_k entries, at least A·exp(-(k·2^e)²/(2σ²)) for a whole number A, and the
 coin keeps x with probability A·exp(-x²/(2σ²))/W_k, so that what is kept has the right law. One more entry stands for
 all numbers beyond the blocks. About 95 in 100 coins are decided by one comparison with a bound of the whole block.
 Proof: ``gaussian.proof.md``.
@@ -28,6 +28,7 @@ __all__ = ["SMALLEST_SIGMA", "GaussianBlocks", "blocks_for"]
 SMALLEST_SIGMA: Final = 1 << 10
 _ENTRY_DIGITS: Final = 14
 _ENTRIES: Final = 1 << _ENTRY_DIGITS
+_BEHIND_ENTRY: Final = np.uint64(64 - _ENTRY_DIGITS)
 #: Blocks reach this many σ.
 _REACH: Final = 12
 #: Proposals handled at a time, so that every intermediate array stays in the processor's cache.
@@ -63,46 +64,53 @@ class GaussianBlocks:
         # Entries that are left over propose nothing.
         self.counts = np.concatenate((side, side, [1, _ENTRIES - 1 - 2 * int(side.sum())]))
         self._block = np.repeat(np.arange(2 * self.blocks + 2), self.counts)
-        self._chance = self.scale / side
-        lowest = np.floor(densities[1:] * self._chance * ((1 - _GUARD) * 2.0**self.coin)).astype(np.int64)
+        chance = self.scale / side
+        #: A over the entries of each block; nothing for the tail and spare entries.
+        self._chance = np.concatenate((chance, chance, [0.0, 0.0]))
+        lowest = np.floor(densities[1:] * chance * ((1 - _GUARD) * 2.0**self.coin)).astype(np.int64)
         # The digits of a coin that are not seen yet may add nearly one more step.
-        certain = np.maximum(lowest - 1, 0).astype(np.uint64) << np.uint64(64 - self.coin)
-        #: A word below this is kept, whatever its place.
-        self._certain = np.concatenate((certain, certain, np.zeros(2, dtype=np.uint64)))[self._block]
+        certain = np.maximum(lowest - 1, 0).astype(np.uint64) << np.uint64(self.digits)
+        entries = np.arange(_ENTRIES, dtype=np.uint64) << _BEHIND_ENTRY
+        #: A word below that of its entry is kept, whatever its place.
+        self._certain = np.concatenate((certain, certain, np.zeros(2, dtype=np.uint64)))[self._block] + entries
         # Downwards from -1, so that zero is in one block alone.
         firsts = np.arange(self.blocks)
-        self._first = (np.concatenate((firsts, -firsts - 1, [0, 0])) << self.digits)[self._block]
-        self._entry, self._place = np.uint64(_ENTRIES - 1), np.uint64((1 << self.digits) - 1)
+        first = (np.concatenate((firsts, -firsts - 1, [0, 0])) << self.digits)[self._block]
+        #: First number of the block of each entry, as digits that a place is added to.
+        self._first = first.view(np.uint64)
+        self._place = np.uint64((1 << self.digits) - 1)
 
-    def fill(self, room: NDArray[np.int64], source: BitSource) -> None:
-        """Draws in all places of ``room``: first one proposal for each, then more for those whose coin dropped it."""
-        missing = self._proposed(room, source)
+    def draws(self, count: int, source: BitSource) -> NDArray[np.int64]:
+        """That many draws: first one proposal for each, then more for those whose coin dropped it."""
+        drawn, missing = self._proposed(count, source)
         while len(missing):
-            again = np.empty(len(missing) + len(missing) // 12 + 32, dtype=np.int64)
-            dropped = self._proposed(again, source)
+            again, dropped = self._proposed(len(missing) + len(missing) // 12 + 32, source)
             kept = np.delete(again, dropped)[: len(missing)]
-            room[missing[: len(kept)]] = kept
+            drawn[missing[: len(kept)]] = kept
             missing = missing[len(kept) :]
+        return drawn
 
-    def _proposed(self, room: NDArray[np.int64], source: BitSource) -> NDArray[np.intp]:
-        """One proposal in each place, and the places where it is not kept, about 5 in 100."""
-        chunk = min(len(room), _CHUNK)
-        entry_room, place_room = np.empty(chunk, dtype=np.uint64), np.empty(chunk, dtype=np.uint64)
-        dropped = []
-        for start in range(0, len(room), chunk):
-            found = room[start : start + chunk]
-            words, places = source.words(len(found)), place_room[: len(found)]
-            entries = np.bitwise_and(words, self._entry, out=entry_room[: len(found)]).view(np.intp)
+    def _proposed(self, count: int, source: BitSource) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """That many proposals, and the places of those that are not kept, about 5 in 100."""
+        # Numbers are written over the words they are made of: fresh memory takes longer than all arithmetic on it.
+        every = source.words(count)
+        chunk = min(count, _CHUNK)
+        entry_room, looked_up = np.empty(chunk, dtype=np.uint64), np.empty(chunk, dtype=np.uint64)
+        places, kinds, coins = [], [], []
+        for start in range(0, count, chunk):
+            words = every[start : start + chunk]
+            found = looked_up[: len(words)]
+            entries = np.right_shift(words, _BEHIND_ENTRY, out=entry_room[: len(words)]).view(np.intp)
             # No index is out of range; by "wrap" NumPy is spared looking.
-            unsure = np.flatnonzero(words >= self._certain.take(entries, out=places, mode="wrap"))
-            self._first.take(entries, out=found, mode="wrap")
-            np.right_shift(words, np.uint64(_ENTRY_DIGITS), out=places)
-            np.bitwise_and(places, self._place, out=places)
-            found += places.view(np.int64)
-            coins = words[unsure] >> np.uint64(64 - self.coin)
-            kept = self._decided(self._block[entries[unsure]], found, coins, unsure, source)
-            dropped.append(unsure[~kept] + start)
-        return np.concatenate(dropped)
+            unsure = np.flatnonzero(words >= self._certain.take(entries, out=found, mode="wrap"))
+            places.append(unsure + start)
+            kinds.append(self._block[entries[unsure]])
+            coins.append((words[unsure] << np.uint64(_ENTRY_DIGITS)) >> np.uint64(64 - self.coin))
+            np.bitwise_and(words, self._place, out=words)
+            np.add(words, self._first.take(entries, out=found, mode="wrap"), out=words)
+        numbers, unsure = every.view(np.int64), np.concatenate(places)
+        kept = self._decided(np.concatenate(kinds), numbers, np.concatenate(coins), unsure, source)
+        return numbers, unsure[~kept]
 
     def _decided(
         self,
@@ -116,8 +124,10 @@ class GaussianBlocks:
         tail = 2 * self.blocks
         inside = blocks < tail
         here = found[places].astype(np.float64)
-        chances = np.where(inside, np.exp(-here * here * self._half), 0.0)
-        chances *= self._chance[blocks % self.blocks]
+        np.square(here, out=here)
+        here *= -self._half
+        chances = np.exp(here, out=here)
+        chances *= self._chance[blocks]
         coin = coins.astype(np.float64)
         step = 2.0**-self.coin
         kept: NDArray[np.bool_] = (coin + 1) * step < chances * (1 - _GUARD)

@@ -12,7 +12,7 @@ from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.randomness import made_up_keys
 from tacit.learn.torch.torch_import import Tensor, torch
 
-__all__ = ["settle", "without_dropout"]
+__all__ = ["same_values", "settle", "without_dropout"]
 
 #: From a micro-batch of examples and their keys to what is computed of each: tensors, one row per example.
 Looked = Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
@@ -83,10 +83,16 @@ def _buffers(kept: tuple[Any, ...]) -> dict[str, Tensor]:
 
 
 def _alike(first: tuple[Tensor, ...], moved: tuple[Tensor, ...], shift: int) -> bool:
+    """Whether rows that were moved by so many places gave the same bits; compared in place, without copies."""
     return all(
-        torch.equal(torch.nan_to_num(one), torch.nan_to_num(other).roll(-shift, 0))
+        same_values(one[: len(one) - shift], other[shift:]) and same_values(one[len(one) - shift :], other[:shift])
         for one, other in zip(first, moved, strict=True)
     )
+
+
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are equal, a NaN counting as equal to a NaN."""
+    return bool(torch.equal(one, other) or torch.equal(torch.nan_to_num(one), torch.nan_to_num(other)))
 
 
 @contextmanager

@@ -61,7 +61,7 @@ _SMALL_ROOM: Final = 1 << 22
 #: Most recordings of a pass, as settings change.
 _MOST_RECORDINGS: Final = 4
 #: Numbers that are made float64 at a time, for their products: so many stay in the caches.
-_DOUBLED: Final = 1 << 18
+_DOUBLED: Final = 1 << 17
 #: Fractions of multiples of this number are spread evenly.
 _GOLDEN: Final = 0.6180339887498949
 
@@ -225,7 +225,7 @@ class ExampleGradients:
                 total, rows = total.zero_(), 0
             rows += len(taken)
             self._add(total, taken, batch, own)
-        whole = total.to(torch.int64)
+        whole = _as_integers(total)
         raw: Integers = (whole if earlier is None else earlier.add_(whole)).cpu().numpy()
         return raw
 
@@ -249,8 +249,7 @@ class ExampleGradients:
         self.add_to(total, taken, parts, keys)
 
     def _nothing(self) -> Tensor:
-        device = self._parameters.device
-        return self._room("sum", torch.Size([self._parameters.dimension]), torch.float64, device).zero_()
+        return torch.zeros(self._parameters.dimension, dtype=torch.float64, device=self._parameters.device)
 
     def _room(self, name: Any, shape: Any, dtype: Any, device: Any) -> Tensor:
         """A tensor to write to; the same one whenever it is asked for by this name and form."""
@@ -558,6 +557,14 @@ def _rounding(tap: LayerTap, dtype: Any) -> float:
 
 def _zeros(tap: LayerTap, like: Tensor) -> Tensor:
     return torch.zeros(tap.output, dtype=like.dtype, device=like.device)
+
+
+def _as_integers(total: Tensor) -> Tensor:
+    """Whole float64 as int64, written over them."""
+    integers = total.view(torch.int64)
+    for piece, whole in zip(total.split(_DOUBLED), integers.split(_DOUBLED), strict=True):
+        whole.copy_(piece.to(torch.int64))
+    return integers
 
 
 def _squares(flat: Tensor) -> Tensor:

@@ -50,10 +50,12 @@ class Parameters:
     def give(self, gradient: NDArray[np.float64], unit: float) -> None:
         """Give each its part of a noisy gradient, which is in steps of ``unit``."""
         flat, start = torch.from_numpy(gradient), 0
+        # Converted at once for all parameters of a kind; a copy in any case, so that what was released stays unchanged.
+        kinds = {(parameter.device, parameter.dtype) for parameter in self._trained.values()}
+        every = {kind: flat.to(device=kind[0], dtype=kind[1], copy=True).mul_(unit) for kind in kinds}
         for parameter in self._trained.values():
-            part = flat[start : start + parameter.numel()].reshape(parameter.shape)
-            # Copied even where the type is the same: what was released stays unchanged.
-            parameter.grad = part.to(device=parameter.device, dtype=parameter.dtype, copy=True).mul_(unit)
+            own = every[parameter.device, parameter.dtype][start : start + parameter.numel()]
+            parameter.grad = own.view(parameter.shape)
             start += parameter.numel()
 
     @cached_property

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from tacit.learn.torch.batch_position_check import same_values
 from tacit.learn.torch.randomness import made_up_keys
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
@@ -96,7 +97,7 @@ class RecordedPass:
         replayed = self.run({name: each.clone() for name, each in values.items()}, self.made_up, keys)
         wanted = self._whole({name: each.clone() for name, each in values.items()}, self.made_up, keys)
         return len(replayed) == len(wanted) and all(
-            one.dtype == other.dtype and torch.equal(torch.nan_to_num(one), torch.nan_to_num(other.detach()))
+            one.dtype == other.dtype and same_values(one, other.detach())
             for one, other in zip(replayed, wanted, strict=True)
         )
 
