@@ -21,7 +21,7 @@ from tacit.engines.registry import query_public
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
 from tacit.synth.graphical_model import Shares, uniform
-from tacit.synthetic_tables.synthesis_stages import StarNames
+from tacit.synthetic_tables.star_rows import StarNames
 from tacit.synthetic_tables.synthetic_table import (
     BANNER,
     MOST_ROWS,
