@@ -31,6 +31,7 @@ from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.array_totals import FoldedRows, TooWideError
 from tacit.engines.duckdb.fast.fetched_rows import ROW_BYTES, RowPlan
 from tacit.engines.duckdb.fast.private_totals import PrivatePlan
+from tacit.engines.duckdb.sources import MOST_PLACES
 
 if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
@@ -50,6 +51,9 @@ def measure(
         threads: for adding up.
     """
     if isinstance(plan, RowPlan):
+        if plan.groups > MOST_PLACES:
+            # Arrays hold the number of a group in 16 bits.
+            return None
         return fetched_rows.measure(session, plan, most_rows, threads)
     try:
         if isinstance(plan, PrivatePlan):
