@@ -49,6 +49,8 @@ _PERSONS_SHARE: Final = Fraction(1, 3)
 _MOST_CHILDREN: Final = 200
 #: Cells that columns of persons may have together in the model of the other table.
 _OUTER_CELLS: Final = 100_000
+#: Word for the values of the row before the first one.
+FIRST_ROW: Final = "no row before"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class SynthesisStage:
         bins: of columns that are put into bins.
         impossible: combinations that no row of the model has.
         determined: columns that follow from others and are not measured.
+        star: names of two tables, where this is the second.
     """
 
     name: str
@@ -70,6 +73,7 @@ class SynthesisStage:
     bins: Mapping[str, ColumnBins]
     impossible: Impossible = field(default_factory=dict)
     determined: tuple[DeterminedColumn, ...] = ()
+    star: StarNames | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,20 @@ class FittedStage:
     def columns(self) -> dict[str, tuple[Any, ...]]:
         """Values of each column of the model."""
         found = {name: tuple(column.values) for name, column in self.stage.counts.columns.items()}
+        found |= {name: tuple(self._shown_before(own)) for own, name in self.before.items()}
         return found | {each.name: each.values for each in self.stage.determined}
+
+    @property
+    def before(self) -> dict[str, str]:
+        """Columns, each with the name that it has in the row before."""
+        star, known = self.stage.star, self.stage.counts.columns
+        return {} if star is None else {n: b for n in known if (b := star.before(n)) in self.stage.plan.before}
+
+    def _shown_before(self, own: str) -> list[str]:
+        """Values of a column of the row before in words, which are no values of a column of rows."""
+        bins, values = self.stage.bins.get(own), self.stage.counts.columns[own].values
+        told = [str(value) if bins is None else str(bins.label(at)) for at, value in enumerate(values)]
+        return [FIRST_ROW, *("NULL" if values[at] is None else word for at, word in enumerate(told))]
 
 
 class SynthesisStages:
@@ -151,6 +168,8 @@ class SynthesisStages:
         if self.star is None:
             return self._first[-1].counts.bounding
         persons, rows = (stage.counts.bounding for stage in self._first[-2:])
+        if self.star.order is not None:
+            rows = f"the first {self.star.most} rows of a unit, in the order of {self.star.order}"
         return f"{self.star.persons.name}: {persons}; {self.star.rows.name}: {rows}"
 
     def tables(self) -> tuple[str, ...]:
@@ -199,10 +218,11 @@ class SynthesisStages:
         impossible = rules.cells(counts, bins, skip=bool(self.star))
         plan = SynthesisPlan(
             method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
-            outer, given, tuple(impossible), self.noise,
+            outer, given, tuple(impossible), self.noise, self._before(counts) if number else (),
         )  # fmt: skip
         determined = () if table is None else rules.columns(table, counts, bins)
-        return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined)
+        star = self.star if number else None
+        return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined, star)
 
     def _price(self, place: int) -> Fraction:
         """The part of the price that a stage has, from public numbers alone."""
@@ -260,7 +280,8 @@ class SynthesisStages:
         return countable_rows(self._context, text, max_rows=1)
 
     def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        text = rows_sql(star, self._listed(0, found), self._listed(1, found), self._numbers(star, found))
+        persons, rows = self._listed(0, found), self._listed(1, found)
+        text = rows_sql(star, persons, rows, self._rows_alone(found).columns, self._numbers(star, found))
         return countable_rows(self._context, text, max_rows=star.most)
 
     def _numbers(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> str:
@@ -363,6 +384,13 @@ class SynthesisStages:
 
     # -- persons beside their rows
 
+    def _before(self, counts: MarginalCounts) -> tuple[str, ...]:
+        """Columns of the row before, where rows have an order."""
+        star = self.star
+        if star is None or star.order is None:
+            return ()
+        return tuple(before for name in counts.sizes if (before := star.before(name)) in counts.sizes)
+
     def _outer(
         self, counts: MarginalCounts, before: Sequence[FittedStage] | None
     ) -> tuple[tuple[str, ...], tuple[NoisyMarginal, ...]]:
@@ -439,7 +467,19 @@ def _star(context: CuratorContext, request: SynthesisRequest) -> StarNames:
         raise InputError(
             "max_rows", f"must be at most {_MOST_CHILDREN} for two tables, because their number is a column"
         )
-    return StarNames(persons, rows, person, owner, most)
+    return StarNames(persons, rows, person, owner, most, _order(request, rows, owner))
+
+
+def _order(request: SynthesisRequest, rows: Table, owner: str) -> str | None:
+    """The column that puts rows of a person in order."""
+    if request.order_by is None:
+        return None
+    column = rows.find(request.order_by)
+    if column is None:
+        raise Refusal("unknown_column", f"There is no column {request.order_by[:63]!r} in {rows.name}.")
+    if column.name in (owner, rows.unit):
+        raise InputError("order_by", f"{column.name} names the person, and is the same in all rows of a person")
+    return column.name
 
 
 def _known_table(context: CuratorContext, name: str) -> Table:
