@@ -2,7 +2,8 @@
 
 ``python benchmarks/synth.py adult.csv``: all columns, integers in bins. The synthetic tables are made from all rows,
 those of the test too. ``--rival dpmm=/path/to/python`` adds another library, which runs in its own environment and has
-``--minutes`` of a processor for each table; ``--columns`` makes tables of some columns, which rivals get done.
+``--seconds`` of a processor for each table: its last model then is what counts. ``--columns`` makes tables of some
+columns.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class Contest:
             flush=True,
         )
 
-    def rival(self, name: str, python: str, method: str, epsilon: str, folder: Path, minutes: int) -> None:
+    def rival(self, name: str, python: str, method: str, epsilon: str, folder: Path, seconds: int) -> None:
         """Let another library make the table in its own environment, and print how good it is."""
         files = [folder / each for each in ("coded.csv", "sizes.json", f"{name}-{method}-{epsilon}.csv")]
         if not files[0].exists():
@@ -183,23 +184,24 @@ class Contest:
         script = Path(__file__).with_name("synth_rivals.py")
         try:
             done = subprocess.run(
-                [python, str(script), name, method, epsilon, DELTA, *map(str, files)],
-                capture_output=True, check=True, text=True, preexec_fn=lambda: _limit(minutes),
+                [python, str(script), name, method, epsilon, DELTA, *map(str, files), "--seconds", str(seconds)],
+                capture_output=True, check=True, text=True, preexec_fn=lambda: _limit(seconds + 120),
             )  # fmt: skip
         except subprocess.CalledProcessError as problem:
             said = (problem.stderr.strip().splitlines() or ["failed"])[-1]
-            if problem.returncode == -signal.SIGXCPU:
-                said = f"not within {minutes} minutes of a processor"
+            if problem.returncode == -signal.SIGXCPU or said.startswith("__main__.TimeIsUpError"):
+                said = f"no model within {seconds} s of a processor"
             print(f"| {name} {method} | {epsilon} | {said} | | | | |", flush=True)
             return
         took = json.loads(done.stdout.strip().splitlines()[-1])
         drawn = np.loadtxt(files[2], delimiter=",", skiprows=1, dtype=np.int64)
-        self.line(f"{name} {method}", epsilon, drawn, took["clock"], took["processor"])
+        stopped = "" if took["spent"] == 1 else f", stopped with {took['spent']:.0%} of its price spent"
+        self.line(f"{name} {method}{stopped}", epsilon, drawn, took["clock"], took["processor"])
 
 
-def _limit(minutes: int) -> None:
-    """End this process after so many minutes of a processor."""
-    resource.setrlimit(resource.RLIMIT_CPU, (60 * minutes, 60 * minutes + 60))
+def _limit(seconds: int) -> None:
+    """End this process after so many seconds of a processor."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 60))
 
 
 def main() -> None:
@@ -211,7 +213,7 @@ def main() -> None:
     parser.add_argument(
         "--rival", action="append", default=[], help="name=python: smartnoise, dpmm or mbi, and where it is"
     )
-    parser.add_argument("--minutes", type=int, default=20, help="minutes of a processor that a rival may take")
+    parser.add_argument("--seconds", type=int, default=900, help="seconds of a processor that a rival may take")
     parser.add_argument("--columns", help="names with commas between them; all if left out")
     parser.add_argument("--workloads", action="store_true")
     asked = parser.parse_args()
@@ -238,7 +240,7 @@ def main() -> None:
                 name, _, rest = each.partition("=")
                 name, _, only = name.partition(":")
                 for method in [only] if only else ["mst", "aim"]:
-                    contest.rival(name, rest, method, epsilon, Path(folder), asked.minutes)
+                    contest.rival(name, rest, method, epsilon, Path(folder), asked.seconds)
 
 
 def _real(path: Path) -> Any:

@@ -3,24 +3,65 @@
 ``python synth_rivals.py RIVAL METHOD EPSILON DELTA coded.csv sizes.json drawn.csv``, where RIVAL is ``smartnoise``,
 ``dpmm`` or ``mbi`` (the reference scripts, whose folder ``mechanisms`` is on ``PYTHONPATH``). Columns are places of
 values from 0 on, in bins already, so that all libraries see the same table. Prints seconds by the clock and of
-processors. METHOD-quick is dpmm with 100 iterations of each fit instead of 1,000.
+processors. METHOD-quick is dpmm or the reference script of AIM with 100 iterations of each fit instead of 1,000, and
+models of at most 7 MB, as here, instead of 80. ``--seconds`` of a processor end a run: the table is then drawn from the
+last model that was fitted, and the share of its price that AIM had spent is printed.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import itertools
 import json
 import resource
+import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 
+#: Iterations of a fit and megabytes of a model in METHOD-quick.
+QUICK = (100, 7)
+
+
+class TimeIsUpError(Exception):
+    """The seconds of a processor are used up."""
+
+
+class Progress:
+    """What a run had when its time was up: the last model that was fitted, and the share of the price spent."""
+
+    def __init__(self) -> None:
+        self.model: Any = None
+        self.spent: Callable[[], float] = lambda: float("nan")
+
+    def watch(self, holder: Any, name: str) -> None:
+        """Keep every model that a function returns."""
+        fit = getattr(holder, name)
+
+        def fitted(*arguments: Any, **named: Any) -> Any:
+            self.model = fit(*arguments, **named)
+            return self.model
+
+        setattr(holder, name, fitted)
+
+
+PROGRESS = Progress()
+
 
 def main() -> None:
     """Fit, draw as many rows as there were, write them."""
-    rival, method, epsilon, delta, coded, sizes, drawn = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("rival", "method", "epsilon", "delta", "coded", "sizes", "drawn"):
+        parser.add_argument(name)
+    parser.add_argument("--seconds", type=int, default=0)
+    asked = parser.parse_args()
+    rival, method, epsilon, delta, coded, sizes, drawn = (
+        asked.rival, asked.method, asked.epsilon, asked.delta, asked.coded, asked.sizes, asked.drawn
+    )  # fmt: skip
     frame = pd.read_csv(coded)
     with open(sizes, encoding="utf-8") as file:
         domain: dict[str, int] = json.load(file)
@@ -28,13 +69,32 @@ def main() -> None:
         draw_rows_independently()
     method = method.removesuffix("-as-it-is")
     start = time.perf_counter()
-    made = {"smartnoise": smartnoise, "dpmm": dpmm, "mbi": mbi}[rival](
-        frame, domain, method, float(epsilon), float(delta)
-    )
+    signal.signal(signal.SIGPROF, time_is_up)
+    signal.setitimer(signal.ITIMER_PROF, asked.seconds)
+    spent = 1.0
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            made = {"smartnoise": smartnoise, "dpmm": dpmm, "mbi": mbi}[rival](
+                frame, domain, method, float(epsilon), float(delta)
+            )
+    except TimeIsUpError:
+        if PROGRESS.model is None:
+            raise
+        spent = PROGRESS.spent()
+        made = PROGRESS.model.synthetic_data(len(frame))
+        made = getattr(made, "df", made)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     clock = time.perf_counter() - start
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    made.to_csv(drawn, index=False)
-    print(json.dumps({"clock": clock, "processor": sum(each.ru_utime + each.ru_stime for each in used)}))
+    made[list(domain)].to_csv(drawn, index=False)
+    took = {"clock": clock, "processor": sum(each.ru_utime + each.ru_stime for each in used), "spent": spent}
+    print(json.dumps(took))
+
+
+def time_is_up(*_: Any) -> None:
+    """End the run."""
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    raise TimeIsUpError
 
 
 def draw_rows_independently() -> None:
@@ -67,20 +127,26 @@ def smartnoise(frame: Any, domain: dict[str, int], method: str, epsilon: float, 
 def dpmm(frame: Any, domain: dict[str, int], method: str, epsilon: float, delta: float) -> Any:
     """Without its own binning; the domain is stated."""
     from dpmm.models.aim import AIMGM
+    from dpmm.models.base.mbi import FactoredInference
     from dpmm.models.mst import MSTGM
 
     kind = {"aim": AIMGM, "mst": MSTGM}[method.removesuffix("-quick")]
     # Each fit of AIM begins with the model of the round before, so that few iterations are enough to be near.
-    fewer = {"n_iters": 100} if method.endswith("-quick") else {}
+    fewer = {}
+    if method.endswith("-quick"):
+        fewer = {"n_iters": QUICK[0]} if kind is MSTGM else {"n_iters": QUICK[0], "max_model_size": QUICK[1]}
+    PROGRESS.watch(FactoredInference, "estimate")
     model = kind(epsilon=epsilon, delta=delta, domain=dict(domain), n_jobs=1, **fewer)
+    PROGRESS.spent = lambda: spent_here("rho_used", "_fit")
     model.fit(frame.astype("uint16"))
     return model.generate(n_records=len(frame))
 
 
 def mbi(frame: Any, domain: dict[str, int], method: str, epsilon: float, delta: float) -> Any:
     """The reference scripts with their defaults."""
-    from mbi import Dataset, Domain
+    from mbi import Dataset, Domain, estimation
 
+    PROGRESS.watch(estimation, "mirror_descent")
     data = Dataset(frame, Domain(tuple(domain), tuple(domain.values())))
     if method == "mst":
         from mst import MST
@@ -88,9 +154,22 @@ def mbi(frame: Any, domain: dict[str, int], method: str, epsilon: float, delta: 
         return MST(data, epsilon, delta).df
     from aim import AIM
 
+    iterations, size = QUICK if method.endswith("-quick") else (1000, 80)
     pairs = [pair for pair in itertools.combinations(data.domain, 2) if data.domain.size(pair) <= 10_000]
-    made = AIM(epsilon, delta, max_model_size=80, max_iters=1000).run(data, [(pair, 1.0) for pair in pairs])
+    PROGRESS.spent = lambda: spent_here("rho_used", "run")
+    made = AIM(epsilon, delta, max_model_size=size, max_iters=iterations).run(data, [(pair, 1.0) for pair in pairs])
     return made[1].df
+
+
+def spent_here(name: str, function: str) -> float:
+    """The share of ρ that a function had spent when it was interrupted."""
+    trace = sys.exc_info()[2]
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_code.co_name == function and name in frame.f_locals:
+            return float(frame.f_locals[name] / frame.f_locals["self"].rho)
+        trace = trace.tb_next
+    return float("nan")
 
 
 if __name__ == "__main__":

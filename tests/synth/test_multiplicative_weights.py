@@ -14,6 +14,7 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.sparse_vector import SparseVector
+from tacit.synth import multiplicative_weights
 from tacit.synth.multiplicative_weights import MultiplicativeWeights, PublicWeights, QueryStream
 
 QUERIES = np.random.default_rng(3).integers(0, 2, (60, 12))
@@ -213,3 +214,29 @@ def test_neighbours_move_a_session_within_what_it_pays_for(monkeypatch: pytest.M
         assert paid == charged
         worst = max([worst, *(moved(m, a, b) for (m, a), (_, b) in zip(first, second, strict=True))])
     assert worst == 1
+
+
+def test_many_answers_of_many_cells_are_read_in_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that is gone on with reads all of its hard answers: as one by one where they are few, else in one go."""
+    queries = [np.array([int(cell % (2 + at) == 0) for cell in range(40)]) for at in range(12)]
+    answers = [(query, 3 * at * at) for at, query in enumerate(queries)]
+    one_by_one, together = PublicWeights(40, 1_000), PublicWeights(40, 1_000)
+    for query, noisy in answers:
+        one_by_one.move(query, noisy, 1.0)
+    together.move_all(answers, 1.0)
+    assert (one_by_one.histogram == together.histogram).all()
+    looks = [0]
+
+    class Counting(PublicWeights):
+        @property
+        def histogram(self) -> np.ndarray:
+            looks[0] += 1
+            return super().histogram
+
+    Counting(40, 1_000).move_all(answers, 1e-9)
+    assert looks[0] > 12 * 30
+    looks[0] = 0
+    monkeypatch.setattr(multiplicative_weights, "_MOST_READ", 2 * 12 * 40)
+    Counting(40, 1_000).move_all(answers, 1e-9)
+    # One look for each answer, then two times again towards all of them.
+    assert looks[0] <= 12 + 2 * (12 + 1)

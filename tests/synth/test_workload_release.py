@@ -70,6 +70,25 @@ def test_the_engine_counts_exactly(exact: list[tuple[Any, np.ndarray]]) -> None:
     )
 
 
+@pytest.mark.parametrize(("unit", "most"), [("integer", 1), ("integer", 3), ("text", 3)])
+def test_marginals_of_more_cells_than_16_bits_count_are_exact(unit: str, most: int) -> None:
+    """A marginal may have 250,000 cells, and a question in SQL 20,000 groups, whose numbers have 15 bits."""
+    values = [f"{number:03}" for number in range(300)]
+    made = np.random.default_rng(2).integers(0, 300, (2, 900))
+    people = [f"{'p' * (unit == 'text')}{at // most}" for at in range(900)]
+    ids = pa.array(people, pa.string()).cast(pa.int64() if unit == "integer" else pa.string())
+    rows = pa.table({"id": ids, "a": np.array(values)[made[0]], "b": np.array(values)[made[1]]})
+    listed = {"type": "text", "categories": values}
+    curator = tacit.open(
+        rows, table="t", unit="id", epsilon="1", max_rows=most,
+        columns={"id": {"type": unit}, "a": listed, "b": listed},
+    )  # fmt: skip
+    counts = countable_rows(curator.context, "t", ["a", "b"])
+    exact = np.zeros((300, 300), dtype=np.int64)
+    np.add.at(exact, (made[0], made[1]), 1)
+    assert (counts.count(curator.context, [("a", "b")])["a", "b"] == exact).all()
+
+
 def test_expressions_and_conditions_are_columns(exact: list[tuple[Any, np.ndarray]]) -> None:
     sql = "SELECT FLOOR(age / 5) AS half, sex FROM people WHERE smoker"
     answer = open_people().answer_workload(sql, Workload.each("half") * Workload.each("SEX"), rho="1")

@@ -56,6 +56,14 @@ def synth(
         list[str] | None,
         typer.Option("--null", help="A column with bounds of which NULL is a value.", show_default=False),
     ] = None,
+    order_by: Annotated[
+        str | None,
+        typer.Option(
+            "--order-by",
+            help="Of two tables, the column that puts rows of a person in order; each is drawn given the one before.",
+            show_default=False,
+        ),
+    ] = None,
     rules: Annotated[
         Path | None,
         typer.Option("--rules", help="A JSON file with impossible, determined and only_if.", show_default=False),
@@ -96,6 +104,7 @@ def synth(
             max_rows=max_rows,
             quantiles=quantiles or (),
             nulls=nulls or (),
+            order_by=order_by,
             progress=None if as_json else lambda words: screen.print(words, markup=False, style="dim"),
             **_rules(rules),
         )

@@ -128,9 +128,9 @@ class MarginalCounts:
         cells = math.prod(len(key.values or ()) for key in keys)
         counted = count_measure(MeasureKind.ROWS, None, None, rows=self.rows)
         shown = Aggregate(AggregateKind.COUNT_ROWS, (0,), None, INTEGER, None, "count(*)")
-        return FinalAggregation(
-            self.source, keys, (counted,), (shown,), min(self.rows, max(cells, 1)), True, max(cells, 1)
-        )
+        # The source holds no more rows of a unit than count, so that there are no groups to choose among: the order
+        # in which an engine would choose them is made for fewer groups than a marginal may have.
+        return FinalAggregation(self.source, keys, (counted,), (shown,), max(cells, 1), True, max(cells, 1))
 
     def check(self, context: CuratorContext, sets: Iterable[tuple[str, ...]]) -> None:
         """Refuse marginals that are too large or that the engine cannot count; reads no data."""

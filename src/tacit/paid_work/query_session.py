@@ -378,9 +378,8 @@ class QuerySession:
     def _catch_up(self) -> None:
         """Move the histogram towards hard answers that are new in the ledger, but for those that have moved it."""
         sure = sure_answer(self.terms.epsilon, self._relation)
-        for answer in self._record.catch_up():
-            if answer.position not in self._moved:
-                self._weights.move(self._query(answer.places), answer.answer, sure)
+        new = [each for each in self._record.catch_up() if each.position not in self._moved]
+        self._weights.move_all([(self._query(each.places), each.answer) for each in new], sure)
 
     def _check_open(self) -> None:
         if self._record.closed:

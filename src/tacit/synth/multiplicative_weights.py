@@ -10,7 +10,7 @@ Proof: ``multiplicative_weights.proof.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, SupportsIndex
@@ -38,6 +38,8 @@ _TOTAL: Final = Fraction(1, 20)
 _RARE: Final = Fraction(1, 10**6)
 #: Times that all answers so far are gone through after a new one.
 _PASSES: Final = 30
+#: Cells of answers that are read at a time in such moves: about a second of a processor.
+_MOST_READ: Final = 100_000_000
 #: Entries of a matrix of queries.
 _MOST: Final = 50_000_000
 
@@ -225,21 +227,40 @@ class PublicWeights:
             sure: how far off answers are but for a rare event. A histogram that is twice as far from one of them
                 gains by moving towards it.
         """
-        target = min(max(noisy, 0), self.total)
-        # Small, because a session keeps one for each hard query.
-        self._moved.append((query.astype(np.int8), target))
-        self._step(query, target)
-        for _ in range(_PASSES):
+        self.move_all([(query, noisy)], sure)
+
+    def move_all(self, answers: Iterable[tuple[NDArray[np.int64], int]], sure: float) -> None:
+        """Move towards several answers one after the other, as :meth:`move` does.
+
+        Where there are many of many cells, the histogram moves again towards answers so far after the last of them
+        alone, and fewer times: how often follows from public numbers.
+        """
+        listed = list(answers)
+        together = len(listed) * (len(self._moved) + len(listed)) * len(self._logs) * _PASSES > _MOST_READ
+        for query, noisy in listed:
+            target = min(max(noisy, 0), self.total)
+            # Small, because a session keeps one for each hard query.
+            self._moved.append((query.astype(np.int8), target))
+            self._step(query, target, self.histogram)
+            if not together:
+                self._repeat(sure)
+        if together and listed:
+            self._repeat(sure)
+
+    def _repeat(self, sure: float) -> None:
+        """Move again towards answers that the histogram is far from."""
+        for _ in range(min(_PASSES, max(1, _MOST_READ // (len(self._moved) * len(self._logs))))):
             now = self.histogram
             far = [(q, t) for q, t in self._moved if abs(t - float(q @ now)) > 2 * sure]
             if not far:
                 break
             for each, aim in far:
-                if abs(aim - float(each @ self.histogram)) > 2 * sure:
-                    self._step(each, aim)
+                now = self.histogram
+                if abs(aim - float(each @ now)) > 2 * sure:
+                    self._step(each, aim, now)
 
-    def _step(self, query: NDArray[np.int64] | NDArray[np.int8], target: int) -> None:
-        self._logs = self._logs + query * ((target - float(query @ self.histogram)) / (2 * self.total))
+    def _step(self, query: NDArray[np.int64] | NDArray[np.int8], target: int, now: NDArray[np.float64]) -> None:
+        self._logs = self._logs + query * ((target - float(query @ now)) / (2 * self.total))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ Modules:
   a value of its own
 * :mod:`.declared_rules` — Rules that an owner declares about a table, from public knowledge: they change the model, and
   no count
+* :mod:`.star_rows` — Rows of two tables as SQL: persons with the number of their rows in the other table, and rows
+  beside their person
 * :mod:`.synthesis_parts` — Texts of what was released about synthetic tables, and the parts of a run that the ledger
   keeps while it goes on
 * :mod:`.synthesis_request` — Requests for synthetic tables: what was stated, checked for its kind, and as JSON for the

@@ -8,7 +8,6 @@ ones have released, and on nothing else of them.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -20,7 +19,7 @@ import numpy as np
 from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError
 from tacit.core.relations import Relation
-from tacit.paid_work.marginal_counts import MarginalCounts, PublicColumn, countable_rows
+from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
 from tacit.paid_work.workload_release import count_price, settled
 from tacit.query.catalog import Column, Table, is_name
 from tacit.query.refusal import Refusal
@@ -32,12 +31,13 @@ from tacit.synth.count_measurement import divide
 from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.table_synthesis import MINUTES, QUANTILES, Method, SynthesisPlan, Transcript, fitted
-from tacit.synthetic_tables.column_bins import ColumnBins, EqualBins, QuantileBins, decimal_of
+from tacit.synthetic_tables.column_bins import ColumnBins, EqualBins, QuantileBins
 from tacit.synthetic_tables.declared_rules import DeterminedColumn
+from tacit.synthetic_tables.star_rows import StarNames, numbers_sql, persons_sql, rows_sql
 from tacit.synthetic_tables.synthesis_request import SynthesisRequest
 from tacit.synthetic_tables.synthetic_table import ExpandedShares
 
-__all__ = ["FittedStage", "StarNames", "SynthesisStage", "SynthesisStages"]
+__all__ = ["FittedStage", "SynthesisStage", "SynthesisStages"]
 
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
 #: Share of the price for where bins begin, of those that have bins by quantiles.
@@ -48,6 +48,8 @@ _PERSONS_SHARE: Final = Fraction(1, 3)
 _MOST_CHILDREN: Final = 200
 #: Cells that columns of persons may have together in the model of the other table.
 _OUTER_CELLS: Final = 100_000
+#: Word for the values of the row before the first one.
+FIRST_ROW: Final = "no row before"
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class SynthesisStage:
         bins: of columns that are put into bins.
         impossible: combinations that no row of the model has.
         determined: columns that follow from others and are not measured.
+        star: names of two tables, where this is the second.
     """
 
     name: str
@@ -69,6 +72,7 @@ class SynthesisStage:
     bins: Mapping[str, ColumnBins]
     impossible: Impossible = field(default_factory=dict)
     determined: tuple[DeterminedColumn, ...] = ()
+    star: StarNames | None = None
 
 
 @dataclass(frozen=True)
@@ -95,35 +99,20 @@ class FittedStage:
     def columns(self) -> dict[str, tuple[Any, ...]]:
         """Values of each column of the model."""
         found = {name: tuple(column.values) for name, column in self.stage.counts.columns.items()}
+        found |= {name: tuple(self._shown_before(own)) for own, name in self.before.items()}
         return found | {each.name: each.values for each in self.stage.determined}
 
-
-@dataclass(frozen=True)
-class StarNames:
-    """Names of two tables, the columns by which they are joined, and how many rows of a person count."""
-
-    persons: Table
-    rows: Table
-    person: str
-    owner: str
-    most: int
-
     @property
-    def number(self) -> str:
-        """The column of persons that says how many rows they have in the other table."""
-        taken = {column.name.lower() for column in (*self.persons.columns, *self.rows.columns)}
-        name = f"number_of_{self.rows.name.lower()}"
-        while name in taken:
-            name += "_"
-        return name
+    def before(self) -> dict[str, str]:
+        """Columns, each with the name that it has in the row before."""
+        star, known = self.stage.star, self.stage.counts.columns
+        return {} if star is None else {n: b for n in known if (b := star.before(n)) in self.stage.plan.before}
 
-    def outer(self, column: str) -> str:
-        """The name of a column of persons beside rows of the other table."""
-        taken = {each.name.lower() for each in self.rows.columns}
-        name = f"{self.persons.name.lower()}_{column}"
-        while name in taken:
-            name += "_"
-        return name
+    def _shown_before(self, own: str) -> list[str]:
+        """Values of a column of the row before in words, which are no values of a column of rows."""
+        bins, values = self.stage.bins.get(own), self.stage.counts.columns[own].values
+        told = [str(value) if bins is None else str(bins.label(at)) for at, value in enumerate(values)]
+        return [FIRST_ROW, *("NULL" if values[at] is None else word for at, word in enumerate(told))]
 
 
 class SynthesisStages:
@@ -178,6 +167,8 @@ class SynthesisStages:
         if self.star is None:
             return self._first[-1].counts.bounding
         persons, rows = (stage.counts.bounding for stage in self._first[-2:])
+        if self.star.order is not None:
+            rows = f"the first {self.star.most} rows of a unit, in the order of {self.star.order}"
         return f"{self.star.persons.name}: {persons}; {self.star.rows.name}: {rows}"
 
     def tables(self) -> tuple[str, ...]:
@@ -226,10 +217,11 @@ class SynthesisStages:
         impossible = rules.cells(counts, bins, skip=bool(self.star))
         plan = SynthesisPlan(
             method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
-            outer, given, tuple(impossible), self.noise,
+            outer, given, tuple(impossible), self.noise, self._before(counts) if number else (),
         )  # fmt: skip
         determined = () if table is None else rules.columns(table, counts, bins)
-        return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined)
+        star = self.star if number else None
+        return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined, star)
 
     def _price(self, place: int) -> Fraction:
         """The part of the price that a stage has, from public numbers alone."""
@@ -283,36 +275,16 @@ class SynthesisStages:
         return countable_rows(self._context, f'SELECT {", ".join(listed)} FROM "{source}"', max_rows=stated)  # noqa: S608
 
     def _persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        listed = [f'{read} AS "{name}"' for name, read in self._listed(0, found, "p.")]
-        listed.append(f'COALESCE(k.n, 0) AS "{star.number}"')
-        text = (
-            f'SELECT {", ".join(listed)} FROM "{star.persons.name}" AS p LEFT JOIN ({self._numbers(star, found)}) AS k '  # noqa: S608
-            f'ON p."{star.person}" = k.u'
-        )
+        text = persons_sql(star, self._listed(0, found, "p."), self._numbers(star, found))
         return countable_rows(self._context, text, max_rows=1)
 
     def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
-        # Bins are found before the join, once for each row of a table.
         persons, rows = self._listed(0, found), self._listed(1, found)
-        listed = [f'p."{name}" AS "{star.outer(name)}"' for name, _ in persons]
-        listed += [f'k.n AS "{star.number}"', *(f'c."{name}" AS "{name}"' for name, _ in rows)]
-        of_rows = ", ".join([f'"{star.owner}"', *(f'{read} AS "{name}"' for name, read in rows)])
-        of_persons = ", ".join([f'"{star.person}"', *(f'{read} AS "{name}"' for name, read in persons)])
-        text = (
-            f'SELECT {", ".join(listed)} FROM (SELECT {of_rows} FROM "{star.rows.name}") AS c '  # noqa: S608
-            f'JOIN (SELECT {of_persons} FROM "{star.persons.name}") AS p ON c."{star.owner}" = p."{star.person}" '
-            f'JOIN ({self._numbers(star, found)}) AS k ON k.u = p."{star.person}"'
-        )
+        text = rows_sql(star, persons, rows, self._rows_alone(found).columns, self._numbers(star, found))
         return countable_rows(self._context, text, max_rows=star.most)
 
     def _numbers(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> str:
-        """SQL: the number of rows of each person, of those that count, up to the most."""
-        counts, read = self._rows_alone(found), dict(self._listed(1, found))
-        kept = " AND ".join(_is_listed(read[name], column) for name, column in counts.columns.items())
-        return (
-            f'SELECT "{star.owner}" AS u, LEAST(COUNT(*), {star.most}) AS n FROM "{star.rows.name}" '  # noqa: S608
-            f'WHERE {kept} GROUP BY "{star.owner}"'
-        )
+        return numbers_sql(star, self._listed(1, found), self._rows_alone(found).columns)
 
     def _rows_alone(self, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
         """Rows of the second of two tables by themselves."""
@@ -411,6 +383,13 @@ class SynthesisStages:
 
     # -- persons beside their rows
 
+    def _before(self, counts: MarginalCounts) -> tuple[str, ...]:
+        """Columns of the row before, where rows have an order."""
+        star = self.star
+        if star is None or star.order is None:
+            return ()
+        return tuple(before for name in counts.sizes if (before := star.before(name)) in counts.sizes)
+
     def _outer(
         self, counts: MarginalCounts, before: Sequence[FittedStage] | None
     ) -> tuple[tuple[str, ...], tuple[NoisyMarginal, ...]]:
@@ -487,7 +466,19 @@ def _star(context: CuratorContext, request: SynthesisRequest) -> StarNames:
         raise InputError(
             "max_rows", f"must be at most {_MOST_CHILDREN} for two tables, because their number is a column"
         )
-    return StarNames(persons, rows, person, owner, most)
+    return StarNames(persons, rows, person, owner, most, _order(request, rows, owner))
+
+
+def _order(request: SynthesisRequest, rows: Table, owner: str) -> str | None:
+    """The column that puts rows of a person in order."""
+    if request.order_by is None:
+        return None
+    column = rows.find(request.order_by)
+    if column is None:
+        raise Refusal("unknown_column", f"There is no column {request.order_by[:63]!r} in {rows.name}.")
+    if column.name in (owner, rows.unit):
+        raise InputError("order_by", f"{column.name} names the person, and is the same in all rows of a person")
+    return column.name
 
 
 def _known_table(context: CuratorContext, name: str) -> Table:
@@ -508,29 +499,3 @@ def _countable(table: Table) -> list[Column]:
 
 def _quoted(name: str) -> str:
     return f'"{name}"'
-
-
-def _is_listed(read: str, column: PublicColumn) -> str:
-    """SQL: whether a value is on the public list of a column."""
-    listed = [value for value in column.values if value is not None]
-    parts = [f"({read}) IN ({', '.join(map(_constant, listed))})"] if listed else []
-    if column.type.kind is Kind.BOOLEAN and len(listed) == 2:
-        parts = [f"({read}) IS NOT NULL"]
-    if None in column.values:
-        parts.append(f"({read}) IS NULL")
-    return f"({' OR '.join(parts)})"
-
-
-def _constant(value: Any) -> str:
-    """A value as SQL."""
-    match value:
-        case bool():
-            return "TRUE" if value else "FALSE"
-        case int() | Fraction():
-            return decimal_of(Fraction(value))
-        case datetime.datetime():
-            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-        case datetime.date():
-            return f"DATE '{value.isoformat()}'"
-        case _:
-            return "'" + str(value).replace("'", "''") + "'"

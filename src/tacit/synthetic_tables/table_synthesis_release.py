@@ -240,7 +240,7 @@ class StoredSynthesis:
         persons, others = self.released[-2:]
         size = min(_rows(persons, rows), MOST_ROWS // star.most)
         tables = _made(persons, size), _made(others, _rows(others, None))
-        made = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns))
+        made = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns, others.before))
         made.sign(self.charge, Receipt.from_json(self.outcome.receipt))
         return made
 

@@ -402,6 +402,9 @@ class SynthesisSchema(RequestBody):
     nulls: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = _maybe(
         description="columns with bounds of which NULL is a value"
     )
+    order_by: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = _maybe(
+        description="of two tables, the column that puts rows of a person in order; each is drawn given the one before"
+    )
     epsilon: _Amount = _maybe()
     delta: _Amount = _maybe()
     rho: _Amount = _maybe()

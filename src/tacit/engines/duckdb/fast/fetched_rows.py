@@ -28,6 +28,7 @@ from tacit.engines.duckdb.fast.copied_rows import number_of_copies
 from tacit.engines.duckdb.fast.handed_columns import column_of, read_batches
 from tacit.engines.duckdb.fast.item_numbers import number_units
 from tacit.engines.duckdb.fast.sorted_totals import UnitGroupKeys, fold
+from tacit.engines.duckdb.sources import MOST_PLACES
 from tacit.engines.sql.group_choice import Chooser
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ class RowPlan:
             most_rows: that are held at once, of :data:`ROW_BYTES` each.
             threads: for adding up.
         """
+        if self.groups > MOST_PLACES:
+            # Arrays hold the number of a group in 16 bits.
+            return None
         try:
             plan = replace(self, copies=number_of_copies(session, self.copies_sql))
             if not plan.copies:
