@@ -96,7 +96,7 @@ def test_a_planned_release_finds_limits_where_prices_add_up(folder: Path) -> Non
 
 
 def test_a_limit_that_cuts_no_person_is_not_said_to_cut_any(tmp_path: Path) -> None:
-    """Cells of groups, bought before AUTO found as many groups as there are, hold noise alone."""
+    """Cells of lost groups hold noise alone where AUTO, looking later, found as many groups as there are."""
     people = [i for i in range(PEOPLE) for _ in range(3)]
     pq.write_table(pa.table({"id": people, "ward": [*"abc"] * PEOPLE}), tmp_path / "visits.parquet")
     with opened(tmp_path) as curator:
