@@ -319,7 +319,7 @@ def strategies(repeats: int, epsilons: list[float]) -> None:
 
 
 def memory() -> None:
-    """How far the resident size rises in three steps: of a fresh process, and again once its code has been read."""
+    """Rise of the resident size in three steps: of a fresh process, and again once its code has been read."""
     columns = "code and data (MB) | beside ghost clipping | data (MB) | beside ghost clipping"
     print(f"| network | contender | {columns} |\n|---|---|---|---|---|---|")
     for network in NETWORKS:

@@ -149,7 +149,7 @@ class LinearPredictor(RegressorMixin, Weighted, PartialCalls):  # type: ignore[m
         else:
             found_line = self._by_gradient(gradients, joint, found, preparing.of("gradient"), shares)
             self._keep(preparing.price)
-            vars(self).pop("_paid", None)
+            self.__dict__.pop("_paid", None)
         self._box, self._target_bounds = box, target_box
         self._keep_line(*found_line)
         return self
