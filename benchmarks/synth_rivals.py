@@ -32,7 +32,7 @@ class TimeIsUpError(Exception):
 
 
 class Progress:
-    """What a run had when its time was up: the last model that was fitted, and the share of the price spent."""
+    """Progress of a run until its time is up: the last model that was fitted, and the share of the price spent."""
 
     def __init__(self) -> None:
         self.model: Any = None

@@ -217,7 +217,7 @@ def test_neighbours_move_a_session_within_what_it_pays_for(monkeypatch: pytest.M
 
 
 def test_many_answers_of_many_cells_are_read_in_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that is gone on with reads all of its hard answers: as one by one where they are few, else in one go."""
+    """A session that is gone on with reads all of its hard answers: one by one where they are few, else in one go."""
     queries = [np.array([int(cell % (2 + at) == 0) for cell in range(40)]) for at in range(12)]
     answers = [(query, 3 * at * at) for at, query in enumerate(queries)]
     one_by_one, together = PublicWeights(40, 1_000), PublicWeights(40, 1_000)
