@@ -38,13 +38,7 @@ from tacit.mechanisms.exponential import Exponential
 from tacit.synth.bin_edges import grid_strategy
 from tacit.synth.count_measurement import CountMeasurement, CountSource, divide
 from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise
-from tacit.synth.graphical_model import (
-    GraphicalModel,
-    Impossible,
-    NoisyMarginal,
-    estimated_total,
-    fit_model,
-)
+from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal, estimated_total, fit_model
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.strategy import IdentityStrategy, IntegerStrategy
 from tacit.synth.value_pools import PooledStrategy, Pools, pool, rare_pool
