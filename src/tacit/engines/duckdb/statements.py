@@ -29,7 +29,7 @@ from tacit.engines.sql.relations import has_cut, has_union, reads_again, relatio
 from tacit.engines.sql.statements import Named, Statement, Writer
 from tacit.engines.sql.unit_totals import Partials, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
-from tacit.query.relational.algebra import FilterRows, FirstRows, ProjectColumns, RelationNode, Scan
+from tacit.query.relational.algebra import FilterRows, FirstRows, Join, ProjectColumns, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
 
 __all__ = ["DuckDBStatement", "DuckDBWriter"]
@@ -113,7 +113,7 @@ class DuckDBWriter(Writer):
 
     def row_plan(self) -> RowPlan | PrivatePlan | None:
         """The rows of :meth:`sums` one by one, where memory can take over; None for wide sums and units of one row."""
-        copied = None if self.alone else each_row_once(self.final)
+        copied = each_row_once(self.final) if not self.alone and _is_joined(self.final.source) else None
         if copied is None:
             return self._own_rows()
         each = replace(self, final=copied.final, groups=Groups(copied.final), unit=copied.unit)
@@ -214,3 +214,10 @@ class DuckDBWriter(Writer):
         match = " AND ".join(["q.u = j.u", *(f"q.{name} IS NOT DISTINCT FROM j.{name}" for name in names)])
         kept = f"SELECT q.* FROM q JOIN ({chosen}) AS j ON {match}"
         return Named(f"WITH q AS MATERIALIZED ({rows}), r AS ({kept})", "r")
+
+
+def _is_joined(node: RelationNode) -> bool:
+    """Whether a join stands below the conditions on all rows."""
+    while isinstance(node, FilterRows):
+        node = node.source
+    return isinstance(node, Join)

@@ -56,14 +56,12 @@ def each_row_once(final: FinalAggregation) -> CopiedRows | None:
     return CopiedRows(final, unit, tuple(publics)) if publics and unit is not None else None
 
 
-def number_of_copies(session: DuckDBSession, sql: str | None) -> int:
+def number_of_copies(session: DuckDBSession, sql: str) -> int:
     """Number of times that each row counts.
 
     Raises:
         TooWideError: where SQL has to copy them.
     """
-    if sql is None:
-        return 1
     ((copies,),) = session.cursor.execute(sql).fetchall()
     if copies > _MOST_COPIES:
         raise TooWideError

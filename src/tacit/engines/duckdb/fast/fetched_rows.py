@@ -113,7 +113,9 @@ class RowPlan:
             # Arrays hold the number of a group in 16 bits.
             return None
         try:
-            plan = replace(self, copies=number_of_copies(session, self.copies_sql))
+            plan = self
+            if self.copies_sql is not None:
+                plan = replace(self, copies=number_of_copies(session, self.copies_sql))
             if not plan.copies:
                 return FoldedRows([], None if plan.losses is None else [0] * plan.losses.table.cells)
             few = _few(session, plan, most_rows) if plan.chooser.whole else None

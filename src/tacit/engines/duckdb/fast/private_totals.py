@@ -85,7 +85,7 @@ def _totals(plan: PrivatePlan, session: DuckDBSession, most_bytes: int, threads:
     Raises:
         TooWideError: where SQL has to do it.
     """
-    copies = number_of_copies(session, plan.copies_sql)
+    copies = 1 if plan.copies_sql is None else number_of_copies(session, plan.copies_sql)
     fetched = fetch_columns(session, plan.sql, plan.groups, most_bytes) if copies else []
     if not fetched:
         return FoldedRows([], None if plan.losses is None else [0] * plan.losses.table.cells)
