@@ -177,7 +177,7 @@ def test_an_interview_looks_at_no_rows(folder: Path, place: str) -> None:
     assert content["tables"]["visits"]["columns"] == {"cost": {"bounds": [0, 2500]}}
 
 
-def test_the_editor_reads_the_schema_and_no_row(folder: Path, place: str) -> None:
+def test_the_editor_shows_values_of_the_column_that_is_looked_at_alone(folder: Path, place: str) -> None:
     import re
 
     from starlette.testclient import TestClient
@@ -206,5 +206,10 @@ def test_the_editor_reads_the_schema_and_no_row(folder: Path, place: str) -> Non
     pages.append(client.get(f"{gate.room}/save").text)
     assert "Ready to save" in pages[-1]
     assert re.search(r"^cost *= \{ bounds = \[0, 500\] \}$", editing.text, re.MULTILINE)
+    # The owner looks at one column; its values are on that page alone, and the project file has none.
+    column = pages.pop(3)
+    assert "31337.07" in column
     for value in ("hush", "zebrafish", "31337", "2019"):
         assert value not in "".join(pages) + editing.text
+    assert "hush" not in column
+    assert "zebrafish" not in column

@@ -131,7 +131,7 @@ def test_lines_that_are_no_rows_and_values_that_are_none(folder: Path, run: Run)
     told = " ".join(result.stdout.split())
     assert "line 52 of t.csv is no row and is left out" in told
     assert "a quoted value goes on in the next line" in told
-    assert "line 53 of t.csv, maybe others as well: it has 1 fields, and the header has 3" in told
+    assert "line 53 of t.csv, maybe others as well: it has 1 field, and the header has 3" in told
     assert "some values cannot be read as INTEGER and are NULL" in told
     assert "'A ' is nearly 'a'" in told
     assert "'A '" not in run("doctor", "--no-look").stdout

@@ -10,9 +10,10 @@ import pytest
 
 import tacit
 from tacit.core.errors import InputError, QueryError
+from tacit.core.names import is_column_name
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator
-from tacit.query.catalog import Catalog, Column, Population, Table, is_column_name
+from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import relation_text
 from tacit.query.types import INTEGER

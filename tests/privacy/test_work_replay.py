@@ -69,7 +69,7 @@ def test_neighbours(other: hostile.Rows, catalog: Catalog) -> None:
 def test_a_choice_among_all_rows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     sql = "SELECT COUNT(*) FROM visits JOIN (VALUES (1), (2)) t(k) ON visit_id > k"
     catalog = Catalog(
-        tuple(t if t.public else replace(t, max_rows=1, unit_rows=12) for t in FEW.tables), FEW.populations
+        tuple(t if t.public else replace(t, max_rows=1, unit_rows=2) for t in FEW.tables), FEW.populations
     )
     assert findings(reports(ALL_PEOPLE, hostile.ordinary(), [sql], catalog)) == {}
     own = relations._first_rows

@@ -20,12 +20,12 @@ from tacit.cli.errors import reported
 from tacit.cli.open_project import listening
 from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, visible
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.engines.registry import is_database_address
 from tacit.project.database_draft import address_without_secrets, postgres_tables
 from tacit.project.file_draft import CSV, draft_file, project_name
 from tacit.project.project_template import Draft, DraftColumn, DraftTable, open_places, project_text
 from tacit.project.schema_inference import SAMPLE_ROWS
-from tacit.query.catalog import is_name
 
 __all__ = ["init"]
 

@@ -11,6 +11,7 @@ Modules:
 * :mod:`.extras` — Optional packages: the one place that knows how they are installed
 * :mod:`.float_functions` — Special functions, recurrences and transforms' lengths in floats, good to the last places
 * :mod:`.guarantees` — Privacy guarantees in five currencies, with safe conversions and group privacy
+* :mod:`.names` — Names of tables, columns and populations
 * :mod:`.normal` — Certified bounds on the normal distribution
 * :mod:`.numbers` — Exact numbers in, and floats out only with a named rounding direction
 * :mod:`.relations` — Neighbouring relations over rows and over histograms

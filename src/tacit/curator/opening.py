@@ -11,6 +11,7 @@ from typing import Any
 from tacit.accounting.currencies import implied_currency
 from tacit.charges.accounts import account_kind, filter_of
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.core.numbers import Number
 from tacit.curator.curator import Curator
 from tacit.curator.question_context import QuestionContext
@@ -25,7 +26,7 @@ from tacit.project.fingerprints import Digests
 from tacit.project.project_file import ColumnModel, Project, ProjectModel, build, load, validate, written_as
 from tacit.project.source import Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
-from tacit.query.catalog import UNIT_ROWS, Table, is_name
+from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.receipts.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
 

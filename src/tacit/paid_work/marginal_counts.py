@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError, InternalError
+from tacit.core.names import is_name
 from tacit.engines.protocol import MeasurementTask
 from tacit.project.source_binding import scanned
-from tacit.query.catalog import is_name
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_KEYS
 from tacit.query.planning.contribution_limits import ContributionLimit

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.engines.source_files import CsvFormat
 from tacit.project.csv_guess import AMBIGUOUS, guess_date_format, guess_form, name_of, read_rows, value_remarks
 from tacit.project.project_template import DraftColumn
 from tacit.project.schema_inference import TypeGuess, guess_categories, guess_type
-from tacit.query.catalog import is_name
 
 __all__ = ["CsvDraft", "draft_csv", "form_lines", "plain_numbers"]
 

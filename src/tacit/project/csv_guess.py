@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.engines.source_files import UTF_8, CsvFormat, date_pattern, delimiter_by_name
 from tacit.project.schema_inference import SAMPLE_ROWS
-from tacit.query.catalog import is_name
 
 __all__ = [
     "AMBIGUOUS",

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.engines.registry import stored_names, stored_types
 from tacit.project.project_template import DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit
-from tacit.query.catalog import is_name
 
 __all__ = ["address_without_secrets", "postgres_tables"]
 

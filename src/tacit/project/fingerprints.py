@@ -318,15 +318,15 @@ def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
     """The digest of a CSV or Parquet file; None where there is none."""
     if kind not in ("csv", "parquet"):
         return None
-    if os.stat(place).st_size > LARGEST_BYTES:
-        return None
-    # Arrow complains on the terminal about lines of other encodings that it skips.
-    if not has_arrow() or (kind == "csv" and not _is_utf8(place)):
-        try:
-            columns = _csv_cells(place) if kind == "csv" else _parquet_cells(place)
-        except (OSError, ValueError, csv.Error):
+    try:
+        if os.stat(place).st_size > LARGEST_BYTES:
             return None
-        return None if columns is None else _sum_of_cells(columns, key)
+        # Arrow complains on the terminal about lines of other encodings that it skips.
+        if not has_arrow() or (kind == "csv" and not _is_utf8(place)):
+            columns = _csv_cells(place) if kind == "csv" else _parquet_cells(place)
+            return None if columns is None else _sum_of_cells(columns, key)
+    except (OSError, ValueError, csv.Error):
+        return None
     import pyarrow as pa
 
     try:

@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
+from tacit.core.names import is_column_name, is_name
 from tacit.core.numbers import exact_positive
 from tacit.core.relations import as_relation
 from tacit.engines.registry import engine_kind, stored_types
@@ -27,7 +28,7 @@ from tacit.engines.source_files import CsvFormat
 from tacit.ledger.memory import MEMORY
 from tacit.project.declared_values import as_declared
 from tacit.project.source import Source, column_types
-from tacit.query.catalog import ROW, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table, is_column_name, is_name
+from tacit.query.catalog import ROW, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.types import SqlType, Value, parse_type
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from tacit.core.cautions import cautions_about_account
 from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.core.names import is_name
 from tacit.engines.source_files import UTF_8, CsvFormat
-from tacit.query.catalog import is_name
 from tacit.query.contribution import AUTO, ContributionNumber
 
 __all__ = [

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tacit.engines.parquet_files import first_rows
-
 __all__ = ["SAMPLE_ROWS", "TypeGuess", "guess_categories", "guess_type", "guess_unit", "read_sample"]
 
 #: Number of rows that are read.
@@ -84,5 +82,7 @@ def guess_categories(values: Sequence[str | None]) -> list[str] | None:
 
 def read_sample(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
     """The first rows of a Parquet file, each value as text and each column by its name. This reads data."""
+    from tacit.engines.parquet_files import first_rows
+
     rows = first_rows(path, names, SAMPLE_ROWS)
     return {name: [None if value is None else str(value) for value in rows.get(name, [])] for name in names}

@@ -17,16 +17,14 @@ clamped to
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
 
 from tacit.core.errors import InputError
+from tacit.core.names import COLUMN_NAME, is_column_name, is_name
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.query.canonical_unit import ROW, check_units
@@ -34,7 +32,6 @@ from tacit.query.contribution import AUTO, ContributionNumber, contribution_numb
 from tacit.query.types import BOOLEAN, MAX_VALUES, Domain, Kind, Range, SqlType, Value, as_value, finite, ordinal, truth
 
 __all__ = [
-    "COLUMN_NAME",
     "ROW",
     "UNIT_ROWS",
     "Catalog",
@@ -43,8 +40,6 @@ __all__ = [
     "Population",
     "PublicSize",
     "Table",
-    "is_column_name",
-    "is_name",
 ]
 
 #: Schemas of tables for which a database states none: those of PostgreSQL and DuckDB.
@@ -371,35 +366,3 @@ def _check_name(name: object, what: str) -> None:
     if not isinstance(name, str) or not is_name(name):
         other = "; give it such a name, its source may have any" if what == "table" else ""
         raise InputError(what, f"a name has letters, digits and underscores, at most 63 in all{other}; got {name!r}")
-
-
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
-#: Signs that quote names in some dialect of SQL, and would end one there.
-_QUOTES: Final = frozenset('"`[]\\')
-_LONGEST: Final = 63
-#: The rule of :func:`is_column_name` in words.
-COLUMN_NAME: Final = (
-    "a name of a column has at most 63 printed characters, spaces and dots among them, but no quotation mark, "
-    "backtick, bracket or backslash, and no space at its ends"
-)
-
-
-def is_name(text: str) -> bool:
-    """Whether a table or a population can be called so, and a column without quotes in SQL."""
-    return _NAME.match(text) is not None
-
-
-def is_column_name(text: str) -> bool:
-    """Whether a column can be called so; other names than those of :func:`is_name` are written in quotes.
-
-    A name has one form (Unicode's NFC), so that two columns never look the same.
-    """
-    if is_name(text):
-        return True
-    return (
-        0 < len(text) <= _LONGEST
-        and text.isprintable()
-        and text == text.strip()
-        and not _QUOTES.intersection(text)
-        and unicodedata.is_normalized("NFC", text)
-    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypedDict
 
 from tacit.core.errors import InputError
-from tacit.query.catalog import is_name
+from tacit.core.names import is_name
 from tacit.synth.table_synthesis import MINUTES, Method
 from tacit.synthetic_tables.declared_rules import DeclaredRules
 

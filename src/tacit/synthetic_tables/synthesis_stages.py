@@ -18,10 +18,11 @@ import numpy as np
 
 from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError
+from tacit.core.names import is_name
 from tacit.core.relations import Relation
 from tacit.paid_work.marginal_counts import MarginalCounts, countable_rows
 from tacit.paid_work.workload_release import count_price, settled
-from tacit.query.catalog import Column, Table, is_name
+from tacit.query.catalog import Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.query.types import Kind

@@ -22,9 +22,9 @@ from tacit.charges.payment import Caller, CuratorContext, entry_of, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.extras import load_arrow
+from tacit.core.names import is_name
 from tacit.ledger import Order, Reservation
 from tacit.paid_work.workload_release import count_price, settled
-from tacit.query.catalog import is_name
 from tacit.query.planning.pricing import check_charge
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of

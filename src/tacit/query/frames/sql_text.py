@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.query.catalog import is_name
+from tacit.core.names import is_name
 
 __all__ = ["Constant", "call_text", "constant_text", "name_text", "type_text"]
 

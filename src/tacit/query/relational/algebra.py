@@ -36,7 +36,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tacit.query.catalog import UNIT_ROWS, ForeignKey, is_name
+from tacit.core.names import is_name
+from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import (
     TRUE,

@@ -11,8 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from tacit.core.names import is_name
 from tacit.query.aggregates import SQL_NAMES
-from tacit.query.catalog import is_name
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Field, RelationNode, reference
 from tacit.query.relational.expressions import (
