@@ -48,3 +48,15 @@ def test_one_person_under_two_names_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(audited_units, "_made", apart)
     outcomes = list(run_checks(list(unit_checks())[:3]))
     assert not any(outcome.passed for outcome in outcomes)
+
+
+def test_checks_that_cannot_run_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both neighbours end with one error."""
+
+    def broken(*_: object) -> None:
+        raise TypeError("no such frame")
+
+    monkeypatch.setattr(audited_units, "_made", broken)
+    outcomes = list(run_checks(list(unit_checks())[:3]))
+    assert not any(outcome.passed for outcome in outcomes)
+    assert "nothing was checked" in outcomes[0].verdict.words

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from tacit.audit.museum.exhibit import Verdict, judged
+from tacit.audit.museum.exhibit import Verdict, judged_replays
 from tacit.audit.neighbours import Neighbours
 from tacit.audit.search import replay_neighbours
 from tacit.audit.self_audit import AuditCheck
@@ -79,7 +79,7 @@ def _replayed(make: Callable[[], Any]) -> Verdict:
         nothing = (0.0, 0.0, "no class")
         strange = [*_STRANGE, (0.5, 0.5, 1)]
         pairs = [Neighbours(f"with the row {row!r}", [*_ROWS, nothing], [*_ROWS, row]) for row in strange]
-    return judged(replay_neighbours(partial(_fitted, make), _ROWS, neighbours=pairs))
+    return judged_replays(replay_neighbours(partial(_fitted, make), _ROWS, neighbours=pairs))
 
 
 def _fitted(make: Callable[[], Any], rows: Sequence[tuple[Any, Any, Any]]) -> list[tuple[str, str]]:

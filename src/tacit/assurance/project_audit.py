@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from tacit.assurance.synthetic_people import People, brought_here, neighbours_of, questions_of, rehearsed
 from tacit.audit.lower_bound import lower_bound
-from tacit.audit.museum.exhibit import Verdict, judged
+from tacit.audit.museum.exhibit import Verdict, judged, judged_replays
 from tacit.audit.neighbours import Neighbours
 from tacit.audit.replay import replay
 from tacit.audit.search import replay_neighbours
@@ -195,7 +195,7 @@ def _seen(curator: Curator, sql: str, **words: Any) -> Any:
 
 
 def _replayed_table(sql: str) -> Verdict:
-    return judged(replay_neighbours(_asking(sql), _VISITS, unit="person"))
+    return judged_replays(replay_neighbours(_asking(sql), _VISITS, unit="person"))
 
 
 def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:

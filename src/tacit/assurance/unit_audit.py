@@ -13,7 +13,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.audit.museum.exhibit import Verdict, judged
+from tacit.audit.museum.exhibit import Verdict, judged_replays
 from tacit.audit.search import replay_neighbours
 from tacit.audit.self_audit import AuditCheck
 from tacit.core.errors import InputError
@@ -53,7 +53,7 @@ def unit_checks() -> Iterator[AuditCheck]:
 
 
 def _replayed(sql: str) -> Verdict:
-    return judged(replay_neighbours(_asking(sql), _ROWS, unit="person"))
+    return judged_replays(replay_neighbours(_asking(sql), _ROWS, unit="person"))
 
 
 def _asking(sql: str) -> Callable[[list[dict[str, Any]]], Any]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tacit.audit.exact import exact
 from tacit.audit.lower_bound import lower_bound
 from tacit.audit.museum import PIECES
-from tacit.audit.museum.exhibit import Verdict, judged
+from tacit.audit.museum.exhibit import Verdict, judged, judged_replays
 from tacit.audit.search import replay_neighbours
 from tacit.audit.self_audit_claims import claim_checks
 from tacit.core.guarantees import ApproxDP, Guarantee
@@ -221,7 +221,7 @@ def _replay_checks() -> Iterator[AuditCheck]:
 
 
 def _replayed(function: Callable[[Any], Any]) -> Verdict:
-    return judged(replay_neighbours(function, _AGES))
+    return judged_replays(replay_neighbours(function, _AGES))
 
 
 def _clamped(ages: list[int]) -> list[int]:

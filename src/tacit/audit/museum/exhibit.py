@@ -11,7 +11,7 @@ from tacit.audit.lower_bound import LowerBound
 from tacit.audit.replay import ReplayReport
 from tacit.core.errors import InputError
 
-__all__ = ["Piece", "Verdict", "judged"]
+__all__ = ["Piece", "Verdict", "judged", "judged_replays"]
 
 Found = LowerBound | ExactLoss | Sequence[ReplayReport]
 
@@ -73,3 +73,13 @@ def judged(found: Found) -> Verdict:
         raise InputError("found", "no pair of neighbours was tried")
     bad = [report for report in reports if not report]
     return Verdict(bool(bad), str((bad or reports)[0]), reports)
+
+
+def judged_replays(reports: Sequence[ReplayReport]) -> Verdict:
+    """The same for replays of which some are known to end well: where all end with an error, nothing was checked.
+
+    Two runs that end with the same error are alike, and a check that only fails to run would pass for ever.
+    """
+    if not all(report.ended for report in reports):
+        return judged(reports)
+    return Verdict(True, f"nothing was checked: {reports[0]}" if reports else "no neighbours were tried", list(reports))
