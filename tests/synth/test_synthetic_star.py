@@ -355,7 +355,8 @@ def test_rows_in_order_depend_on_the_row_before(tmp_path: Path, monkeypatch: pyt
     ]
     assert np.mean(firsts) > 0.9
     assert np.mean(later) > 0.9
-    assert max(row["cost"] for row in table.to_pylist()) < 2400
+    # Fourth and fifth visits, which cost 3,000 and more, would be a fifth of all; noise may draw a few.
+    assert np.mean([row["cost"] < 2400 for row in table.to_pylist()]) > 0.98
     shown = star["visits_synthetic"].marginal(["previous_ward", "ward"])
     assert set(shown["previous_ward"].to_pylist()) == {"no row before", "a", "b", "NULL"}
     # Of persons with many visits the first ones are kept, so that each has a row without one before.
