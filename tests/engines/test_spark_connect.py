@@ -382,7 +382,8 @@ class Relay:
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port = self._door.getsockname()[1]
         self._ends: list[socket.socket] = []
-        threading.Thread(target=self._let_in, daemon=True).start()
+        self._doorman = threading.Thread(target=self._let_in, daemon=True)
+        self._doorman.start()
 
     def _let_in(self) -> None:
         while True:
@@ -396,7 +397,8 @@ class Relay:
             except ConnectionRefusedError:
                 there = None
             if there is None:
-                here.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):
+                    here.shutdown(socket.SHUT_RDWR)
                 continue
             self._ends.append(there)
             for one, other in ((here, there), (there, here)):
@@ -421,6 +423,8 @@ class Relay:
     def close(self) -> None:
         self.cut()
         self._door.shutdown(socket.SHUT_RDWR)
+        # A client that came at the last moment is among the ends as well.
+        self._doorman.join(10)
         for end in (self._door, *self._ends):
             end.close()
 
