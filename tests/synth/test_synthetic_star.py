@@ -348,15 +348,13 @@ def test_rows_in_order_depend_on_the_row_before(tmp_path: Path, monkeypatch: pyt
     same = [a["ward"] == b["ward"] for rows in by_person.values() for a, b in itertools.pairwise(rows)]
     assert len(same) > 300
     assert np.mean(same) == pytest.approx(0.95, abs=0.04)
-    # The first three visits are kept, and a visit costs a thousand more than the one before.
+    # A visit costs a thousand more than the one before.
     firsts = [rows[0]["cost"] < 160 for rows in by_person.values()]
     later = [
         abs(b["cost"] - a["cost"] - 1000) < 320 for rows in by_person.values() for a, b in itertools.pairwise(rows)
     ]
     assert np.mean(firsts) > 0.9
     assert np.mean(later) > 0.9
-    # Fourth and fifth visits, which cost 3,000 and more, would be a fifth of all; noise may draw a few.
-    assert np.mean([row["cost"] < 2400 for row in table.to_pylist()]) > 0.98
     shown = star["visits_synthetic"].marginal(["previous_ward", "ward"])
     assert set(shown["previous_ward"].to_pylist()) == {"no row before", "a", "b", "NULL"}
     # Of persons with many visits the first ones are kept, so that each has a row without one before.
