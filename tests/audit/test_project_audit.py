@@ -255,6 +255,16 @@ def test_questions_that_are_given_are_audited_and_must_be_possible(project: Path
         project_checks(load(project), ["SELECT * FROM visits"])
 
 
+def test_a_question_that_no_budget_pays_for_is_not_called_checked(project: Path) -> None:
+    """Both neighbours are refused alike, which says nothing about the question."""
+    dear = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 3) COUNT(*) FROM patients"
+    checks, _ = project_checks(load(project), [dear], samples=1)
+    (outcome,) = run_checks([check for check in checks if check.name == dear])
+    assert not outcome.passed
+    assert "nothing was checked" in outcome.verdict.words
+    assert "BudgetError" in outcome.verdict.words
+
+
 def test_a_question_that_states_its_own_price_keeps_it(project: Path) -> None:
     sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.25) COUNT(*) FROM patients"
     checks, _ = project_checks(load(project), [sql])

@@ -152,7 +152,7 @@ def _possible(project: Project, curator: Curator, sql: str) -> _Trial | None:
 
 def _replay_check(trial: _Trial, pairs: Sequence[Neighbours]) -> AuditCheck:
     def run() -> Verdict:
-        return judged([replay(trial, each.first, each.second, how=each.how) for each in pairs])
+        return judged_replays([replay(trial, each.first, each.second, how=each.how) for each in pairs])
 
     return AuditCheck(trial.sql, "replay", run)
 
