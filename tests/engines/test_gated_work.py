@@ -25,7 +25,7 @@ from sql.corpus.gated import PERSON, gated
 from support.engine_comparison import corpus_frames, opened
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.statements import DuckDBWriter
+from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS

@@ -1,9 +1,9 @@
 """Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python.
 
-``engine`` runs; ``session`` finds or starts a Spark, ``connect`` one at a Spark Connect server, and ``trial`` tries
-it out; ``jobs`` stops and watches; ``sources`` and ``files`` read totally; ``identity`` recognises; ``checks`` are for
-the doctor; ``dialect`` and ``texts`` say how Spark writes things; ``statements`` bounds units by one exchange.
-Importing this package does not import Spark.
+``engine`` writes statements that bound units by one exchange, and runs them; ``session`` finds or starts a Spark,
+``connect`` one at a Spark Connect server, and ``session_checks`` tries it out; ``running_query`` stops and watches;
+``sources`` and ``parquet_files`` read totally; ``table_identity`` recognises; ``dialect`` and ``text_functions`` say
+how Spark writes things. Importing this package does not import Spark.
 
 Modules:
 * :mod:`.connect` — Spark Connect sessions by an address such as ``sc://host:15002``
@@ -16,7 +16,6 @@ Modules:
 * :mod:`.session` — Spark session: found or started, and checked before use
 * :mod:`.session_checks` — Checks with known answers that a Spark session must pass before use
 * :mod:`.sources` — Spark sources: Parquet, CSV, catalog tables, Spark and Python frames
-* :mod:`.statements` — Spark statements that bound units with one exchange
 * :mod:`.table_identity` — Identity of sources that only Spark can read
 * :mod:`.text_functions` — Text functions of Spark: code points and the order of UTF-8 bytes
 * :mod:`.unit_columns` — Stored types of identifying columns in Spark sources; reads no row
