@@ -323,11 +323,11 @@ def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]
     """Whether the caps in the file are those of the accounts."""
     from tacit.charges.accounts import filter_of
     from tacit.cli.operator_options import reading
-    from tacit.ledger.account_terms import terms_of
     from tacit.ledger.entries import plain_name
     from tacit.ledger.journal import read_body
     from tacit.ledger.messages import terms_words
     from tacit.ledger.protocol import Name
+    from tacit.ledger.records import terms_of
 
     for name, model in loaded.populations.items():
         wanted = terms_of(filter_of(name, model))

@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, Departure, entry_of, pay
+from tacit.charges.payment import Caller, Departure, check_succeeded, entry_of, hide_internal_errors, pay
 from tacit.core.errors import InternalError
-from tacit.curator.planner import FreeQuestion, PricedPlan, read_back
+from tacit.curator.planner import FreeQuestion, FreeRelease, PricedPlan, read_back
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
-from tacit.curator.reuse import FreeRelease
 from tacit.curator.synthetic_questions import free_question
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
@@ -73,7 +71,7 @@ def answer(
 
     One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
     in this process or another. If the run fails, the failure is what the charge has bought, and every equal question
-    gets it; see :mod:`tacit.charges.failures`. If the process dies, the next run is under the same charge, a bounded
+    gets it; see :mod:`tacit.charges.payment`. If the process dies, the next run is under the same charge, a bounded
     number of times.
 
     Args:

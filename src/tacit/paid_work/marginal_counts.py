@@ -24,8 +24,7 @@ from tacit.engines.protocol import MeasurementTask
 from tacit.project.source_binding import scanned
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_KEYS
-from tacit.query.planning.contribution_limits import ContributionLimit
-from tacit.query.planning.measures import AggregateKind, MeasureKind, count_measure
+from tacit.query.planning.measures import AggregateKind, ContributionLimit, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes, first_rows, unit_work
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal

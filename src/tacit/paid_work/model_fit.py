@@ -16,9 +16,17 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_named
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.charges.notebook_tables import entry_html
-from tacit.charges.payment import Caller, CuratorContext, entry_of, paid_at, paid_before, pay
+from tacit.charges.payment import (
+    Caller,
+    CuratorContext,
+    check_succeeded,
+    entry_of,
+    hide_internal_errors,
+    paid_at,
+    paid_before,
+    pay,
+)
 from tacit.core.errors import EngineError, InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee

@@ -30,8 +30,7 @@ from typing import Final, NamedTuple
 
 from tacit.query.aggregates import AggregateCall, unit_call
 from tacit.query.limits import MAX_RELATIONS
-from tacit.query.planning.contribution_limits import scans
-from tacit.query.planning.measures import Measure, MeasureKind, count_measure
+from tacit.query.planning.measures import Measure, MeasureKind, count_measure, scans
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
 from tacit.query.relational.algebra import RelationNode

@@ -36,7 +36,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tacit.core.names import is_name
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import (
@@ -436,7 +435,7 @@ def relation_text(node: RelationNode) -> str:
 
 def _told_apart(name: str) -> str:
     """A name of a column in canonical text: in quotes where it may hold the signs between names."""
-    return name if is_name(name) else repr(name)
+    return name if name.isascii() and name.isidentifier() else repr(name)
 
 
 def _own_text(node: RelationNode) -> list[str]:

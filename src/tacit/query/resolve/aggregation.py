@@ -12,8 +12,7 @@ from sqlglot import exp
 from tacit.query import limits
 from tacit.query.aggregates import AGGREGATES, SQL_NAMES, AggregateCall, SqlName
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits
-from tacit.query.planning.measures import Measure
+from tacit.query.planning.measures import ContributionLimit, ContributionLimits, Measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal

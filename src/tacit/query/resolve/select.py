@@ -52,8 +52,8 @@ from tacit.query.resolve.public_order import distinct_order, slice_of
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
 from tacit.query.resolve.row_picks import sort_key_of
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate, is_pick
-from tacit.query.resolve.select_list import Item
 from tacit.query.resolve.sql_functions import refuse_aggregate
+from tacit.query.resolve.tables_and_columns import Item
 from tacit.query.resolve.windows import named_windows, read_window
 from tacit.query.types import DOUBLE, INTEGER, Domain, Range, SqlType, finite
 

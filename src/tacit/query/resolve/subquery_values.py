@@ -14,8 +14,8 @@ from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Scope
 
 if TYPE_CHECKING:
-    from tacit.query.resolve.from_clause import Names
     from tacit.query.resolve.sql_statements import Queries
+    from tacit.query.resolve.tables_and_columns import Names
 
 __all__ = ["PublicValues", "protected_value", "values_of"]
 
