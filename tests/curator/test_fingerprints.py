@@ -13,8 +13,7 @@ import pytest
 
 from tacit.core.errors import InputError
 from tacit.project import fingerprints
-from tacit.project.fingerprints import Digests, Fingerprint
-from tacit.project.source import Source
+from tacit.project.source import Digests, Fingerprint, Source
 
 
 def look(path: Path | str) -> Fingerprint:

@@ -256,7 +256,7 @@ def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
 
 def _recognised(kind: str, largest: int) -> str:
     """Which copies of a protected source the ledger knows again."""
-    from tacit.project.fingerprints import LARGEST_BYTES
+    from tacit.project.row_digests import LARGEST_BYTES
 
     if kind not in ("csv", "parquet"):
         return "; only exact copies of it are recognised"

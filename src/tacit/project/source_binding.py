@@ -18,9 +18,7 @@ from tacit.core.errors import EngineError, InputError
 from tacit.engines.protocol import Engine
 from tacit.ledger import Ledger
 from tacit.ledger.protection import Binding
-from tacit.project.file_columns import Shape, shape_of
-from tacit.project.fingerprints import Digests, Fingerprint
-from tacit.project.source import Source
+from tacit.project.source import Digests, Fingerprint, Shape, Source, shape_of
 from tacit.query.canonical_unit import ROW, unit_path, unit_type
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.relational.algebra import RelationNode, Scan, sources
