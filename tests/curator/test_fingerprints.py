@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.project import fingerprints
+from tacit.project import source as fingerprints
 from tacit.project.source import Digests, Fingerprint, Source
 
 

@@ -11,7 +11,7 @@ from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.mechanisms.staircase import StaircaseNoise
 from tacit.noise.gaussian import DiscreteGaussian
-from tacit.noise.geometric import Geometric
+from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
 __all__ = ["law_of"]

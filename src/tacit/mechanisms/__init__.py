@@ -8,8 +8,6 @@ Modules:
   ``counting_queries.proof.md``
 * :mod:`.exponential` — The exponential mechanism: choose a candidate, better ones exponentially more often
 * :mod:`.gaussian` — The Gaussian mechanism, on integers and on a grid of floats
-* :mod:`.gaussian_calibration` — Finding the standard deviation of Gaussian noise for an (epsilon, delta), always
-  rounded to the safe side
 * :mod:`.gaussian_profile` — How much discrete Gaussian noise gives away, as proven bounds: delta at an epsilon, and
   tails
 * :mod:`.grid` — A public lattice for floats: multiples of a power of two that is chosen without looking at the data
@@ -35,6 +33,5 @@ Modules:
 * :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that
   exceed a threshold
 * :mod:`.staircase` — The staircase mechanism: the least noise that pure differential privacy allows for one number
-* :mod:`.survey_bounds` — Error bounds of surveys by randomized response
 * :mod:`.top_k` — The k best candidates, one exponential mechanism after the other
 """

@@ -179,7 +179,7 @@ class PostgresEngine(SqlEngine):
             raise RuntimeError(f"{', '.join(changed)} is not what it was; open the project again")
 
     def marks(self, table: str) -> Marks:
-        """Identity of a table, independent of its name in a project; see :mod:`.table_identity`."""
+        """Identity of a table, independent of its name in a project."""
         return marks_of(self._identity, self._described[table.lower()])
 
     def close(self) -> None:

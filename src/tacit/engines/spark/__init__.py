@@ -10,15 +10,12 @@ Modules:
 * :mod:`.dialect` — Spark dialect in ANSI mode with the session clock in UTC
 * :mod:`.doctor` — Checks of ``tacit doctor`` for Spark: packages, Java, session, declared tables
 * :mod:`.engine` — The Spark engine: one session, one job group per question, exact integers back
-* :mod:`.parquet_files` — Parquet files on this machine as Spark reads them
 * :mod:`.parquet_scan` — Parquet scan in which Spark can read every value
 * :mod:`.running_query` — One running query on Spark: timeout, cancellation, progress
 * :mod:`.session` — Spark session: found or started, and checked before use
 * :mod:`.session_checks` — Checks with known answers that a Spark session must pass before use
 * :mod:`.sources` — Spark sources: Parquet, CSV, catalog tables, Spark and Python frames
-* :mod:`.table_identity` — Identity of sources that only Spark can read
 * :mod:`.text_functions` — Text functions of Spark: code points and the order of UTF-8 bytes
-* :mod:`.unit_columns` — Stored types of identifying columns in Spark sources; reads no row
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ from tacit.engines.source_files import source_state
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.running_query import SparkQuery
 from tacit.engines.spark.session import SessionHandle, hushed, open_session
-from tacit.engines.spark.sources import open_tables
-from tacit.engines.spark.table_identity import marks_of
+from tacit.engines.spark.sources import marks_of, open_tables
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.engine import SqlEngine, opaquely
 from tacit.engines.sql.loss_cells import CellWriter
@@ -262,7 +261,7 @@ class SparkEngine(SqlEngine):
             raise
 
     def marks(self, table: str) -> Marks:
-        """Identity of a table, independent of its name in a project; see :mod:`.table_identity`."""
+        """Identity of a table, independent of its name in a project; see :mod:`.sources`."""
         place = [part.name.lower() for part in self._catalog.tables].index(table.lower())
         source = next(source for name, source in self._data.items() if name.lower() == table.lower())
 

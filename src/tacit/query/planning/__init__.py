@@ -18,8 +18,6 @@ Modules:
   engines that count them in SQL
 * :mod:`.measures` — Integer measurements behind aggregates, with their sensitivities and the limits of one unit's
   contribution
-* :mod:`.nested_keys` — Keys that follow from released keys: quarters of months, wider buckets of integers, classes of
-  categories
 * :mod:`.noise_distribution` — Distribution of weighted sums of independent integer noise
 * :mod:`.plan` — Plan: releases, noise, price and error of a query
 * :mod:`.pricing` — Pricing: the charge for a stated price, its division among releases, and the noise that each share

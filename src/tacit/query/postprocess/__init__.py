@@ -11,11 +11,9 @@ Modules:
   bias of cells
 * :mod:`.cell_expressions` — Expressions over released cells, with intervals
 * :mod:`.cells` — Released cell: value, noise events and interval
-* :mod:`.counts_and_sums` — COUNT and SUM estimates
 * :mod:`.level_noises` — Weights of independent noises in sums of released numbers whose noises depend on each other
 * :mod:`.mean_variance` — AVG, VARIANCE and STDDEV from a noisy count, a noisy centred sum and a noisy sum of
   centred squares
-* :mod:`.mode` — MODE and the k-th most common value, from noisy counts of declared categories
 * :mod:`.parts_in_turn` — Parts of a question in turn: a value that rows are compared with is released before the part
   that reads it
 * :mod:`.public_join` — Joins of released rows with public rows

@@ -3,7 +3,6 @@
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, and the final aggregation built from them and its keys
 * :mod:`.constants` — Constants and names of types in SQL text
-* :mod:`.correlated` — Subqueries for a value that are tied to the query around them by equalities
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS stand
   for
 * :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
