@@ -16,7 +16,6 @@ from tacit.curator.synthetic_questions import free_question
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
-from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import explain_public, outline
 from tacit.query.planning.found_parts import with_found
@@ -26,6 +25,7 @@ from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished
+from tacit.query.relational.algebra import scanned
 from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import OPTIONS, Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums, same_noise

@@ -39,12 +39,12 @@ from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.coarser import coarser, errs_no_more
 from tacit.query.planning.explain import Outline, explain, outline
 from tacit.query.planning.left_out import GROUPS, loss_table
-from tacit.query.planning.measures import scans
 from tacit.query.planning.plan import Plan, plan_on_terms
 from tacit.query.postprocess.bounding_loss import bounding_losses
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished, finish
 from tacit.query.question import PublicQuestion, Question
+from tacit.query.relational.algebra import scans
 from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve, resolve_any
 from tacit.receipts.receipt import Receipt, guesses, mechanisms_of, quoted

@@ -38,8 +38,8 @@ from tacit.engines.sql.relations import (
     has_union,
     reads_again,
     relation_sql,
-    scanned,
     slots_of,
+    tables_of,
 )
 from tacit.engines.sql.statements import Named, Statement, Writer
 from tacit.engines.sql.unit_totals import Partials, quantised_sql
@@ -227,7 +227,7 @@ class DuckDBWriter(Writer):
         return self.tables[node.table.lower()].rows if isinstance(node, Scan) and not node.path else None
 
     def _is_large(self) -> bool:
-        return sum(self.tables[name].size for name in scanned(self.final.source)) > _LARGE
+        return sum(self.tables[name].size for name in tables_of(self.final.source)) > _LARGE
 
     def _kept_private(self, rows: str) -> Named:
         names = self.groups.columns
@@ -287,7 +287,7 @@ class DuckDBEngine(SqlEngine):
     def _written(self, final: FinalAggregation, left_out: LossTable | None = None) -> tuple[Statement, ...]:
         # Rows of a view have no number; a statement that needs one cannot be written. Every other statement can, and is
         # written when it is known whether it reads files or their copies.
-        if has_row_units(final.source) and any(self._tables[name].row is None for name in scanned(final.source)):
+        if has_row_units(final.source) and any(self._tables[name].row is None for name in tables_of(final.source)):
             super()._written(final, left_out)
         return ()
 
@@ -320,7 +320,7 @@ class DuckDBEngine(SqlEngine):
     def _session(
         self, relation: RelationNode, work: MeasurementTask | None
     ) -> Iterator[tuple[DuckDBSession, Mapping[str, StoredTable]]]:
-        names = scanned(relation)
+        names = tables_of(relation)
         progress = None if work is None else work.progress
         with (
             self._sources.reading() as opened,

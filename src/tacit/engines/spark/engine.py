@@ -35,7 +35,7 @@ from tacit.engines.spark.sources import marks_of, open_tables
 from tacit.engines.sql.dialect import column
 from tacit.engines.sql.engine import SqlEngine, opaquely
 from tacit.engines.sql.loss_cells import CellWriter
-from tacit.engines.sql.relations import StoredTable, scanned
+from tacit.engines.sql.relations import StoredTable, tables_of
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.statements import Named
 from tacit.engines.sql.unit_totals import Partials
@@ -112,7 +112,7 @@ class SparkWriter(CellWriter):
             return None
         if not _is_cheap(self.final.source):
             return None
-        if not _LARGE < sum(self.tables[name].size for name in scanned(self.final.source)) < _TOO_LARGE:
+        if not _LARGE < sum(self.tables[name].size for name in tables_of(self.final.source)) < _TOO_LARGE:
             return None
         bits = self.chooser.bits(self.groups.count)
         first = min(_WORD, 2 ** (bits - 1))
@@ -227,7 +227,7 @@ class SparkEngine(SqlEngine):
         return self._stored
 
     def _operator_words(self, relation: RelationNode) -> str:
-        return ", ".join(sorted(scanned(relation)))
+        return ", ".join(sorted(tables_of(relation)))
 
     @contextmanager
     def _session(

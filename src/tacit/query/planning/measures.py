@@ -46,7 +46,6 @@ makes it true of any data, and a larger number would buy nothing but noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -58,7 +57,7 @@ from tacit.core.relations import Relation as Neighbouring
 from tacit.core.sensitivity import Sensitivity, contributions
 from tacit.query.contribution import AUTO, ContributionNumber
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode, Scan, sources
+from tacit.query.relational.algebra import RelationNode, scans
 from tacit.query.relational.expressions import Expression, text_of
 from tacit.query.types import Kind, SqlType, Value
 
@@ -74,7 +73,6 @@ __all__ = [
     "grid_step",
     "leaves_measure",
     "quantise",
-    "scans",
     "sum_measure",
 ]
 
@@ -453,14 +451,6 @@ class ContributionLimits:
     def found(self, groups: int | None, rows: int | None) -> ContributionLimits:
         """The same with the numbers that AUTO found; None for one that was not sought."""
         return ContributionLimits(replace(self.groups, found=groups), replace(self.rows, found=rows))
-
-
-def scans(node: RelationNode) -> Iterator[Scan]:
-    """The tables that a relation reads, each as often as it occurs."""
-    if isinstance(node, Scan):
-        yield node
-    for part in sources(node):
-        yield from scans(part)
 
 
 def ceiling(source: RelationNode, name: str) -> tuple[int, str] | None:

@@ -32,7 +32,7 @@ not for meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -470,22 +470,31 @@ def call_text(call: UnitCall) -> str:
     return f"{call.function}({optional_text(call.argument)}|{optional_text(call.where)}|{call.parameter!r}):{call.type}"
 
 
+def walk_relations(node: RelationNode) -> Iterator[RelationNode]:
+    """A relation and all relations below it, each before those below it, from left to right."""
+    yield node
+    for part in sources(node):
+        yield from walk_relations(part)
+
+
+def scans(node: RelationNode) -> Iterator[Scan]:
+    """The tables that a relation reads, each as often as it occurs."""
+    return (part for part in walk_relations(node) if isinstance(part, Scan))
+
+
+def scanned(node: RelationNode) -> Iterator[str]:
+    """The names of those tables, and of those that lead from them to the unit."""
+    return (name for scan in scans(node) for name in (scan.table, *(hop.table for hop in scan.path)))
+
+
 def is_public_throughout(node: RelationNode) -> bool:
     """Whether neither the relation nor any relation below it belongs to a unit."""
-    stack = [node]
-    while stack:
-        here = stack.pop()
-        owned = here.unit is not None or here.population is not None
-        if owned or (isinstance(here, Scan) and (here.unit_source is not None or here.path)):
-            return False
-        stack.extend(sources(here))
-    return True
-
-
-def scanned_tables(node: RelationNode) -> tuple[str, ...]:
-    """Tables that a relation reads, as often as it reads them."""
-    own = (node.table,) if isinstance(node, Scan) else ()
-    return (*own, *(name for part in sources(node) for name in scanned_tables(part)))
+    return not any(
+        part.unit is not None
+        or part.population is not None
+        or (isinstance(part, Scan) and (part.unit_source is not None or part.path))
+        for part in walk_relations(node)
+    )
 
 
 # -- rewriting
@@ -493,8 +502,7 @@ def scanned_tables(node: RelationNode) -> tuple[str, ...]:
 
 def released_values(node: RelationNode) -> tuple[str, ...]:
     """The keys of the values that a relation reads and that are yet to be released."""
-    own = (node.key,) if isinstance(node, ReleasedValue) else ()
-    return tuple(dict.fromkeys((*own, *(key for part in sources(node) for key in released_values(part)))))
+    return tuple(dict.fromkeys(part.key for part in walk_relations(node) if isinstance(part, ReleasedValue)))
 
 
 def bottom_up(node: RelationNode, change: Callable[[RelationNode], RelationNode]) -> RelationNode:
