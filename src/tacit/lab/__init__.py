@@ -6,7 +6,6 @@ Modules:
 * :mod:`.confidence` — Confidence bounds on a probability from counted successes
 * :mod:`.definition` — The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the
   uncovered mass δ
-* :mod:`.definition_chart` — Chart of a definition: static, or with a slider for ε
 * :mod:`.examples` — Example mechanisms: private, not private, and sampled
 * :mod:`.experiment` — The k-fold adaptive composition experiment, runnable
 * :mod:`.finite` — Finite mechanisms: every privacy question has an exact answer

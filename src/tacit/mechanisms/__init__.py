@@ -19,7 +19,6 @@ Modules:
   ``mean.proof.md``
 * :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.noisy_max` — Report noisy max: the candidate with the largest noisy score, and its margin
-* :mod:`.partition_rules` — Rules that keep or drop a group, with exact probabilities
 * :mod:`.partition_selection` — Partition selection: private choice of group keys by their number of units
 * :mod:`.permute_and_flip` — Permute-and-flip: selection with at most the error of the exponential mechanism under
   pure DP

@@ -1,9 +1,8 @@
 """Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python.
 
-``engine`` writes statements that bound units by one exchange, and runs them; ``session`` finds or starts a Spark,
-``connect`` one at a Spark Connect server, and ``session_checks`` tries it out; ``running_query`` stops and watches;
-``sources`` and ``parquet_files`` read totally; ``table_identity`` recognises; ``dialect`` and ``text_functions`` say
-how Spark writes things. Importing this package does not import Spark.
+``engine`` writes statements that bound units by one exchange, and runs them; ``session`` finds or starts a Spark
+and tries it out, ``connect`` finds one at a Spark Connect server; ``running_query`` stops and watches; ``sources`` and
+``parquet_scan`` read totally; ``dialect`` says how Spark writes things. Importing this package does not import Spark.
 
 Modules:
 * :mod:`.connect` — Spark Connect sessions by an address such as ``sc://host:15002``
@@ -13,9 +12,7 @@ Modules:
 * :mod:`.parquet_scan` — Parquet scan in which Spark can read every value
 * :mod:`.running_query` — One running query on Spark: timeout, cancellation, progress
 * :mod:`.session` — Spark session: found or started, and checked before use
-* :mod:`.session_checks` — Checks with known answers that a Spark session must pass before use
 * :mod:`.sources` — Spark sources: Parquet, CSV, catalog tables, Spark and Python frames
-* :mod:`.text_functions` — Text functions of Spark: code points and the order of UTF-8 bytes
 """
 
 from __future__ import annotations

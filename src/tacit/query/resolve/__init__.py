@@ -11,7 +11,6 @@ Modules:
   row has
 * :mod:`.released_cells` — SELECT over cells that are released: everything is free and cannot look back
 * :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
-* :mod:`.row_picks` — Aggregates that pick the value of one row of a group: ARG_MAX, ARG_MIN, FIRST, LAST and ANY_VALUE
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and LIMIT
 * :mod:`.series` — Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning
