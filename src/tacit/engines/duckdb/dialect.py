@@ -111,6 +111,27 @@ class DuckDB(Dialect):
     """Nothing fails where ``TRY_CAST`` stands; doubles follow IEEE arithmetic without errors."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS}
+    forms: ClassVar[Mapping[str, str]] = {
+        "fit_integer": "TRY_CAST({0} AS BIGINT)",
+        "read_integer": "TRY_CAST({0} AS BIGINT)",
+        "read_double": "TRY_CAST({0} AS DOUBLE)",
+        "read_day": "TRY_CAST({0} AS DATE)",
+        "trimmed": "trim({0}, ' ')",
+        "days": "CAST({0} - DATE '1970-01-01' AS BIGINT)",
+        "microseconds": "epoch_us({0})",
+        "day_of": "DATE '1970-01-01' + CAST({0} AS INTEGER)",
+        "moment_of": "make_timestamp({0})",
+        "last_day": "CAST(last_day({0}) AS DATE)",
+        "collected": "list_sort(list({0}) FILTER (WHERE {1}))",
+        "list_size": "len({0})",
+        # Adds from the first to the last.
+        "list_sum": "list_sum({0})",
+        "list_mean": "list_sum({0}) / len({0})",
+        "list_squares": "list_sum(list_transform({0}, lambda e: (e - {1}) * (e - {1}))) / (len({0}) - {2})",
+        "xor": "xor({0}, {1})",
+        "hexadecimal": "CAST('0x' || {0} AS BIGINT)",
+        "numbered_copies": "SELECT {0}, unnest(range(1, {1} + 1)) AS j FROM {2}",
+    }
     wide = "HUGEINT"
     ieee_doubles = True
     ranks_heavy_units = True
@@ -142,21 +163,9 @@ class DuckDB(Dialect):
         """Towards zero."""
         return f"{left} // {right}"
 
-    def fit_integer(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS BIGINT)"
-
     def is_finite(self, value: str) -> str:
         """DuckDB's own function."""
         return f"isfinite({value})"
-
-    def double_operation(self, operator: str, left: str, right: str) -> str:
-        """IEEE, then checked."""
-        return self.finite(f"{left} {operator} {right}")
-
-    def product(self, left: str, right: str) -> str:
-        """Multiply by IEEE arithmetic, which may give infinity."""
-        return f"{left} * {right}"
 
     def double_to_integer(self, value: str) -> str:
         """Cast with ``TRY_CAST``."""
@@ -166,10 +175,6 @@ class DuckDB(Dialect):
         """Cast with ``TRY_CAST``."""
         return f"TRY_CAST({value} AS HUGEINT)"
 
-    def rounded(self, value: str) -> str:
-        """DuckDB's own function."""
-        return f"round({value})"
-
     def double_steps(self, value: str, measure: Measure) -> str:
         """As IEEE arithmetic does it."""
         return double_steps(self, value, measure)
@@ -178,17 +183,9 @@ class DuckDB(Dialect):
         """RE2, which takes linear time."""
         return f"regexp_full_match({value}, '{pattern}')"
 
-    def read_integer(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS BIGINT)"
-
     def read_decimal(self, value: str, scale: int) -> str:
         """Cast with ``TRY_CAST``."""
         return mantissa(f"TRY_CAST({value} AS DECIMAL(18,{scale}))", scale)
-
-    def read_double(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS DOUBLE)"
 
     def read_date(self, value: str) -> str:
         """Cast with ``TRY_CAST``; DuckDB accepts the year 0, which is NULL here."""
@@ -200,26 +197,6 @@ class DuckDB(Dialect):
             f"TRY_CAST({value} AS TIMESTAMP)",
             lambda v: f"CASE WHEN {v} >= TIMESTAMP '0001-01-01 00:00:00' THEN {v} END",
         )
-
-    def trimmed(self, value: str) -> str:
-        """Trim spaces alone."""
-        return f"trim({value}, ' ')"
-
-    def days(self, value: str) -> str:
-        """A difference of dates."""
-        return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
-
-    def microseconds(self, value: str) -> str:
-        """DuckDB's own function."""
-        return f"epoch_us({value})"
-
-    def day_of(self, days: str) -> str:
-        """A sum."""
-        return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
-
-    def moment_of(self, microseconds: str) -> str:
-        """DuckDB's own function."""
-        return f"make_timestamp({microseconds})"
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
         """Functions of the registry's own names; microseconds of the second, not of the minute."""
@@ -236,51 +213,9 @@ class DuckDB(Dialect):
         moved = f"{value} + to_months(CAST({months} AS INTEGER))"
         return within_years(self, f"CAST({moved} AS {self.storage(kind)})", kind)
 
-    def made_date(self, year: str, month: str, day: str) -> str:
-        """Read from its text."""
-        parts = []
-        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
-            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS VARCHAR) END"
-            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
-        joined = " || '-' || ".join(parts)
-        return f"TRY_CAST({joined} AS DATE)"
-
-    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """DuckDB's own function."""
-        return f"CAST(last_day({value}) AS DATE)"
-
-    def collected(self, value: str, condition: str) -> str:
-        """A list."""
-        return f"list_sort(list({value}) FILTER (WHERE {condition}))"
-
-    def list_size(self, values: str) -> str:
-        """DuckDB's own function."""
-        return f"len({values})"
-
-    def list_sum(self, values: str) -> str:
-        """DuckDB's own function, which adds from the first to the last."""
-        return f"list_sum({values})"
-
-    def list_mean(self, values: str) -> str:
-        """Divide the ordered sum by the length."""
-        return f"list_sum({values}) / len({values})"
-
-    def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Add up squares from the first to the last."""
-        squares = f"list_transform({values}, lambda e: (e - {mean}) * (e - {mean}))"
-        return f"list_sum({squares}) / (len({values}) - {less})"
-
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
         """DuckDB's own function."""
         return f"quantile_cont({value}, {self.number(fraction)}){where}{over}"
-
-    def xor(self, left: str, right: str) -> str:
-        """DuckDB's own function."""
-        return f"xor({left}, {right})"
-
-    def hexadecimal(self, digits: str) -> str:
-        """Read."""
-        return f"CAST('0x' || {digits} AS BIGINT)"
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:  # noqa: ARG002 - typed by themselves
         """One look-up per distinct text of a column."""
@@ -308,10 +243,6 @@ class DuckDB(Dialect):
             return f"(CASE WHEN {inside} THEN nullif({self.looked_up(numbers, between)}, -1) END)"
 
         return self.let(value, placed)
-
-    def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """A list, unnested."""
-        return f"SELECT {columns}, unnest(range(1, {count} + 1)) AS j FROM {source}"
 
 
 def _ordinals(values: Sequence[Value | None], kind: SqlType) -> list[int]:

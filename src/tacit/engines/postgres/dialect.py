@@ -166,6 +166,19 @@ class Postgres(Dialect):
     """Texts have the collation "C", wide whole numbers are NUMERIC, and operations on doubles are guarded."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS, **NUMBERS}
+    forms: ClassVar[Mapping[str, str]] = {
+        "trimmed": "btrim({0}, ' ')",
+        "days": "CAST({0} - DATE '1970-01-01' AS BIGINT)",
+        "day_of": "DATE '1970-01-01' + CAST({0} AS INTEGER)",
+        # The day before the next month.
+        "last_day": "CAST(date_trunc('month', CAST({0} AS TIMESTAMP)) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)",
+        "collected": "array_agg({0} ORDER BY {0}) FILTER (WHERE {1})",
+        "list_size": "coalesce(cardinality({0}), 0)",
+        "xor": "({0} # ({1}))",
+        # By way of bits.
+        "hexadecimal": "CAST(CAST('x' || {0} AS BIT(28)) AS BIGINT)",
+        "numbered_copies": "SELECT {0}, generate_series(CAST(1 AS BIGINT), {1}) AS j FROM {2}",
+    }
     wide = "NUMERIC"
     double = doubles.DOUBLE
     text_type = "TEXT"
@@ -349,15 +362,7 @@ class Postgres(Dialect):
         """ISO, as the date style says."""
         return f"(CAST({value} AS TEXT) {COLLATION})"
 
-    def trimmed(self, value: str) -> str:
-        """Trim spaces alone."""
-        return f"btrim({value}, ' ')"
-
     # -- times
-
-    def days(self, value: str) -> str:
-        """A difference of dates."""
-        return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
 
     def microseconds(self, value: str) -> str:
         """From its parts, all of which are exact."""
@@ -368,10 +373,6 @@ class Postgres(Dialect):
             return f"CAST(CAST({v} AS DATE) - DATE '1970-01-01' AS BIGINT) * {DAY} + {parts}"
 
         return self.let(value, body)
-
-    def day_of(self, days: str) -> str:
-        """A sum."""
-        return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
 
     def moment_of(self, microseconds: str) -> str:
         """Days and a rest, which a double holds exactly."""
@@ -414,20 +415,7 @@ class Postgres(Dialect):
 
         return doubles.bound(body, y=year, m=month, d=day)
 
-    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """The day before the next month."""
-        month = f"date_trunc('month', CAST({value} AS TIMESTAMP))"
-        return f"CAST({month} + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"
-
     # -- aggregates
-
-    def collected(self, value: str, condition: str) -> str:
-        """A sorted array; NULL for none."""
-        return f"array_agg({value} ORDER BY {value}) FILTER (WHERE {condition})"
-
-    def list_size(self, values: str) -> str:
-        """Length of an array."""
-        return f"coalesce(cardinality({values}), 0)"
 
     def list_sum(self, values: str) -> str:
         """Add up from the first to the last."""
@@ -453,14 +441,6 @@ class Postgres(Dialect):
         return f"{name}({value})"
 
     # -- choosing
-
-    def xor(self, left: str, right: str) -> str:
-        """PostgreSQL's sign."""
-        return f"({left} # ({right}))"
-
-    def hexadecimal(self, digits: str) -> str:
-        """By way of bits."""
-        return f"CAST(CAST('x' || {digits} AS BIT(28)) AS BIGINT)"
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
         """In an array of constants."""
@@ -488,10 +468,6 @@ class Postgres(Dialect):
             return f"CASE WHEN {v} IS NULL THEN {values.index(None)} ELSE {tree(v, known)} END"
 
         return self.let(value, body)
-
-    def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """A series."""
-        return f"SELECT {columns}, generate_series(CAST(1 AS BIGINT), {count}) AS j FROM {source}"
 
 
 def _is_day(y: str, m: str, d: str) -> str:

@@ -226,6 +226,29 @@ class Spark(Dialect):
         "least": _extreme("least"),
         "greatest": _extreme("greatest"),
     }
+    forms: ClassVar[Mapping[str, str]] = {
+        "fit_integer": "try_cast({0} AS BIGINT)",
+        # Decimals round half away from zero.
+        "read_integer": "try_cast(try_cast({0} AS DECIMAL(38,0)) AS BIGINT)",
+        "read_double": "try_cast({0} AS DOUBLE)",
+        "read_day": "try_cast({0} AS DATE)",
+        "trimmed": "btrim({0}, ' ')",
+        "days": "CAST(unix_date({0}) AS BIGINT)",
+        # By way of UTC, as below.
+        "microseconds": "unix_micros(CAST({0} AS TIMESTAMP))",
+        "day_of": "date_from_unix_date(CAST({0} AS INT))",
+        "moment_of": "CAST(timestamp_micros({0}) AS TIMESTAMP_NTZ)",
+        "collected": "array_sort(collect_list({0}) FILTER (WHERE {1}))",
+        "list_size": "size({0})",
+        # Folds go from the first to the last.
+        "list_sum": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e)",
+        "list_mean": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e) / nullif(size({0}), 0)",
+        "list_squares": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {1}) * (e - {1}))"
+        " / nullif(size({0}) - {2}, 0)",
+        "xor": "({0} ^ ({1}))",
+        "hexadecimal": "CAST(conv({0}, 16, 10) AS BIGINT)",
+        "numbered_copies": "SELECT {0}, explode(sequence(CAST(1 AS BIGINT), {1})) AS j FROM {2}",
+    }
     wide = "DECIMAL(38,0)"
     text_type = "STRING"
     materialized = "AS"
@@ -273,10 +296,6 @@ class Spark(Dialect):
         """Without casts to wide numbers, which take many times as long."""
         return _UNGUARDED
 
-    def fit_integer(self, value: str) -> str:
-        """Cast with ``try_cast``."""
-        return f"try_cast({value} AS BIGINT)"
-
     def total(self, value: str, largest: int | None = None) -> str:
         """Of 64 bits where they always do, else in two such parts, which is faster than one of decimals."""
         if largest is not None and fits_64_bits(largest):
@@ -294,14 +313,6 @@ class Spark(Dialect):
         """NaN is the largest of all."""
         return f"(abs({value}) <= {self.number(_LARGEST)})"
 
-    def double_operation(self, operator: str, left: str, right: str) -> str:
-        """IEEE, then checked."""
-        return self.finite(f"{left} {operator} {right}")
-
-    def product(self, left: str, right: str) -> str:
-        """Multiply by IEEE arithmetic, which may give infinity."""
-        return f"{left} * {right}"
-
     def double_to_integer(self, value: str) -> str:
         """Asked only where it fits."""
         return self.let(value, lambda v: f"CASE WHEN {_is_bigint(self, v)} THEN CAST(rint({v}) AS BIGINT) END")
@@ -316,10 +327,6 @@ class Spark(Dialect):
             return f"CASE WHEN abs({v}) < {far} THEN CAST({high} AS {self.wide}) * {2**32} + {low} END"
 
         return self.let(value, halves)
-
-    def rounded(self, value: str) -> str:
-        """Spark's own function."""
-        return f"round({value})"
 
     def cut(self, value: str) -> str:
         """Whole ones beyond 2^53 are cut already."""
@@ -345,17 +352,9 @@ class Spark(Dialect):
         """Of the whole text; Java's ``$`` would forgive a new line."""
         return f"({value} RLIKE {self.text(chr(92) + f'A(?:{pattern})' + chr(92) + 'z')})"
 
-    def read_integer(self, value: str) -> str:
-        """Decimals round half away from zero."""
-        return f"try_cast(try_cast({value} AS {self.wide}) AS BIGINT)"
-
     def read_decimal(self, value: str, scale: int) -> str:
         """Cast with ``try_cast``, then drop the point."""
         return mantissa(f"try_cast({value} AS DECIMAL(18,{scale}))", scale)
-
-    def read_double(self, value: str) -> str:
-        """The nearest, or infinity."""
-        return f"try_cast({value} AS DOUBLE)"
 
     def read_date(self, value: str) -> str:
         """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
@@ -365,27 +364,7 @@ class Spark(Dialect):
         """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
         return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS TIMESTAMP_NTZ) END"
 
-    def trimmed(self, value: str) -> str:
-        """Trim spaces alone."""
-        return f"btrim({value}, ' ')"
-
     # -- times
-
-    def days(self, value: str) -> str:
-        """Spark's own function."""
-        return f"CAST(unix_date({value}) AS BIGINT)"
-
-    def microseconds(self, value: str) -> str:
-        """By way of UTC."""
-        return f"unix_micros(CAST({value} AS TIMESTAMP))"
-
-    def day_of(self, days: str) -> str:
-        """Spark's own function."""
-        return f"date_from_unix_date(CAST({days} AS INT))"
-
-    def moment_of(self, microseconds: str) -> str:
-        """By way of UTC."""
-        return f"CAST(timestamp_micros({microseconds}) AS TIMESTAMP_NTZ)"
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
         """Spark's own function, counted as the registry counts."""
@@ -403,41 +382,11 @@ class Spark(Dialect):
         moved = f"add_months({value}, {count})" if kind == DATE else f"timestampadd(MONTH, {count}, {value})"
         return within_years(self, moved, kind)
 
-    def made_date(self, year: str, month: str, day: str) -> str:
-        """Read from its text."""
-        parts = []
-        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
-            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS STRING) END"
-            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
-        joined = " || '-' || ".join(parts)
-        return f"try_cast({joined} AS DATE)"
-
     def last_day(self, value: str, kind: SqlType) -> str:
         """Spark's own function."""
         return f"last_day({value if kind == DATE else f'CAST({value} AS DATE)'})"
 
     # -- aggregates
-
-    def collected(self, value: str, condition: str) -> str:
-        """A list."""
-        return f"array_sort(collect_list({value}) FILTER (WHERE {condition}))"
-
-    def list_size(self, values: str) -> str:
-        """Spark's own function."""
-        return f"size({values})"
-
-    def list_sum(self, values: str) -> str:
-        """A fold, which goes from the first to the last."""
-        return f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + e)"
-
-    def list_mean(self, values: str) -> str:
-        """Divide the ordered sum by the length."""
-        return f"{self.list_sum(values)} / nullif(size({values}), 0)"
-
-    def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Add up squares from the first to the last."""
-        total = f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {mean}) * (e - {mean}))"
-        return f"{total} / nullif(size({values}) - {less}, 0)"
 
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
         """From the sorted list: Spark's own interpolates in another order."""
@@ -453,14 +402,6 @@ class Spark(Dialect):
 
     # -- choosing
 
-    def xor(self, left: str, right: str) -> str:
-        """Spark's own function."""
-        return f"({left} ^ ({right}))"
-
-    def hexadecimal(self, digits: str) -> str:
-        """Converted."""
-        return f"CAST(conv({digits}, 16, 10) AS BIGINT)"
-
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
         """Compared one by one, which is compiled, or in a constant list; NULL, which is in no list, by itself."""
         nothing = self.constant(None, kind)
@@ -472,10 +413,6 @@ class Spark(Dialect):
         if nothing not in items:
             return f"({found})"
         return f"(CASE WHEN {value} IS NULL THEN CAST({items.index(nothing)} AS BIGINT) ELSE {found} END)"
-
-    def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """A list, exploded."""
-        return f"SELECT {columns}, explode(sequence(CAST(1 AS BIGINT), {count})) AS j FROM {source}"
 
 
 def mantissa(value: str, scale: int) -> str:
