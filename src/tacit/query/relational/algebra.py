@@ -202,11 +202,10 @@ class ReleasedTable(ReleasedValue):
 
 
 @dataclass(frozen=True, slots=True)
-class FilterRows(RelationNode):
-    """The rows for which ``condition`` is true (not NULL, not false)."""
+class OverSource(RelationNode):
+    """Rows of one relation, none of them twice."""
 
     source: RelationNode
-    condition: Expression
 
     @property
     def row_units(self) -> bool:
@@ -215,16 +214,17 @@ class FilterRows(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectColumns(RelationNode):
+class FilterRows(OverSource):
+    """The rows for which ``condition`` is true (not NULL, not false)."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectColumns(OverSource):
     """One column per expression over the source."""
 
-    source: RelationNode
     expressions: tuple[Expression, ...]
-
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
 
 
 class JoinKind(Enum):
@@ -260,34 +260,22 @@ class Join(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class ExistsColumn(RelationNode):
+class ExistsColumn(OverSource):
     """Every row of ``source`` once, and whether any row of ``other`` meets ``condition`` with it (never NULL)."""
 
-    source: RelationNode
     other: RelationNode
     condition: Expression
 
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
-
 
 @dataclass(frozen=True, slots=True)
-class FirstRows(RelationNode):
+class FirstRows(OverSource):
     """At most ``most`` rows of each unit.
 
     The order is that of md5 over the key secret, the unit and all columns of the row, then of the columns themselves,
     so only equal rows tie. It reads the rows of one unit alone.
     """
 
-    source: RelationNode
     most: int
-
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,27 +326,21 @@ class UnitAggregate(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class UnitWindow(RelationNode):
+class UnitWindow(OverSource):
     """The columns of the source, then one column per window."""
 
-    source: RelationNode
     calls: tuple[WindowCall, ...]
-
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
 
 
 def sources(node: RelationNode) -> tuple[RelationNode, ...]:
     """The relations directly below."""
     match node:
-        case FilterRows() | FirstRows() | ProjectColumns() | UnitAggregate() | UnitWindow():
-            return (node.source,)
         case Join():
             return (node.left, node.right)
         case ExistsColumn():
             return (node.source, node.other)
+        case OverSource() | UnitAggregate():
+            return (node.source,)
         case UnionAll():
             return node.parts
         case _:
