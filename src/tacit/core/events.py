@@ -59,7 +59,7 @@ def _whole(value: Number, parameter: str) -> Fraction:
     return size
 
 
-#: What a field may be, by its name; fields of one name mean the same in all events.
+#: Checks of fields by name; fields of one name mean the same in all events.
 _CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
     **dict.fromkeys(("epsilon", "rho", "l1_sensitivity", "l2_sensitivity"), exact_nonnegative),
     **dict.fromkeys(("scale", "sigma", "sigma2"), exact_positive),
