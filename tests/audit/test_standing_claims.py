@@ -9,7 +9,7 @@ import pytest
 
 from tacit.accounting import optimal
 from tacit.accounting.composed import Composed
-from tacit.audit.self_audit_claims import claim_checks
+from tacit.audit.self_audit import claim_checks
 from tacit.mechanisms import partition_selection
 from tacit.mechanisms import selection_scores as scores
 

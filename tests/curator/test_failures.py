@@ -9,8 +9,7 @@ import pytest
 import typer
 
 from support.clinic import COUNT, open_clinic
-from tacit.charges.failures import hide_internal_errors
-from tacit.charges.payment import KeyLocks
+from tacit.charges.payment import KeyLocks, hide_internal_errors
 from tacit.cli.errors import reported
 from tacit.cli.open_project import operator_log
 from tacit.core.errors import BudgetError, EngineError, FailedRunError, InternalError, TacitError

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.project import fingerprints
-from tacit.project.fingerprints import Digests, Fingerprint
-from tacit.project.source import Source
+from tacit.project import source as fingerprints
+from tacit.project.source import Digests, Fingerprint, Source
 
 
 def look(path: Path | str) -> Fingerprint:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tacit
-from tacit.engines.duckdb import statements
+from tacit.engines.duckdb import engine
 from tacit.wire.responses import AnswerBody
 
 COLUMNS = {"a": (0, 100), "g": ["x", "y", "z"]}
@@ -51,7 +51,7 @@ def test_a_quote_does_not_tell_how_large_the_data_is(tmp_path: Path, monkeypatch
         }
         pq.write_table(pa.table(content), tmp_path / "data.parquet")
         for large in (1, 10**12):
-            monkeypatch.setattr(statements, "_LARGE", large)
+            monkeypatch.setattr(engine, "_LARGE", large)
             words = {"unit": "id", "epsilon": "1", "max_groups": 2, "max_rows": 3, "columns": columns}
             with tacit.open(tmp_path / "data.parquet", **words) as curator:
                 quote = curator.explain("SELECT g, MEDIAN(a) AS d FROM data GROUP BY g", epsilon="1")

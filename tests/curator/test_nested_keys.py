@@ -14,7 +14,7 @@ from support.toy_engine import ToyEngine
 from tacit.curator.curator import Curator
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.planning.nested_keys import nested_key
+from tacit.query.planning.coarser import nested_key
 from tacit.query.resolve import resolve
 from tacit.query.types import BOOLEAN, DATE, INTEGER, TEXT
 

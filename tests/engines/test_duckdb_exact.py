@@ -11,7 +11,7 @@ from engines import clinic, slow_engine
 from support.engine_comparison import final_of, plain
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.statements import DuckDBWriter
+from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.resolve import resolve
@@ -75,7 +75,7 @@ def test_plans_for_much_and_for_little_data_agree(monkeypatch: pytest.MonkeyPatc
     final = resolve("SELECT team, COUNT(*), SUM(points) FROM members GROUP BY team", clinic.CATALOG).final
     with engine(data) as fast:
         little = plain(fast.measure(MeasurementTask(final, SECRET)))
-        monkeypatch.setattr("tacit.engines.duckdb.statements._LARGE", 0)
+        monkeypatch.setattr("tacit.engines.duckdb.engine._LARGE", 0)
         (statement,) = DuckDBWriter.of(DUCKDB, final, fast._tables, SECRET).statements()
         assert "nearly" in statement.sql
         assert plain(fast.measure(MeasurementTask(final, SECRET))) == little

@@ -16,10 +16,10 @@ from tacit.core.errors import EngineError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.database import DuckDBSession
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.duckdb.fast import array_totals
 from tacit.engines.duckdb.fast import fetched_rows as fetching
 from tacit.engines.duckdb.fast.array_totals import TooWideError, UnitGroups, UnitShare, dense_totals
-from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.left_out import loss_table

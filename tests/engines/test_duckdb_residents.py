@@ -20,8 +20,8 @@ from support.resident_files import CATALOG, COLUMNS, engine_on, write
 from tacit.core.errors import EngineError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.duckdb.fast import table_cache as residents
-from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Population, Table
 from tacit.query.resolve import resolve

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from engines import clinic
 from support.engine_comparison import plain
 from tacit.engines.duckdb import DataSource, DuckDBEngine, fast
+from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
 from tacit.engines.duckdb.fast.fetched_rows import RowPlan
 from tacit.engines.duckdb.fast.private_totals import PrivatePlan
 from tacit.engines.duckdb.fast.table_cache import TableCache
-from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.engines.sql.statements import Writer
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -78,11 +78,11 @@ def without_arrays(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_copied_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tacit.engines.duckdb.statements.each_row_once", lambda _: None)
+    patch.setattr("tacit.engines.duckdb.engine.each_row_once", lambda _: None)
 
 
 def without_losses(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tacit.engines.duckdb.statements.loss_plan", lambda *_: None)
+    patch.setattr("tacit.engines.duckdb.engine.loss_plan", lambda *_: None)
 
 
 def without_copies(patch: pytest.MonkeyPatch) -> None:

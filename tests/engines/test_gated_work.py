@@ -25,12 +25,12 @@ from sql.corpus.gated import PERSON, gated
 from support.engine_comparison import corpus_frames, opened
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.statements import DuckDBWriter
+from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
 from tacit.engines.protocol import MeasurementTask
-from tacit.engines.sql.relations import scanned
+from tacit.engines.sql.relations import tables_of
 from tacit.query.catalog import Catalog
 from tacit.query.planning import work
 from tacit.query.planning.work import unit_work
@@ -96,7 +96,7 @@ def by_duckdb(engine: DuckDBEngine, final: FinalAggregation) -> int:
     counted = 0
     with engine._sources.reading() as sources:
         cursor = sources.new_cursor()
-        for name in scanned(final.source):
+        for name in tables_of(final.source):
             frame = sources.tables[name].frame
             if frame is not None:
                 cursor.register(*frame)

@@ -79,11 +79,11 @@ def test_looking_ahead_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = [sql for sql in clinic.QUESTIONS if "FROM members" in sql]
     with spark_engine(clinic.CATALOG, clinic.arrow(data)) as spark:
         little = measured(spark, clinic.CATALOG, questions)
-        monkeypatch.setattr("tacit.engines.spark.statements._LARGE", 0)
+        monkeypatch.setattr("tacit.engines.spark.engine._LARGE", 0)
         finals = [final_of(sql, clinic.CATALOG) for sql in questions]
         assert sum("BROADCAST" in text for final in finals for text in spark.explain(final)) >= 2
         much = measured(spark, clinic.CATALOG, questions)
-        monkeypatch.setattr("tacit.engines.spark.statements._MOST_UNITS", 1)
+        monkeypatch.setattr("tacit.engines.spark.engine._MOST_UNITS", 1)
         some = measured(spark, clinic.CATALOG, questions)
     for sql in questions:
         assert shown(much[sql]) == shown(some[sql]) == shown(little[sql]), sql

@@ -14,7 +14,7 @@ from tacit.cli.doctor import DoctorFinding, examine
 from tacit.engines.duckdb import DataSource
 from tacit.engines.protocol import DoctorCheck
 from tacit.engines.spark.doctor import look_at
-from tacit.engines.spark.session_checks import TRIALS
+from tacit.engines.spark.session import TRIALS
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
 

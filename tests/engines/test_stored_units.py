@@ -19,7 +19,7 @@ from tacit.engines.duckdb.unit_columns import _in_files
 from tacit.engines.duckdb.unit_columns import form_of as duckdb_form
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.protocol import MeasurementTask
-from tacit.engines.spark.unit_columns import form_of as spark_form
+from tacit.engines.spark.sources import form_of as spark_form
 from tacit.engines.stored_units import Form
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.refusal import Refusal

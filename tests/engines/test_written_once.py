@@ -13,13 +13,13 @@ from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG as CORPUS
 from support.engine_comparison import final_of
 from tacit.engines.duckdb.dialect import DUCKDB
+from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.duckdb.sources import DuckDBTable
-from tacit.engines.duckdb.statements import DuckDBWriter
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.engine import PostgresWriter
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.spark.dialect import SPARK
-from tacit.engines.spark.statements import SparkWriter
+from tacit.engines.spark.engine import SparkWriter
 from tacit.engines.sql import Dialect, Statement, StoredTable
 from tacit.engines.sql import engine as sql_engine
 from tacit.engines.sql.engine import SqlEngine

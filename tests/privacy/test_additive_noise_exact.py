@@ -17,8 +17,7 @@ from tacit.core.events import DiscreteLaplaceEvent
 from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import exp_bounds
 from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
-from tacit.mechanisms.gaussian_calibration import calibrate_discrete_sigma
-from tacit.mechanisms.gaussian_profile import rounded_normal_gives_at_most
+from tacit.mechanisms.gaussian_profile import calibrate_discrete_sigma, rounded_normal_gives_at_most
 from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.laplace import Laplace, LaplaceNoise
 from tacit.mechanisms.staircase import Staircase, StaircaseNoise

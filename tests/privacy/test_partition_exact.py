@@ -13,8 +13,7 @@ import pytest
 
 from tacit.core.numbers import exp_bounds
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.mechanisms.partition_rules import TruncatedGeometric, laplace_threshold
-from tacit.mechanisms.partition_selection import PartitionSelection
+from tacit.mechanisms.partition_selection import PartitionSelection, TruncatedGeometric, laplace_threshold
 
 GRID = [("1", "1e-5"), ("0.1", "1e-3"), ("3", "1e-10"), ("0.01", "0.2"), ("5", "0.01")]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tacit.accounting.compose import compose
-from tacit.accounting.pld import sampled
-from tacit.accounting.pld.sampled import ReplacedPair
+from tacit.accounting.pld import translate as sampled
+from tacit.accounting.pld.translate import ReplacedPair
 from tacit.core.events import (
     DiscreteGaussianEvent,
     PoissonSampledEvent,

@@ -10,12 +10,13 @@ import pytest
 
 from tacit.core.normal import gaussian_delta_bounds
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.gaussian_calibration import (
+from tacit.mechanisms.gaussian_profile import (
     analytic_gaussian_sigma,
     calibrate_discrete_sigma,
     classic_gaussian_sigma,
+    discrete_delta_bounds,
+    rounded_normal_gives_at_most,
 )
-from tacit.mechanisms.gaussian_profile import discrete_delta_bounds, rounded_normal_gives_at_most
 from tacit.mechanisms.staircase import Staircase
 
 # δ(ε,σ) = Φ(1/(2σ) - εσ) - e^ε·Φ(-1/(2σ) - εσ) solved for σ, σ = √(2 ln(1.25/δ))/ε, and δ(ε, that σ).

@@ -13,10 +13,10 @@ import mpmath
 import pytest
 
 from support.bits import enumerate_outputs
+from support.reference_samplers import invert_geometric, invert_laplace, is_below_exp
 from tacit.noise.bernoulli import sample_bernoulli, sample_bernoulli_exp
 from tacit.noise.entropy import BitSource
 from tacit.noise.inversion import LogInversion, _settle_exp
-from tacit.noise.reference import invert_geometric, invert_laplace, is_below_exp
 from tacit.noise.uniform import LazyUniform, sample_below
 
 mpmath.mp.dps = 40
@@ -124,7 +124,7 @@ LAPLACE_VALUES = [
 @pytest.mark.parametrize(("scale", "p0", "p1", "p5"), LAPLACE_VALUES)
 def test_published_values_of_the_discrete_laplace(scale: str, p0: str, p1: str, p5: str) -> None:
     """The tails that the inversion compares with, differenced, are the published probabilities."""
-    from tacit.noise.reference import exp_minus
+    from support.reference_samplers import exp_minus
 
     t, bits = Fraction(scale), 200
 

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from support.bits import ListedBits, SeededBits
+from support.reference_samplers import exp_minus, invert_geometric, invert_laplace, is_below_exp
 from tacit.noise import inversion
 from tacit.noise.gaussian import DiscreteGaussian
-from tacit.noise.geometric import Geometric
-from tacit.noise.inversion import DIGITS, LogInversion
+from tacit.noise.inversion import DIGITS, Geometric, LogInversion
 from tacit.noise.laplace import DiscreteLaplace
-from tacit.noise.reference import exp_minus, invert_geometric, invert_laplace, is_below_exp
 from tacit.noise.uniform import LazyUniform
 
 SCALES = [

@@ -11,8 +11,7 @@ import pytest
 from mpmath import mp, mpf
 
 from tacit.mechanisms.base import per_output_beta
-from tacit.mechanisms.partition_rules import TruncatedGeometric, gaussian_threshold
-from tacit.mechanisms.partition_selection import PartitionSelection
+from tacit.mechanisms.partition_selection import PartitionSelection, TruncatedGeometric, gaussian_threshold
 
 #: ε, δ, n₁, n₂, first n with π >= 1/2, π(n₁), π(n₁+1), π(3)
 TABLE = [

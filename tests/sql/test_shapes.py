@@ -16,9 +16,9 @@ from tacit.query.planning.measures import MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import make_plan
 from tacit.query.postprocess.cells import CellConfidence, Draw
-from tacit.query.postprocess.shape import LEAST_VALUES, ShapeEstimate, shape_error
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
+from tacit.query.shape_family import LEAST_VALUES, ShapeEstimate, shape_error
 from tacit.query.types import DOUBLE
 
 FORMS = tuple(LEAST_VALUES)

@@ -16,7 +16,7 @@ from scipy import stats
 
 from support.bits import SeededBits
 from tacit.noise.gaussian import DiscreteGaussian
-from tacit.noise.geometric import Geometric
+from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
 #: Probability that a right sampler would be rejected, per test.

@@ -18,7 +18,7 @@ from support.spark import spark_engine
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.dialect import SPARK
-from tacit.engines.spark.statements import SparkWriter
+from tacit.engines.spark.engine import SparkWriter
 from tacit.engines.sql.engine import Answered, read_measurements, with_cells
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import loss_table

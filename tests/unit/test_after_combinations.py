@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
+from tacit.query.aggregate_family import Direct
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.postprocess.cell_expressions import derive
 from tacit.query.postprocess.cells import Affine, Cell, CellConfidence, Draw
-from tacit.query.postprocess.counts_and_sums import Direct
 from tacit.query.postprocess.mean_variance import Spread
 from tacit.query.postprocess.ratios import ratio_range
 from tacit.query.postprocess.regroup import pool

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from tacit.mechanisms.laplace import LaplaceNoise
+from tacit.query.aggregate_family import Direct
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
 from tacit.query.postprocess.cells import Affine, CellConfidence, Draw, Exact, linear_events, type_range, value_at
-from tacit.query.postprocess.counts_and_sums import Direct
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, Spread, half_widths
-from tacit.query.postprocess.mode import Common, CommonEvent
-from tacit.query.postprocess.quantiles import LeafGrid, Rank, Ranks
 from tacit.query.postprocess.result import Intervals
+from tacit.query.rank_family import Common, CommonEvent, LeafGrid, Rank, Ranks
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, UNKNOWN, Kind, Range, SqlType, decimal
 
 LAPLACE = NoiseLaw("laplace", Fraction(2))

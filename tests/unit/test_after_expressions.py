@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.query.aggregate_family import Direct
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.cell_expressions import Derived, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Exact
-from tacit.query.postprocess.counts_and_sums import Direct
 from tacit.query.postprocess.regroup import pool
 from tacit.query.postprocess.result import Intervals
 from tacit.query.relational.expressions import Expression, Reference, literal

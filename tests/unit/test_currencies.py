@@ -17,8 +17,8 @@ from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import event_from_json, event_to_json
 from tacit.core.guarantees import RDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.ledger.account_terms import filter_from_terms, price, terms_of
 from tacit.ledger.protocol import to_grain
+from tacit.ledger.records import filter_from_terms, price, terms_of
 from tacit.project.project_file import PopulationModel
 from tacit.query.planning.explain import explain
 from tacit.query.request import ACCOUNTS

@@ -17,8 +17,7 @@ from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.core.relations import REPLACE_ONE
 from tacit.mechanisms import gaussian_profile
 from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
-from tacit.mechanisms.gaussian_calibration import check_discrete_sigma
-from tacit.mechanisms.gaussian_profile import discrete_tail_bound
+from tacit.mechanisms.gaussian_profile import check_discrete_sigma, discrete_tail_bound
 
 
 def test_guarantee_event_and_zcdp_agree() -> None:

@@ -13,7 +13,7 @@ import tacit
 from tacit import laws
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
-from tacit.noise.geometric import Geometric
+from tacit.noise.inversion import Geometric
 
 CONTINUOUS = [
     (laws.LaplaceLaw(scale="2.5"), stats.laplace(scale=2.5)),

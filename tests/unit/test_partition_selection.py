@@ -12,8 +12,7 @@ from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent, ZCDPEvent
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.mechanisms.partition_rules import TruncatedGeometric
-from tacit.mechanisms.partition_selection import RULES, PartitionSelection
+from tacit.mechanisms.partition_selection import RULES, PartitionSelection, TruncatedGeometric
 from tacit.noise import entropy
 
 

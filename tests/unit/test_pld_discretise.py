@@ -22,7 +22,7 @@ from tacit.accounting.pld.pairs import (
     TwoPoint,
     response_pair,
 )
-from tacit.accounting.pld.sampled import AddedPair, RemovedPair, ThinnedPair
+from tacit.accounting.pld.translate import AddedPair, RemovedPair, ThinnedPair
 
 PAIRS: dict[str, LossPair] = {
     "gaussian": GaussianPair(0.7),

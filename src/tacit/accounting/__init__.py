@@ -14,8 +14,6 @@ Modules:
 * :mod:`.gaussian` — Exact composition of Gaussian mechanisms in closed form
 * :mod:`.odometers` — Privacy odometers: bounds on the loss consumed so far by an adaptive interaction
 * :mod:`.optimal` — Optimal composition of equal (ε, δ) releases: exact, by Kairouz, Oh and Viswanath
-* :mod:`.parallel` — Parallel composition: releases on the parts of a partition that was fixed without looking at
-  the data
 * :mod:`.pld` — Privacy loss distributions, certified: an upper and a lower bound on ε that provably enclose the
   true value
 * :mod:`.prices` — Price of a release in the currency of a filter, rounded up

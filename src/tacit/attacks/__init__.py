@@ -23,10 +23,9 @@ Modules:
 * :mod:`.ratings` — Linkage with inexact knowledge: film ratings off by one, dates off by weeks
 * :mod:`.reconstruction` — Reconstruction: solving many noisy totals for every person's secret
 * :mod:`.report` — Report of all attacks on one self-contained HTML page
-* :mod:`.result` — Base class of attack results: text, JSON and chart
 * :mod:`.sampling` — Sampling: publishing a few random rows exposes the persons in them
 * :mod:`.small_cells` — Small cells: a table of counts so fine that some cells hold one person
-* :mod:`.success_rate` — Success rate of an attack with its confidence interval
+* :mod:`.success_rate` — Success rate of an attack with its confidence interval, and the base class of attack results
 """
 
 from __future__ import annotations
@@ -48,10 +47,9 @@ from tacit.attacks.reconstruction import (
     reconstruct,
     reconstruct_under_noise,
 )
-from tacit.attacks.result import Result
 from tacit.attacks.sampling import Exposure, exposure
 from tacit.attacks.small_cells import SmallCells
-from tacit.attacks.success_rate import SuccessRate
+from tacit.attacks.success_rate import Result, SuccessRate
 
 __all__ = [
     "Attack",

@@ -11,8 +11,7 @@ from typing import Any, Final
 from tacit.attacks.comparison import Words, most_that_any_can
 from tacit.attacks.plots import PROTECTED, UNPROTECTED
 from tacit.attacks.random_choice import toss
-from tacit.attacks.result import Result
-from tacit.attacks.success_rate import SuccessRate, percent
+from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.errors import BudgetError
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
-from tacit.attacks.result import Result
-from tacit.attacks.success_rate import SuccessRate, percent
+from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 
 __all__ = ["Attack", "Comparison", "Words", "compare", "most_that_any_can"]

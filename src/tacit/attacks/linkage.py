@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from tacit.attacks.comparison import Words
 from tacit.attacks.random_choice import largest
-from tacit.attacks.result import Result
-from tacit.attacks.success_rate import SuccessRate, percent
+from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.errors import InputError
 
 __all__ = ["CountsBySecret", "KnownRow", "Linkage", "LinkageProfile", "LinkageStep", "link", "link_by_steps"]

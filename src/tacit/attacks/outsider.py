@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from tacit.attacks.result import Result
+from tacit.attacks.success_rate import Result
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exp_bounds, float_nearest
 from tacit.mechanisms.laplace import Laplace

@@ -22,8 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tacit.attacks.random_choice import below, choose
-from tacit.attacks.result import Result
-from tacit.attacks.success_rate import SuccessRate
+from tacit.attacks.success_rate import Result, SuccessRate
 from tacit.core.errors import InputError
 from tacit.noise.uniform import sample_below
 

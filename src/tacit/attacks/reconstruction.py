@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from tacit.attacks.broken_defences import bounded_noise
 from tacit.attacks.comparison import Words
 from tacit.attacks.random_choice import below, choose_evenly, toss
-from tacit.attacks.result import Result
-from tacit.attacks.success_rate import SuccessRate, percent
+from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.extras import load
 

@@ -11,9 +11,8 @@ from tacit.attacks.collusion import Pooling
 from tacit.attacks.comparison import Comparison, Words
 from tacit.attacks.linkage import LinkageProfile
 from tacit.attacks.reconstruction import ReconstructionGrid
-from tacit.attacks.result import Result
 from tacit.attacks.sampling import Exposure
-from tacit.attacks.success_rate import SuccessRate, percent
+from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.numbers import format_up
 
 __all__ = ["Chapter", "headline", "report_page"]

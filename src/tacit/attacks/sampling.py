@@ -12,8 +12,7 @@ from typing import Any, Final
 from tacit.attacks.comparison import Words
 from tacit.attacks.linkage import KnownRow
 from tacit.attacks.random_choice import choose
-from tacit.attacks.result import Result
-from tacit.attacks.success_rate import percent
+from tacit.attacks.success_rate import Result, percent
 from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
 

@@ -1,14 +1,20 @@
-"""Success rate of an attack with its confidence interval."""
+"""Success rate of an attack with its confidence interval, and the base class of attack results."""
 
 from __future__ import annotations
 
+import io
+import json
 import math
+import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from tacit.core.charts import save_chart
 from tacit.core.errors import InputError
 
-__all__ = ["SuccessRate", "percent"]
+__all__ = ["Result", "SuccessRate", "percent"]
 
 #: The two-sided 95% point of the normal law.
 _Z: Final = 1.959964
@@ -57,3 +63,38 @@ def percent(share: float) -> str:
     if 0 < share < 0.001 or 0.999 < share < 1:
         return "<0.1%" if share < 0.5 else ">99.9%"
     return f"{100 * share:.{1 if 0 < share < 0.01 or 0.99 < share < 1 else 0}f}%"
+
+
+class Result(ABC):
+    """Figures about many people at once; no result holds a person's row."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """A headline."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+
+    @abstractmethod
+    def draw(self) -> Any:
+        """An Altair chart."""
+
+    def to_json(self) -> str:
+        """Stable keys."""
+        return json.dumps(self.content(), ensure_ascii=False, allow_nan=False)
+
+    def chart(self, path: str | Path | None = None) -> Any:
+        """An Altair chart; saved as SVG, PNG, HTML or JSON when ``path`` is given, by its ending."""
+        chart = self.draw()
+        if path is not None:
+            save_chart(chart, path)
+        return chart
+
+    def svg(self) -> str:
+        """The chart as SVG text, to stand inside a page."""
+        sink = io.StringIO()
+        self.draw().save(sink, format="svg")
+        found = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
+        return found.group(0) if found else ""

@@ -19,15 +19,12 @@ Modules:
 * :mod:`.mechanism_hooks` — Hooks at the inputs and outputs of mechanisms, for recording and replay
 * :mod:`.museum` — Museum of real bugs, each beside the tool that catches it and its repaired twin
 * :mod:`.neighbours` — Neighbouring databases to try: one person removed, added or replaced by an extreme one
-* :mod:`.output_events` — Search for an event that tells two output laws apart: a learned score and a threshold
 * :mod:`.output_features` — Outputs of a mechanism as numeric features for a test
 * :mod:`.plots` — Charts of a black-box audit: privacy-loss histogram, ROC curve, bound against samples
 * :mod:`.pytest` — Pytest fixture for record and replay in a user's own tests
-* :mod:`.recorded_bits` — Random bits recorded in one run and replayed in the next
 * :mod:`.replay` — Record and replay: detect dependence on one unit's data outside mechanism inputs
 * :mod:`.search` — Audits over many pairs of neighbours with both tools
 * :mod:`.self_audit` — Self-audit: Tacit's claims checked by its own tools, and the tools checked on the museum
-* :mod:`.self_audit_claims` — Self-audit of claims around a release: order, ties, certificates, the price of one
 """
 
 from __future__ import annotations

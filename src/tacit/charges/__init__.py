@@ -2,7 +2,6 @@
 
 Modules:
 * :mod:`.accounts` — Account of a population as users see it
-* :mod:`.failures` — Failures as callers may know them: an id, or that a charged run failed
 * :mod:`.notebook_tables` — HTML for notebooks: quotes, budgets, tables, histories and models; every text is escaped
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
 """

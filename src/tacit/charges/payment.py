@@ -11,10 +11,22 @@ reservation, and a statement for the receipt. :func:`pay` does the rest:
 6. sign the receipt and commit both.
 
 Nothing is refunded once data was read.
+
+*Failures as callers may know them.* Errors made for analysts pass as they are. Any other may quote data: the caller
+gets an id, and the operator's log has the failure under it.
+
+*Failed runs.* Whether a run fails could depend on one person. If a failed question could be asked again for nothing,
+the same charge would give that bit as often as wanted, and an answer besides. So the failure is kept with a receipt,
+and every equal question gets it, for nothing. Its words do not depend on what went wrong; the operator's log has that,
+under the first digits of the charge's hash.
+
+Not a failure of a run: the ledger is busy or stopped, the key that signs is missing (nothing can be written down), or
+the process was told to stop. The charge then waits for its next run.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,11 +35,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, failed_run, log_failed_run
-from tacit.core.errors import InputError
+from tacit.core.errors import EngineError, FailedRunError, InputError, InternalError, TacitError
 from tacit.engines.protocol import Engine
-from tacit.ledger import FAILED, Amount, Ledger, Order, Outcome, Record, Reservation, run_again
+from tacit.ledger import FAILED, Amount, BusyError, Ledger, LedgerError, Order, Outcome, Record, Reservation, run_again
 from tacit.ledger.history import Charged, charge_at
+from tacit.noise import entropy
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.request import Account
@@ -45,11 +57,70 @@ __all__ = [
     "KeyLocks",
     "Paid",
     "TimedWork",
+    "check_succeeded",
     "entry_of",
+    "failed_run",
+    "hide_internal_errors",
+    "log_failed_run",
+    "log_failure",
     "paid_at",
     "paid_before",
     "pay",
 ]
+
+_OPERATOR = logging.getLogger("tacit.operator")
+_DIGITS: Final = 12
+
+
+@contextmanager
+def hide_internal_errors() -> Iterator[None]:
+    """Let errors with words for analysts pass; of any other raise an id, and log the rest for the operator."""
+    try:
+        yield
+    except TacitError as problem:
+        if not problem.opaque:
+            raise
+        kinds = (BusyError, LedgerError, EngineError)
+        kind = next((kind for kind in kinds if isinstance(problem, kind)), InternalError)
+        raise _hidden(kind, problem) from None
+    except Exception as problem:
+        raise _hidden(InternalError, problem) from None
+
+
+def _hidden(kind: type[TacitError], problem: Exception) -> TacitError:
+    name = log_failure(problem)
+    hidden = kind(f"the question could not be answered; the operator's log has the reason under {name}")
+    hidden.id = name
+    return hidden
+
+
+def log_failure(problem: BaseException) -> str:
+    """Write a failure to the operator's log; the id under which it stands there."""
+    name = f"{entropy.current().bits(4 * _DIGITS):0{_DIGITS}x}"
+    _OPERATOR.error("failure %s", name, exc_info=problem)
+    return name
+
+
+def log_failed_run(reservation: Reservation, problem: BaseException) -> None:
+    """Write to the operator's log why the run under a charge failed."""
+    _OPERATOR.error("failure %s", reservation.hash[:_DIGITS], exc_info=problem)
+
+
+def failed_run(reservation: Reservation) -> FailedRunError:
+    """The failure of the run under a charge: the same for every caller, now and later."""
+    return FailedRunError(reservation.seq, reservation.hash[:_DIGITS])
+
+
+def check_succeeded(outcome: Outcome) -> Outcome:
+    """The outcome, if something was released.
+
+    Raises:
+        FailedRunError: the run failed.
+    """
+    if outcome.failed:
+        raise failed_run(outcome.reservation)
+    return outcome
+
 
 Made = TypeVar("Made")
 _FAILED: Final = FAILED.decode()
@@ -154,7 +225,7 @@ class Paid(Generic[Made]):
     """Result of a payment.
 
     Args:
-        outcome: what the ledger holds; :func:`tacit.charges.failures.check_succeeded` tells whether the run failed.
+        outcome: what the ledger holds; :func:`tacit.charges.payment.check_succeeded` tells whether the run failed.
         now: whether this call was charged; False for a repeat, and for a run under the charge of a process that died.
         made: what the run made, where this call ran and did not fail.
         problem: why the run failed, where this call ran; never for analysts.

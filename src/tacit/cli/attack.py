@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tacit.assurance.attack_target import Scene, Target
     from tacit.attacks.report import Chapter
-    from tacit.attacks.result import Result
+    from tacit.attacks.success_rate import Result
 
 __all__ = ["attack"]
 

@@ -256,7 +256,7 @@ def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
 
 def _recognised(kind: str, largest: int) -> str:
     """Which copies of a protected source the ledger knows again."""
-    from tacit.project.fingerprints import LARGEST_BYTES
+    from tacit.project.row_digests import LARGEST_BYTES
 
     if kind not in ("csv", "parquet"):
         return "; only exact copies of it are recognised"
@@ -323,11 +323,11 @@ def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]
     """Whether the caps in the file are those of the accounts."""
     from tacit.charges.accounts import filter_of
     from tacit.cli.operator_options import reading
-    from tacit.ledger.account_terms import terms_of
     from tacit.ledger.entries import plain_name
     from tacit.ledger.journal import read_body
     from tacit.ledger.messages import terms_words
     from tacit.ledger.protocol import Name
+    from tacit.ledger.records import terms_of
 
     for name, model in loaded.populations.items():
         wanted = terms_of(filter_of(name, model))

@@ -9,8 +9,10 @@ append-only: a field is never renamed or given another meaning, because ledgers 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from tacit.core.errors import InputError
@@ -50,6 +52,27 @@ __all__ = [
 _DEEPEST: Final = 64
 
 
+def _whole(value: Number, parameter: str) -> Fraction:
+    size = exact_nonnegative(value, parameter)
+    if size.denominator != 1:
+        raise InputError(parameter, "must be a whole number: integers move by integers")
+    return size
+
+
+#: Checks of fields by name; fields of one name mean the same in all events.
+_CHECKS: Final[Mapping[str, Callable[[Any, str], object]]] = {
+    **dict.fromkeys(("epsilon", "rho", "l1_sensitivity", "l2_sensitivity"), exact_nonnegative),
+    **dict.fromkeys(("scale", "sigma", "sigma2"), exact_positive),
+    **dict.fromkeys(("delta", "rate"), partial(exact_probability, zero=True, one=True)),
+    "l2_squared": _whole,
+    "truth": exact_probability,
+    "dimension": check_count,
+    "categories": partial(check_count, minimum=2),
+    "count": partial(check_count, minimum=0),
+    "events": lambda events, _: tuple(events),
+}
+
+
 @dataclass(frozen=True)
 class Event:
     """The root: something was released under a neighbouring relation."""
@@ -57,17 +80,23 @@ class Event:
     relation: Relation = field(default=ADD_REMOVE, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._fix(relation=as_relation(self.relation))
+        object.__setattr__(self, "relation", as_relation(self.relation))
+        for name in self.__dataclass_fields__:
+            if name in _CHECKS:
+                object.__setattr__(self, name, _CHECKS[name](getattr(self, name), name))
+        for event in self._inside:
+            _check_inside(event, self.relation)
+
+    @property
+    def _inside(self) -> tuple[Event, ...]:
+        if hasattr(self, "event"):
+            return (self.event,)
+        return getattr(self, "events", ())
 
     @property
     def depth(self) -> int:
         """Depth of nesting of events, this one included."""
-        inside = [getattr(self, "event", None), *getattr(self, "events", ())]
-        return 1 + max((event.depth for event in inside if isinstance(event, Event)), default=0)
-
-    def _fix(self, **values: object) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        return 1 + max((event.depth for event in self._inside), default=0)
 
 
 @dataclass(frozen=True)
@@ -82,10 +111,6 @@ class PureEvent(Event):
     epsilon: Fraction
     mechanism: str = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(epsilon=exact_nonnegative(self.epsilon, "epsilon"))
-
 
 @dataclass(frozen=True)
 class ApproxEvent(Event):
@@ -94,13 +119,6 @@ class ApproxEvent(Event):
     epsilon: Fraction
     delta: Fraction
     mechanism: str = ""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(
-            epsilon=exact_nonnegative(self.epsilon, "epsilon"),
-            delta=exact_probability(self.delta, "delta", zero=True, one=True),
-        )
 
 
 @dataclass(frozen=True)
@@ -111,27 +129,9 @@ class ZCDPEvent(Event):
     delta: Fraction = Fraction(0)
     mechanism: str = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(
-            rho=exact_nonnegative(self.rho, "rho"),
-            delta=exact_probability(self.delta, "delta", zero=True, one=True),
-        )
-
 
 @dataclass(frozen=True)
-class _ScaledNoise(Event):
-    def _fix_pair(self, noise: str, sensitivity: str) -> None:
-        self._fix(
-            **{
-                noise: exact_positive(getattr(self, noise), noise),
-                sensitivity: exact_nonnegative(getattr(self, sensitivity), sensitivity),
-            }
-        )
-
-
-@dataclass(frozen=True)
-class LaplaceEvent(_ScaledNoise):
+class LaplaceEvent(Event):
     """Continuous Laplace noise of ``scale`` on numbers that move by at most ``l1_sensitivity``.
 
     In one dimension the whole privacy profile is known. In several, only that of the worst split is used.
@@ -141,14 +141,9 @@ class LaplaceEvent(_ScaledNoise):
     l1_sensitivity: Fraction
     dimension: int = 1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix_pair("scale", "l1_sensitivity")
-        check_count(self.dimension, "dimension")
-
 
 @dataclass(frozen=True)
-class DiscreteLaplaceEvent(_ScaledNoise):
+class DiscreteLaplaceEvent(Event):
     """Discrete Laplace noise of ``scale`` on integers that move by at most the integer ``l1_sensitivity``."""
 
     scale: Fraction
@@ -157,25 +152,19 @@ class DiscreteLaplaceEvent(_ScaledNoise):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._fix_pair("scale", "l1_sensitivity")
-        _check_integer(self.l1_sensitivity, "l1_sensitivity")
-        check_count(self.dimension, "dimension")
+        _whole(self.l1_sensitivity, "l1_sensitivity")
 
 
 @dataclass(frozen=True)
-class GaussianEvent(_ScaledNoise):
+class GaussianEvent(Event):
     """Continuous Gaussian noise of standard deviation ``sigma`` on vectors that move by at most ``l2_sensitivity``."""
 
     sigma: Fraction
     l2_sensitivity: Fraction
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix_pair("sigma", "l2_sensitivity")
-
 
 @dataclass(frozen=True)
-class DiscreteGaussianEvent(_ScaledNoise):
+class DiscreteGaussianEvent(Event):
     """Discrete Gaussian noise with parameter ``sigma2`` = σ² on integer vectors that move by at most √``l2_squared``.
 
     Squares are stored because they are exact: the l2 norm of an integer vector is the root of an integer.
@@ -185,12 +174,6 @@ class DiscreteGaussianEvent(_ScaledNoise):
     l2_squared: Fraction
     dimension: int = 1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix_pair("sigma2", "l2_squared")
-        _check_integer(self.l2_squared, "l2_squared")
-        check_count(self.dimension, "dimension")
-
 
 @dataclass(frozen=True)
 class RandomizedResponseEvent(Event):
@@ -199,21 +182,12 @@ class RandomizedResponseEvent(Event):
     truth: Fraction
     categories: int = 2
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(truth=exact_probability(self.truth, "truth"))
-        check_count(self.categories, "categories", minimum=2)
-
 
 @dataclass(frozen=True)
 class ExponentialEvent(Event):
     """The exponential mechanism: ε-DP and of ε-bounded range, which permute-and-flip and noisy max are not."""
 
     epsilon: Fraction
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(epsilon=exact_nonnegative(self.epsilon, "epsilon"))
 
 
 @dataclass(frozen=True)
@@ -223,14 +197,9 @@ class PoissonSampledEvent(Event):
     rate: Fraction
     event: Event
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(rate=exact_probability(self.rate, "rate", zero=True, one=True))
-        _check_inside(self.event, self.relation)
-
 
 @dataclass(frozen=True)
-class SampledSumEvent(_ScaledNoise):
+class SampledSumEvent(Event):
     """Discrete Gaussian noise of ``sigma2`` on a sum of integer vectors, one of each unit in a secret Poisson sample.
 
     Each unit is in the sample independently with probability ``rate``, and its vector has a norm of at most
@@ -242,13 +211,6 @@ class SampledSumEvent(_ScaledNoise):
     sigma2: Fraction
     l2_squared: Fraction
     dimension: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix_pair("sigma2", "l2_squared")
-        self._fix(rate=exact_probability(self.rate, "rate", zero=True, one=True))
-        _check_integer(self.l2_squared, "l2_squared")
-        check_count(self.dimension, "dimension")
 
     @property
     def unsampled(self) -> DiscreteGaussianEvent:
@@ -264,23 +226,12 @@ class RepeatedEvent(Event):
     event: Event
     count: int
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(count=check_count(self.count, "count", minimum=0))
-        _check_inside(self.event, self.relation)
-
 
 @dataclass(frozen=True)
 class ComposedEvent(Event):
     """All of ``events``, in order, on the same units."""
 
     events: tuple[Event, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(events=tuple(self.events))
-        for event in self.events:
-            _check_inside(event, self.relation)
 
 
 @dataclass(frozen=True)
@@ -291,12 +242,6 @@ class ParallelEvent(Event):
     """
 
     events: tuple[Event, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._fix(events=tuple(self.events))
-        for event in self.events:
-            _check_inside(event, self.relation)
 
 
 def event_to_json(event: Event) -> str:
@@ -387,11 +332,6 @@ def _field_from_plain(name: str, value: Any) -> Any:
     if isinstance(value, str) and name not in ("relation", "mechanism"):
         return exact(value, name)
     return value
-
-
-def _check_integer(value: Number, parameter: str) -> None:
-    if exact(value, parameter).denominator != 1:
-        raise InputError(parameter, "must be a whole number: integers move by integers")
 
 
 def _check_inside(event: Event, relation: Relation) -> None:

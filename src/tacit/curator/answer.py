@@ -7,18 +7,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, Departure, entry_of, pay
+from tacit.charges.payment import Caller, Departure, check_succeeded, entry_of, hide_internal_errors, pay
 from tacit.core.errors import InternalError
-from tacit.curator.planner import FreeQuestion, PricedPlan, read_back
+from tacit.curator.planner import FreeQuestion, FreeRelease, PricedPlan, read_back
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
-from tacit.curator.reuse import FreeRelease
 from tacit.curator.synthetic_questions import free_question
 from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
-from tacit.project.source_binding import scanned
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import explain_public, outline
 from tacit.query.planning.found_parts import with_found
@@ -28,6 +25,7 @@ from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished
+from tacit.query.relational.algebra import scanned
 from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import OPTIONS, Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums, same_noise
@@ -73,7 +71,7 @@ def answer(
 
     One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
     in this process or another. If the run fails, the failure is what the charge has bought, and every equal question
-    gets it; see :mod:`tacit.charges.failures`. If the process dies, the next run is under the same charge, a bounded
+    gets it; see :mod:`tacit.charges.payment`. If the process dies, the next run is under the same charge, a bounded
     number of times.
 
     Args:

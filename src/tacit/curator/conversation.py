@@ -11,8 +11,7 @@ from typing import Final
 
 from tacit.accounting.prices import Charge
 from tacit.charges.accounts import Budget, share_caps
-from tacit.charges.failures import hide_internal_errors
-from tacit.charges.payment import CuratorContext
+from tacit.charges.payment import CuratorContext, hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
 

@@ -9,9 +9,8 @@ from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.charges.accounts import Budget, Entry
-from tacit.charges.failures import hide_internal_errors
 from tacit.charges.notebook_tables import ChargeList, curator_html, table_html
-from tacit.charges.payment import Caller, entry_of
+from tacit.charges.payment import Caller, entry_of, hide_internal_errors
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number

@@ -22,9 +22,8 @@ from tacit.ledger.entries import plain_name
 from tacit.ledger.journal import read_body
 from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.protocol import Reader
-from tacit.project.fingerprints import Digests
 from tacit.project.project_file import ColumnModel, Project, ProjectModel, build, load, validate, written_as
-from tacit.project.source import Source, table_name
+from tacit.project.source import Digests, Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.query.contribution import ContributionNumber

@@ -22,7 +22,7 @@ from tacit.ledger.opening import open_reader
 from tacit.ledger.protocol import Reader
 from tacit.project.project_editing import EditedProject
 from tacit.project.project_file import Project
-from tacit.project.source_binding import scanned
+from tacit.query.relational.algebra import scanned
 from tacit.query.resolve import resolve
 
 __all__ = ["SpendingEffects", "effects_of", "is_account_term", "opening_problems"]

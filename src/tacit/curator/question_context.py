@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tacit.charges.payment import CuratorContext
-from tacit.curator.planner import Planner
-from tacit.curator.reuse import ReleasedPlans
+from tacit.curator.planner import Planner, ReleasedPlans
 
 __all__ = ["QuestionContext"]
 

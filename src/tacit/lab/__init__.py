@@ -2,12 +2,10 @@
 
 Modules:
 * :mod:`.adversaries` — Exact worst case of adaptive adversaries against a stopping rule
-* :mod:`.bounds` — Composition theorems for k rounds of one guarantee, from basic to exact
-* :mod:`.checks` — Group privacy and post-processing, checked on a given mechanism
+* :mod:`.bounds` — Theorems checked in small worlds: composition from basic to exact, group privacy, post-processing
 * :mod:`.confidence` — Confidence bounds on a probability from counted successes
 * :mod:`.definition` — The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the
   uncovered mass δ
-* :mod:`.definition_chart` — Chart of a definition: static, or with a slider for ε
 * :mod:`.examples` — Example mechanisms: private, not private, and sampled
 * :mod:`.experiment` — The k-fold adaptive composition experiment, runnable
 * :mod:`.finite` — Finite mechanisms: every privacy question has an exact answer
@@ -22,8 +20,14 @@ from __future__ import annotations
 
 from tacit.core.charts import save_chart
 from tacit.lab.adversaries import WorstAdversary, admitted_by, curve_fits, worst_adversary
-from tacit.lab.bounds import CompositionBounds, composition_bounds, optimal_pair
-from tacit.lab.checks import TheoremCheck, group_privacy, post_processing
+from tacit.lab.bounds import (
+    CompositionBounds,
+    TheoremCheck,
+    composition_bounds,
+    group_privacy,
+    optimal_pair,
+    post_processing,
+)
 from tacit.lab.confidence import probability_bounds
 from tacit.lab.definition import Definition, definition
 from tacit.lab.examples import (

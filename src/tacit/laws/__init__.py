@@ -25,23 +25,21 @@ Discrete Laplace(2) beside Laplace(2): total variation 0.02372, cdf 0.1225 apart
 
 Modules:
 * :mod:`.charts` — Charts of laws: density or masses, and tails on a logarithmic scale
-* :mod:`.continuous` — Continuous laws: Laplace, exponential, Gaussian
+* :mod:`.continuous` — Continuous laws: Laplace, exponential, Gaussian, staircase
 * :mod:`.discrete` — Discrete laws that mechanisms draw exactly: discrete Laplace, geometric, discrete Gaussian
 * :mod:`.distances` — Distance between a drawn law and its textbook counterpart
 * :mod:`.drawn` — Law of the noise that a mechanism draws
 * :mod:`.law` — Base class of noise laws
-* :mod:`.staircase` — Staircase law
 """
 
 from __future__ import annotations
 
 from tacit.laws.charts import chart_laws, chart_tails
-from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw
+from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw, StaircaseLaw
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
 from tacit.laws.distances import LawDistance, distance_to_continuous
 from tacit.laws.drawn import law_of
 from tacit.laws.law import ContinuousLaw, DiscreteLaw, Law
-from tacit.laws.staircase import StaircaseLaw
 
 __all__ = [
     "ContinuousLaw",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tacit.core.errors import InputError
+from tacit.laws.continuous import StaircaseLaw
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
 from tacit.laws.law import DiscreteLaw
-from tacit.laws.staircase import StaircaseLaw
 from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
 from tacit.mechanisms.staircase import StaircaseNoise
 from tacit.noise.gaussian import DiscreteGaussian
-from tacit.noise.geometric import Geometric
+from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
 __all__ = ["law_of"]

@@ -1,7 +1,6 @@
 """Ledger: durable accounts, the only part that can authorise a charge.
 
 Modules:
-* :mod:`.account_terms` — Terms of an account and the price of a charge under them
 * :mod:`.anchor` — Anchor: the newest entry remembered outside the ledger, to detect rollback
 * :mod:`.conversations` — Shares of conversations with assistants: caps inside an account, fixed once and for good
 * :mod:`.disk` — Durable operations on small files
@@ -19,7 +18,8 @@ Modules:
   ``n + 1``
 * :mod:`.protection` — Units, source columns and declarations: recorded in the ledger, compared, audited
 * :mod:`.protocol` — Storage protocol of a ledger: one atomic durable step, and reads
-* :mod:`.records` — Records that go into and come out of the ledger
+* :mod:`.records` — Records that go into and come out of the ledger, terms of an account, and the price of a charge
+  under them
 * :mod:`.registrations` — Registrations: accounts and their caps, quotas, sources and analysts, as entries of the
   journal
 * :mod:`.reruns` — Runs of a charge whose process died: a bounded number, each an entry of its own

@@ -13,9 +13,9 @@ from typing import Final
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.ledger.account_terms import filter_from_terms, stated_caps
 from tacit.ledger.entries import conversation_name, conversation_owner, plain_name
 from tacit.ledger.journal import Journal
+from tacit.ledger.records import filter_from_terms, stated_caps
 
 __all__ = ["ConversationShares"]
 

@@ -38,9 +38,8 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from tacit.core.errors import InputError
-from tacit.ledger.account_terms import PricedCharge, caps_of, filter_from_terms
 from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step, from_grains, grains_up
-from tacit.ledger.records import Amount, Order
+from tacit.ledger.records import Amount, Order, PricedCharge, caps_of, filter_from_terms
 
 __all__ = [
     "ORDER_WORDS",

@@ -19,7 +19,6 @@ from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.core.numbers import Number
 from tacit.ledger import history, registrations, verify
-from tacit.ledger.account_terms import ChargePrices, PricedCharge, filter_from_terms, price
 from tacit.ledger.anchor import Anchor
 from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
@@ -44,13 +43,17 @@ from tacit.ledger.protection import ProtectedUnits
 from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, StorageError, Store, digest
 from tacit.ledger.records import (
     Analyst,
+    ChargePrices,
     LedgerBudget,
     Order,
     Outcome,
+    PricedCharge,
     Record,
     Reservation,
     Succession,
     VerificationReport,
+    filter_from_terms,
+    price,
 )
 from tacit.ledger.signing_keys import SigningKeys
 

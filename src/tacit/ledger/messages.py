@@ -8,9 +8,8 @@ from typing import Any
 
 from tacit.accounting.filters import Filter, Line
 from tacit.core.numbers import format_up, round_down
-from tacit.ledger.account_terms import PricedCharge
 from tacit.ledger.protocol import BalanceState, from_grains
-from tacit.ledger.records import Balance, LedgerBudget
+from tacit.ledger.records import Balance, LedgerBudget, PricedCharge
 
 __all__ = ["amounts_words", "budget", "owner_words", "questions_left", "shortage", "terms_words"]
 

@@ -8,13 +8,12 @@ from typing import Any
 from tacit.accounting.filters import Filter
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.ledger.account_terms import filter_from_terms, stated_caps, terms_of
 from tacit.ledger.entries import check_text, owner_of, plain_name, source_name
 from tacit.ledger.journal import Journal
 from tacit.ledger.messages import terms_words
 from tacit.ledger.opening import ANEW, loss_of, lost_name
 from tacit.ledger.protocol import Appended, Name
-from tacit.ledger.records import Analyst
+from tacit.ledger.records import Analyst, filter_from_terms, stated_caps, terms_of
 
 __all__ = [
     "analysts",

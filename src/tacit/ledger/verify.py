@@ -15,7 +15,6 @@ from typing import Any, Final
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
-from tacit.ledger.account_terms import filter_from_terms, price
 from tacit.ledger.entries import amounts_of, amounts_text, conversation_owner, event_text, parse
 from tacit.ledger.messages import owner_words
 from tacit.ledger.operator_entries import Override, override_of
@@ -34,7 +33,7 @@ from tacit.ledger.protocol import (
     from_grains,
     link,
 )
-from tacit.ledger.records import FAILED_DIGEST, Outcome, Reservation, VerificationReport
+from tacit.ledger.records import FAILED_DIGEST, Outcome, Reservation, VerificationReport, filter_from_terms, price
 from tacit.ledger.signing_keys import is_signed, succession_text
 from tacit.noise import entropy
 

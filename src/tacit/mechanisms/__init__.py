@@ -8,8 +8,6 @@ Modules:
   ``counting_queries.proof.md``
 * :mod:`.exponential` — The exponential mechanism: choose a candidate, better ones exponentially more often
 * :mod:`.gaussian` — The Gaussian mechanism, on integers and on a grid of floats
-* :mod:`.gaussian_calibration` — Finding the standard deviation of Gaussian noise for an (epsilon, delta), always
-  rounded to the safe side
 * :mod:`.gaussian_profile` — How much discrete Gaussian noise gives away, as proven bounds: delta at an epsilon, and
   tails
 * :mod:`.grid` — A public lattice for floats: multiples of a power of two that is chosen without looking at the data
@@ -21,7 +19,6 @@ Modules:
   ``mean.proof.md``
 * :mod:`.noise_interval` — Intervals for sums of discrete Gaussian noise with real coefficients, with proven coverage
 * :mod:`.noisy_max` — Report noisy max: the candidate with the largest noisy score, and its margin
-* :mod:`.partition_rules` — Rules that keep or drop a group, with exact probabilities
 * :mod:`.partition_selection` — Partition selection: private choice of group keys by their number of units
 * :mod:`.permute_and_flip` — Permute-and-flip: selection with at most the error of the exponential mechanism under
   pure DP
@@ -35,6 +32,5 @@ Modules:
 * :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that
   exceed a threshold
 * :mod:`.staircase` — The staircase mechanism: the least noise that pure differential privacy allows for one number
-* :mod:`.survey_bounds` — Error bounds of surveys by randomized response
 * :mod:`.top_k` — The k best candidates, one exponential mechanism after the other
 """

@@ -22,14 +22,14 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.mechanisms.base import Readings, per_output_beta, smallest_that
-from tacit.mechanisms.gaussian_calibration import (
+from tacit.mechanisms.gaussian_profile import (
     analytic_gaussian_sigma,
     calibrate_discrete_sigma,
     check_discrete_sigma,
     check_epsilon,
     classic_gaussian_sigma,
+    discrete_tail_bound,
 )
-from tacit.mechanisms.gaussian_profile import discrete_tail_bound
 from tacit.mechanisms.grid import Grid
 from tacit.noise.gaussian import LARGEST_SIGMA, DiscreteGaussian
 

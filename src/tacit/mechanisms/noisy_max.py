@@ -20,8 +20,7 @@ from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import Number, exact_probability, exp_bounds, float_up
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.selection_scores import ScoreList, Selection, calibrate_epsilon, check_candidates
-from tacit.noise.geometric import Geometric
-from tacit.noise.inversion import LARGEST_FAST_SCALE
+from tacit.noise.inversion import LARGEST_FAST_SCALE, Geometric
 from tacit.noise.laplace import LARGEST_SCALE, DiscreteLaplace
 
 __all__ = ["NoisyMax", "Winner"]

@@ -42,8 +42,14 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.randomized_response import RandomizedResponse
-from tacit.mechanisms.sample_size_formulas import MECHANISMS, SampleSizeQuestion, question_of
-from tacit.mechanisms.survey_bounds import SurveyBounds, survey_bounds, survey_size
+from tacit.mechanisms.sample_size_formulas import (
+    MECHANISMS,
+    SampleSizeQuestion,
+    SurveyBounds,
+    question_of,
+    survey_bounds,
+    survey_size,
+)
 
 __all__ = [
     "MECHANISMS",

@@ -27,7 +27,7 @@ from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.mechanisms.base import per_output_beta, smallest_that
 from tacit.mechanisms.grid import Grid
 from tacit.noise import entropy
-from tacit.noise.geometric import Geometric
+from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.noise.uniform import LazyUniform, sample_below
 

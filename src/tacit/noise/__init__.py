@@ -6,11 +6,9 @@ Modules:
 * :mod:`.gaussian` — Discrete Gaussian noise: P(x) ∝ exp(-x²/(2σ²)) on the integers, for any rational σ² > 0
 * :mod:`.gaussian_blocks` — Many discrete Gaussian draws of a large σ at once: blocks from a table, one word and hardly
   any arithmetic for each
-* :mod:`.geometric` — Geometric draws with an exponential rate: P(X >= k) = exp(-rate·k)
 * :mod:`.inversion` — Inversion of lazily revealed uniforms: fast in floats where provably right, exact elsewhere
 * :mod:`.laplace` — Discrete Laplace noise: P(x) = tanh(1/(2t))·exp(-|x|/t) on the integers, for any rational scale
   t > 0
-* :mod:`.reference` — Reference samplers in integer arithmetic, independent of the fast ones
 * :mod:`.rounded_normal` — Rounded normal noise: normal noise of variance σ² rounded to whole numbers, for any rational
   σ² > 0
 * :mod:`.runs` — Choosing among runs of equally good candidates with exactly the weights of the exponential mechanism

@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.core.numbers import decimal_context, exp_bounds, float_nearest, float_up, log_bounds
+from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 from tacit.noise.uniform import LazyUniform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GUARD", "LARGEST_FAST_SCALE", "LogInversion", "accept_exp", "accept_exp_many"]
+__all__ = ["GUARD", "LARGEST_FAST_SCALE", "Geometric", "LogInversion", "accept_exp", "accept_exp_many"]
 
 #: Digits of U in one word; the remaining bit is the sign.
 DIGITS: Final = 63
@@ -206,3 +207,23 @@ def check_log() -> None:
         for got in (value, math.log(point)):
             if not float_nearest(low) - tolerance <= got <= float_nearest(high) + tolerance:
                 raise InternalError(f"log({point!r}) = {got!r} is wrong by more than the samplers can allow")
+
+
+class Geometric:
+    """P(X = k) = (1 - e^-rate)·e^(-rate·k) for k = 0, 1, 2, …, exactly, for any rational rate > 0."""
+
+    __slots__ = ("_inversion", "rate")
+
+    def __init__(self, rate: Fraction) -> None:
+        self.rate = rate
+        self._inversion = LogInversion(1 / rate, folded=False)
+
+    def sample(self, source: BitSource | None = None) -> int:
+        """One draw."""
+        source = source or entropy.current()
+        return self._inversion.one(source.word(), source)
+
+    def sample_many(self, count: int, source: BitSource | None = None) -> NDArray[np.int64]:
+        """``count`` independent draws, for a rate of at least 2⁻³⁴."""
+        source = source or entropy.current()
+        return self._inversion.many(source.words(count), source).astype(np.int64)

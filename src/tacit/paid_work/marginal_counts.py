@@ -21,15 +21,13 @@ from tacit.charges.payment import CuratorContext
 from tacit.core.errors import InputError, InternalError
 from tacit.core.names import is_name
 from tacit.engines.protocol import MeasurementTask
-from tacit.project.source_binding import scanned
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_KEYS
-from tacit.query.planning.contribution_limits import ContributionLimit
-from tacit.query.planning.measures import AggregateKind, MeasureKind, count_measure
+from tacit.query.planning.measures import AggregateKind, ContributionLimit, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes, first_rows, unit_work
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import RelationNode, reference, relation_text
+from tacit.query.relational.algebra import RelationNode, reference, relation_text, scanned
 from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call, in_list
 from tacit.query.relational.ownership import keep
@@ -117,7 +115,7 @@ class MarginalCounts:
 
     def tables(self) -> tuple[str, ...]:
         """Tables that are read."""
-        return tuple(scanned(self.source))
+        return tuple(dict.fromkeys(scanned(self.source)))
 
     def final(self, names: Sequence[str]) -> FinalAggregation:
         """The aggregation that counts rows by some columns."""

@@ -13,8 +13,7 @@ import numpy as np
 from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
 from tacit.accounting.prices import Charge, HasEvent
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, CuratorContext, entry_of, pay
+from tacit.charges.payment import Caller, CuratorContext, check_succeeded, entry_of, hide_internal_errors, pay
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee

@@ -16,9 +16,17 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_named
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, hide_internal_errors
 from tacit.charges.notebook_tables import entry_html
-from tacit.charges.payment import Caller, CuratorContext, entry_of, paid_at, paid_before, pay
+from tacit.charges.payment import (
+    Caller,
+    CuratorContext,
+    check_succeeded,
+    entry_of,
+    hide_internal_errors,
+    paid_at,
+    paid_before,
+    pay,
+)
 from tacit.core.errors import EngineError, InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
@@ -26,10 +34,9 @@ from tacit.core.relations import ADD_REMOVE, as_relation
 from tacit.engines.protocol import Engine
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.paid_work.mechanism_release import event_for
-from tacit.project.source_binding import scanned
 from tacit.query.catalog import Population
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Field, RelationNode, relation_text
+from tacit.query.relational.algebra import Field, RelationNode, relation_text, scanned
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
@@ -198,7 +205,7 @@ def fit_privately(
             request=digest_of(canonical([label, about["mechanisms"], parameters_told(declared), *weighed])),
         )  # fmt: skip
         # Sources that changed are bound again, and refused where they are not what was opened.
-        context.version(scanned(rows))
+        context.version(dict.fromkeys(scanned(rows)))
 
         def run(_: Reservation) -> Any:
             _fit(declared, context.engine, rows, columns, context.keys.group_secret(population.name))

@@ -25,8 +25,19 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, failed_run, hide_internal_errors, log_failed_run
-from tacit.charges.payment import Caller, CuratorContext, Departure, entry_of, paid_at, paid_before, pay
+from tacit.charges.payment import (
+    Caller,
+    CuratorContext,
+    Departure,
+    check_succeeded,
+    entry_of,
+    failed_run,
+    hide_internal_errors,
+    log_failed_run,
+    paid_at,
+    paid_before,
+    pay,
+)
 from tacit.core.errors import AccessError, InputError, InternalError
 from tacit.core.events import PureEvent
 from tacit.core.extras import load_arrow

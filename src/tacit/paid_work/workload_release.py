@@ -17,8 +17,17 @@ from numpy.typing import NDArray
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, CuratorContext, Departure, entry_of, paid_at, paid_before, pay
+from tacit.charges.payment import (
+    Caller,
+    CuratorContext,
+    Departure,
+    check_succeeded,
+    entry_of,
+    hide_internal_errors,
+    paid_at,
+    paid_before,
+    pay,
+)
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP

@@ -1,24 +1,52 @@
-"""Sources of tables and the names and types of their columns; reads no row."""
+"""Sources of tables: where their rows are, names and types of their columns, and their fingerprints.
+
+A budget belongs to persons, not to a file name. So every protected source leaves marks in the ledger, and a mark that
+is known belongs to one population for good:
+
+* ``content``: the SHA-256 of its bytes. A copy, a renamed file, another table name, another project file: the same.
+* ``path``: where it really lies, links resolved. A file that was rewritten in place is a new version of the same.
+* ``file``: device, inode and first bytes. A file that was moved and then appended to, or reached through a path in
+  another case: the same. (Numbers of deleted files are used again, hence the first bytes.)
+* ``alike``: a keyed digest of its rows that knows neither their order nor how they are written, for CSV and Parquet
+  files and frames that are not too large (:class:`RowDigest`). Other line ends, another order, several
+  files, CSV turned into Parquet: the same.
+
+Content read here leaves as a digest alone, and the ledger sees that through a keyed hash. The digest of
+all files of a source is also its *version*: repeats of a question are free within one version.
+
+*Columns* are compared to detect a changed schema. The reading of a column, and that it can name a person, was settled
+when the project was opened. A CSV file whose columns were exchanged, or a Parquet file whose ids have become doubles,
+would be read by what was settled for another one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
+import os
 import re
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow
-from tacit.engines.parquet_files import arrow_types, read_types
+from tacit.engines.parquet_files import arrow_types, read_types, schema_text
 from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.registry import frame_types, is_spark_frame, source_kind
 from tacit.engines.source_files import CsvFormat, is_pattern, list_files
+from tacit.project.row_digests import RowDigest, combined, digest_of_file, digest_of_frame
 from tacit.query.types import SqlType
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Source", "column_types", "table_name"]
+__all__ = ["Digests", "Fingerprint", "Shape", "Source", "column_types", "shape_of", "table_name"]
+
 
 _FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
 
@@ -135,3 +163,244 @@ def table_name(source: Source) -> str:
     file, _, inside = source.path.partition("#")
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", inside or Path(file).stem).strip("_") or "data"
     return (stem if stem[0].isalpha() or stem[0] == "_" else f"t_{stem}")[:63]
+
+
+#: The different lists of columns that the files of a source have.
+Shape = frozenset[str]
+_LONGEST_HEADER: Final = 2**20
+
+
+def shape_of(source: Source, where: str) -> Shape:
+    """The columns of a source's files as they are now; of frames and databases nothing, for engines look at those.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    if source.is_elsewhere or source.kind not in ("parquet", "csv"):
+        return frozenset()
+    found = set()
+    for file in source.files:
+        try:
+            if source.kind == "parquet":
+                found.add(schema_text(file))
+            else:
+                with file.open("rb") as stream:
+                    found.add(repr(stream.readline(_LONGEST_HEADER)))
+        except (OSError, InputError):
+            raise InputError(where, f"cannot read the columns of {file.name}") from None
+    return frozenset(found)
+
+
+_BLOCK: Final = 1 << 20
+_FIRST: Final = 4096
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """State of a source now.
+
+    Args:
+        version: a digest of all of its content.
+        marks: by which it is recognised; any one of them is enough.
+        own: those that no other table shares; in a DuckDB file several tables share the file's.
+        rows: those of everything whose rows it has as they are, under the same names of columns; None for ``own``.
+    """
+
+    version: str
+    marks: tuple[str, ...]
+    own: tuple[str, ...]
+    rows: tuple[str, ...] | None = None
+
+
+class Digests:
+    """Digests of files, each computed once per state of the file; safe to use from several threads.
+
+    A state is path, size, inode and the times of last change of content and of inode. The latter cannot be set back
+    by ordinary means, so a file that was changed and given its old time again is noticed.
+
+    Args:
+        path: where to keep digests for the next process; None to forget them. The file only saves time: a
+            file that cannot be read or written is done without.
+        key: for digests of rows; without it there are none.
+    """
+
+    def __init__(self, path: str | Path | None = None, key: bytes = b"") -> None:
+        self._path = None if path is None else Path(path)
+        self._key = key
+        self._tag = hashlib.blake2b(b"tacit row digests", key=key, digest_size=8).hexdigest() if key else ""
+        self._held = False
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[str, str]] = {}
+        self._frames: dict[int, tuple[Any, tuple[str, tuple[str, ...]]]] = {}
+        self._load()
+
+    def of(self, source: Source, where: str) -> Fingerprint:
+        """The fingerprint of a source as it is now.
+
+        Raises:
+            InputError: a file is missing, cannot be read, or changes while it is read.
+        """
+        if source.kind == "frame":
+            content, alike = self._frame(source.frame)
+            all_marks = (f"content {content}", *alike)
+            return Fingerprint(content, all_marks, all_marks)
+        inside = source.inside
+        parts: list[str] = []
+        marks: list[str] = []
+        own: list[str] = []
+        rows: list[str] = []
+        for file in source.files:
+            place = os.path.realpath(file)
+            content, first, state = self._file(place, where)
+            parts.append(content)
+            found = [f"content {content}", f"path {place}", f"file {state.st_dev}:{state.st_ino}:{first}"]
+            rows.append(self._rows(place, source.kind, state))
+            found += _alike((rows[-1],))
+            own += [f"table {inside} of {mark}" for mark in found] if inside else found
+            marks += found
+            # A part of a DuckDB file's content is in its log.
+            if source.kind == "duckdb" and os.path.exists(log := f"{file}.wal"):
+                parts.append(self._file(os.path.realpath(log), where)[0])
+        if not parts:
+            raise InputError(where, f"there is no file {source.path}")
+        if len(rows) > 1:
+            own += _alike(tuple(rows))
+        if source.csv.text:
+            # Read in another form, the same bytes are other rows.
+            parts.append(source.csv.text)
+        version = parts[0] if len(parts) == 1 else hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return Fingerprint(version, tuple(dict.fromkeys([*marks, *own])), tuple(dict.fromkeys(own)))
+
+    def _file(self, place: str, where: str) -> tuple[str, str, os.stat_result]:
+        """The digests of a file and of its first bytes, and the state they are of."""
+        name = os.path.basename(place)
+        try:
+            for _ in range(_TRIES):
+                before = os.stat(place)
+                state = _state(before)
+                with self._lock:
+                    known = self._known.get(place)
+                if known is not None and known[0] == state:
+                    content, _, first = known[1].partition(" ")
+                    return content, first, before
+                content, first = _digest(place)
+                if _state(os.stat(place)) == state:
+                    self._keep(place, state, f"{content} {first}")
+                    return content, first, before
+        except OSError as problem:
+            raise InputError(where, f"cannot read {name}: {problem.strerror}") from None
+        raise InputError(where, f"{name} changes while it is read; ask again when it is complete")
+
+    def hold(self, other: Digests | None = None) -> None:
+        """Keep nothing on disk until :meth:`write` is called; know of whole files what ``other`` knows."""
+        self._held = True
+        if other is not None:
+            self._known |= {name: found for name, found in other._known.items() if not name.startswith(other._tag)}
+
+    def write(self) -> None:
+        """Keep on disk what was found so far, and what will be."""
+        with self._lock:
+            self._held = False
+            if self._path is not None:
+                _replace(self._path, self._known)
+
+    def _rows(self, place: str, kind: str, state: os.stat_result) -> str:
+        """The digest of the rows of a file as text, computed once for its state; empty where there is none."""
+        if not self._key:
+            return ""
+        name, now = f"{self._tag} {place}", _state(state)
+        with self._lock:
+            known = self._known.get(name)
+        if known is None or known[0] != now:
+            found = digest_of_file(place, kind, self._key)
+            known = (now, "" if found is None else str(found))
+            # Not kept if it changed meanwhile: the bytes are what decides, and they are compared again.
+            if _state(os.stat(place)) == now:
+                self._keep(name, *known)
+        return known[1]
+
+    def _frame(self, frame: Any) -> tuple[str, tuple[str, ...]]:
+        with self._lock:
+            known = self._frames.get(id(frame))
+        if known is None:
+            # The frame is held, so that its number is not given to another.
+            found = digest_of_frame(frame, self._key) if self._key else None
+            known = (frame, (_digest_of_frame(frame), _alike(("" if found is None else str(found),))))
+            with self._lock:
+                self._frames[id(frame)] = known
+        return known[1]
+
+    def _load(self) -> None:
+        if self._path is None:
+            return
+        try:
+            kept = json.loads(self._path.read_text(encoding="utf-8"))
+            self._known = {str(place): (str(state), str(digests)) for place, (state, digests) in kept.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            self._known = {}
+
+    def _keep(self, place: str, state: str, digests: str) -> None:
+        with self._lock:
+            self._known[place] = (state, digests)
+            if self._path is not None and not self._held:
+                _replace(self._path, self._known)
+
+
+@lru_cache(1024)
+def _alike(rows: tuple[str, ...]) -> tuple[str, ...]:
+    """The mark of files with these digests of rows together; none where one of them has none."""
+    whole = combined([RowDigest.parse(text) if text else None for text in rows])
+    return () if whole is None else (f"alike {whole.text}",)
+
+
+def _state(state: os.stat_result) -> str:
+    return f"{state.st_size}:{state.st_mtime_ns}:{state.st_ctime_ns}:{state.st_dev}:{state.st_ino}"
+
+
+def _digest(place: str) -> tuple[str, str]:
+    content = hashlib.sha256()
+    with open(place, "rb") as stream:
+        first = stream.read(_FIRST)
+        content.update(first)
+        while block := stream.read(_BLOCK):
+            content.update(block)
+    return content.hexdigest(), hashlib.sha256(first).hexdigest()
+
+
+class _Hashing(io.RawIOBase):
+    """A file that only remembers the digest of what is written to it."""
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        view = memoryview(content)
+        self.digest.update(view)
+        return view.nbytes
+
+
+def _digest_of_frame(frame: Any) -> str:
+    if isinstance(frame, PlainFrame):
+        return frame.digest
+    import pyarrow as pa
+
+    table = frame.replace_schema_metadata(None).combine_chunks()
+    sink = _Hashing()
+    with pa.PythonFile(sink, mode="w") as stream, pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return sink.digest.hexdigest()
+
+
+def _replace(path: Path, known: Mapping[str, tuple[str, str]]) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        # For its owner alone: a digest of few or guessable rows would betray them.
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
+            json.dump(known, stream)
+        draft.replace(path)
+    except OSError:
+        return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,15 +18,12 @@ from tacit.core.errors import EngineError, InputError
 from tacit.engines.protocol import Engine
 from tacit.ledger import Ledger
 from tacit.ledger.protection import Binding
-from tacit.project.file_columns import Shape, shape_of
-from tacit.project.fingerprints import Digests, Fingerprint
-from tacit.project.source import Source
+from tacit.project.source import Digests, Fingerprint, Shape, Source, shape_of
 from tacit.query.canonical_unit import ROW, unit_path, unit_type
 from tacit.query.catalog import Catalog, Column, Table
-from tacit.query.relational.algebra import RelationNode, Scan, sources
 from tacit.query.types import Value
 
-__all__ = ["BoundUnits", "SourceBinder", "declared_terms", "scanned", "unit_terms"]
+__all__ = ["BoundUnits", "SourceBinder", "declared_terms", "unit_terms"]
 
 
 class SourceBinder:
@@ -133,19 +130,6 @@ class SourceBinder:
                     f"tables.{table.name}.public",
                     f"this source holds persons of the population {owner!r}, and cannot be public",
                 )
-
-
-def scanned(node: RelationNode) -> Iterator[str]:
-    """The tables that a relation reads, those that lead to the unit included, in order, each once."""
-    return iter(dict.fromkeys(_scans(node)))
-
-
-def _scans(node: RelationNode) -> Iterator[str]:
-    if isinstance(node, Scan):
-        yield node.table
-        yield from (hop.table for hop in node.path)
-    for part in sources(node):
-        yield from _scans(part)
 
 
 #: A list of categories that is longer is kept as its length and digest.

@@ -1,12 +1,30 @@
-"""Released covariances, correlations and regressions: measurements, expected errors and estimates."""
+"""Released covariances, correlations and regressions: measurements, expected errors and estimates.
+
+All come from noisy sums of two values, their squares and their products. With n pairs, in the units of the values and
+counted from their public centres: a = Σu, b = Σv, p = Σuv, x = Σu², y = Σv². About any point (α, β), Σ(u-α)(v-β) = p -
+αb - βa + αβn, and with A = a - αn, B = b - βn
+
+    N = Σ(u-ū)(v-v̄) = (p - αb - βa + αβn) - AB/n,    X = Σ(u-ū)² = (x - 2αa + α²n) - A²/n,    Y likewise;
+
+covariance N/n or N/(n-1), correlation N/√(XY), slope N/X, intercept v̄ - slope·ū.
+
+*Intervals.* All draws are within their half-widths together (union bound). At every point of that box the identity
+above holds for the same α and β, so these may be the noisy means; A and B are then as small as the noise, and N and X
+are linear in the sums up to AB/n and A²/n. Interval arithmetic encloses the rest; a correlation is cut to [-1, 1].
+``association_family.proof.md`` has the steps.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tacit.core.errors import InternalError
+from tacit.core.numbers import sqrt_bounds
 from tacit.query.aggregate_family import (
     AggregateCall,
     Bounds,
@@ -18,23 +36,255 @@ from tacit.query.aggregate_family import (
     noisy_steps,
 )
 from tacit.query.planning.measures import Measure, MeasureKind, count_measure, grid_step, sum_measure
-from tacit.query.postprocess.association import Association, PairSums, association_error
+from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Event, MeasureBias, value_at
 from tacit.query.question import Aggregate, AggregateKind
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call, cast
-from tacit.query.types import DOUBLE, INTEGER, MAX_SCALE, Kind, as_value, decimal
+from tacit.query.types import (
+    DOUBLE,
+    INTEGER,
+    MAX_SCALE,
+    UNKNOWN,
+    Domain,
+    Kind,
+    Range,
+    SqlType,
+    Value,
+    as_value,
+    decimal,
+)
 
 if TYPE_CHECKING:
     from tacit.query.postprocess.result import CellNumbers
 
-__all__ = ["Correlations", "Covariances", "from_centre"]
+__all__ = ["Association", "Correlations", "Covariances", "PairSums", "from_centre"]
 
-_ZERO: Final = Fraction(0)
+_ZERO, _ONE = Fraction(0), Fraction(1)
+
+
+class PairSums(NamedTuple):
+    """Sums over pairs, counted from the centres; squares that a form does not need are None."""
+
+    n: Fraction
+    a: Fraction
+    b: Fraction
+    p: Fraction
+    x: Fraction | None = None
+    y: Fraction | None = None
+
+
+class _Spans(NamedTuple):
+    """Enclosures of N, X and Y, of the means, and the counts there may be."""
+
+    counts: tuple[Fraction, Fraction]
+    n: Range
+    x: Range
+    y: Range
+    mean_u: Range
+    mean_v: Range
+
+
+@dataclass(frozen=True, eq=False)
+class Association(Cell):
+    """A statistic of pairs.
+
+    Args:
+        form: ``covar_pop``, ``covar_samp``, ``corr``, ``regr_slope``, ``regr_intercept``, ``regr_r2`` or ``regr_sxy``.
+        sums: noisy, in the units of the values.
+        draws: of these sums, in their order.
+        units: the value of one step of each.
+        centres: of u and of v.
+        reach: the largest distances of u and v from their centres.
+        bounds: between which the truth lies; None where nothing is known.
+        type: of the result.
+    """
+
+    form: str
+    sums: PairSums
+    draws: tuple[Draw, ...]
+    units: tuple[Fraction, ...]
+    centres: tuple[Fraction, Fraction]
+    reach: tuple[Fraction, Fraction]
+    bounds: tuple[Fraction, Fraction] | None
+    type: SqlType
+
+    @cached_property
+    def events(self) -> frozenset[Event]:  # type: ignore[override]
+        """Every draw."""
+        return frozenset(self.draws)
+
+    @property
+    def _least(self) -> int:
+        return 2 if self.form == "covar_samp" else 1
+
+    @cached_property
+    def value(self) -> Value | None:  # type: ignore[override]
+        """The estimate; None where the noisy count is too small, or what it divides by is not above 0."""
+        n, a, b, p, x, y = self.sums
+        if n < self._least:
+            return None
+        products = p - a * b / n
+        squares = [_ZERO if square is None else square - mean**2 / n for square, mean in ((x, a), (y, b))]
+        place = self._estimate(n, products, squares[0], squares[1])
+        return None if place is None else value_at(self._cut(place), self.type)
+
+    def _estimate(self, n: Fraction, products: Fraction, x: Fraction, y: Fraction) -> Fraction | None:
+        match self.form:
+            case "covar_pop":
+                return products / n
+            case "covar_samp":
+                return products / (n - 1)
+            case "regr_sxy":
+                return products
+            case "corr" | "regr_r2":
+                if x <= 0 or y <= 0:
+                    return None
+                r = min(max(products / sqrt_bounds(x * y)[0], -_ONE), _ONE)
+                return r if self.form == "corr" else r**2
+            case _:
+                if x <= 0:
+                    return None
+                slope = products / x
+                if self.form == "regr_slope":
+                    return slope
+                return self.centres[1] + self.sums.b / n - slope * (self.centres[0] + self.sums.a / n)
+
+    def _cut(self, place: Fraction) -> Fraction:
+        return place if self.bounds is None else min(max(place, self.bounds[0]), self.bounds[1])
+
+    def _enclose(self, level: CellConfidence) -> Domain:
+        spans = self._spans(level)
+        found = self._range(spans)
+        if self.bounds is not None:
+            found = found.clamped(*self.bounds)
+        divides = self.form not in ("covar_pop", "covar_samp", "regr_sxy")
+        maybe = spans.counts[0] <= self._least or (divides and not _positive(spans.x, spans.y))
+        return Domain(found, maybe, None, None)
+
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
+        if all(biases[draw.measure].is_nothing for draw in self.draws):
+            return known
+        return Domain(UNKNOWN if self.bounds is None else Range(*self.bounds), known.nullable, None, None)
+
+    def _spans(self, level: CellConfidence) -> _Spans:
+        n, a, b, p, x, y = self.sums
+        widths = [level.half_width(draw.measure) * unit for draw, unit in zip(self.draws, self.units, strict=True)]
+        wn, wa, wb, wp = widths[:4]
+        # A count is a whole number, so the ends may be moved to the next one inside.
+        few = Fraction(max(math.ceil(n - wn), self._least))
+        many = max(Fraction(math.floor(n + wn)), few)
+        about = max(n, _ONE)
+        u, v = (min(max(total / about, -far), far) for total, far in zip((a, b), self.reach, strict=True))
+        left_u, left_v = abs(a - u * n) + wa + abs(u) * wn, abs(b - v * n) + wb + abs(v) * wn
+        rest = left_u * left_v / few
+        products = p - u * b - v * a + u * v * n
+        around = wp + abs(u) * wb + abs(v) * wa + abs(u * v) * wn
+
+        def squares(total: Fraction | None, mean: Fraction, linear: Fraction, place: int) -> Range:
+            if total is None:
+                return Range(_ONE, _ONE)
+            middle = total - 2 * mean * linear + mean**2 * n
+            wide = widths[place] + 2 * abs(mean) * (wa if place == 4 else wb) + mean**2 * wn
+            left = left_u if place == 4 else left_v
+            return Range(max(middle - wide - left**2 / few, _ZERO), max(middle + wide, _ZERO))
+
+        return _Spans(
+            (few, many),
+            Range(products - around - rest, products + around + rest),
+            squares(x, u, a, 4),
+            squares(y, v, b, 5),
+            _around(self.centres[0] + u, left_u / few),
+            _around(self.centres[1] + v, left_v / few),
+        )
+
+    def _range(self, spans: _Spans) -> Range:
+        few, many = spans.counts
+        match self.form:
+            case "covar_pop":
+                return spans.n * Range(1 / many, 1 / few)
+            case "covar_samp":
+                return spans.n * Range(1 / (many - 1), 1 / (few - 1))
+            case "regr_sxy":
+                return spans.n
+            case "corr":
+                return _correlation(spans)
+            case "regr_r2":
+                r = _correlation(spans).magnitude()
+                return r * r
+            case "regr_slope":
+                return _quotient(spans.n, spans.x)
+            case _:
+                return spans.mean_v - _quotient(spans.n, spans.x) * spans.mean_u
+
+
+def _around(middle: Fraction, width: Fraction) -> Range:
+    return Range(middle - width, middle + width)
+
+
+def _positive(*spans: Range) -> bool:
+    return all(span.low is not None and span.low > 0 for span in spans)
+
+
+def _quotient(top: Range, bottom: Range) -> Range:
+    """By numbers that are not negative; nothing is known but a sign where they may be 0."""
+    if _positive(bottom):
+        return top.divided_by(bottom)
+    low = _ZERO if top.low is not None and top.low >= 0 else None
+    return Range(low, _ZERO if top.high is not None and top.high <= 0 else None)
+
+
+def _correlation(spans: _Spans) -> Range:
+    """N/√(XY), cut to [-1, 1], the root rounded outwards."""
+    if not _positive(spans.x, spans.y):
+        return _quotient(spans.n, Range(_ZERO, _ONE)).clamped(-_ONE, _ONE) if spans.n.ends else Range(-_ONE, _ONE)
+    product = spans.x * spans.y
+    root = Range(sqrt_bounds(product.low or _ONE)[0], sqrt_bounds(product.high or _ONE)[1])
+    return spans.n.divided_by(root).clamped(-_ONE, _ONE)
+
+
+# -- expected error
+
+
+def association_error(
+    form: str, pairs: int, noises: Sequence[Fraction], reach: tuple[Fraction, Fraction], centre: Fraction
+) -> Fraction | None:
+    """The error of a form for so many pairs, where each sum is off by at most its noise.
+
+    Covariances: whatever the values are. The others suppose values that are spread evenly over their bounds, about
+    their centre; ``centre`` is that of u. None where nothing is known.
+    """
+    v, a, b, p = noises[:4]
+    far_u, far_v = reach
+    left = pairs - v
+    if left < 1 or (form == "covar_samp" and left <= 1):
+        return None
+    rest = (a + far_u * v) * (b + far_v * v) / left
+    if form in ("covar_pop", "covar_samp", "regr_sxy"):
+        products = p + far_u * b + far_v * a + far_u * far_v * v + rest
+        if form == "regr_sxy":
+            return products
+        return (products + far_u * far_v * v) / (left - (form == "covar_samp"))
+    products, spread_u, spread_v = p + a * b / left, pairs * far_u**2 / 3, pairs * far_v**2 / 3
+    least_u = spread_u - noises[4] - a**2 / left
+    ratio = sqrt_bounds(spread_v / spread_u)[1] if spread_u else _ZERO
+    if form in ("corr", "regr_r2"):
+        most = Fraction(2 if form == "corr" else 1)
+        least = least_u * (spread_v - noises[5] - b**2 / left)
+        if least_u <= 0 or least <= 0:
+            return most
+        off = (sqrt_bounds(spread_u * spread_v)[1] + products) / sqrt_bounds(least)[0] - 1
+        return min(most, off if form == "corr" else 2 * off)
+    if least_u <= 0:
+        return None
+    slope = (sqrt_bounds(spread_u * spread_v)[1] + products) / least_u - (sqrt_bounds(spread_v / spread_u)[0])
+    if form == "regr_slope":
+        return slope
+    return b / left + abs(centre) * slope + (ratio + slope) * a / left
 
 
 class Covariances(Family):
-    """Covariances and sums of products of two values: ``postprocess/association.proof.md``."""
+    """Covariances and sums of products of two values: ``association_family.proof.md``."""
 
     def measured(self, asked: AggregateCall, source: RelationNode, final: Measuring) -> Aggregate:  # noqa: ARG002
         """The number of pairs, the sums of both values, of their product, and the squares that are divided by."""

@@ -40,8 +40,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning.contribution_limits import ContributionLimits
-from tacit.query.planning.measures import AggregateKind, Measure
+from tacit.query.planning.measures import AggregateKind, ContributionLimits, Measure
 from tacit.query.relational.algebra import (
     FilterRows,
     JoinKind,

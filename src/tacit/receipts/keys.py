@@ -90,7 +90,7 @@ class Keys:
 
     @property
     def row_secret(self) -> bytes:
-        """With which rows of sources are hashed; see :mod:`tacit.project.fingerprints`."""
+        """With which rows of sources are hashed; see :mod:`tacit.project.row_digests`."""
         return hmac.digest(self.groups, b"tacit rows of sources\0", "sha256")
 
     @property

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import hide_internal_errors
-from tacit.charges.payment import entry_of, pay
+from tacit.charges.payment import entry_of, hide_internal_errors, pay
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.core.extras import load_arrow

@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.charges.failures import hide_internal_errors
+from tacit.charges.payment import hide_internal_errors
 from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact

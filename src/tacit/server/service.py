@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.charges.accounts import Budget
-from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller
+from tacit.charges.payment import Caller, check_succeeded, hide_internal_errors
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.answer import (
     charged_answer,

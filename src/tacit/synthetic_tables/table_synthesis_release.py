@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from tacit.accounting.currencies import currency_of
 from tacit.charges.accounts import Entry
-from tacit.charges.failures import check_succeeded, hide_internal_errors
-from tacit.charges.payment import Caller, CuratorContext, entry_of, pay
+from tacit.charges.payment import Caller, CuratorContext, check_succeeded, entry_of, hide_internal_errors, pay
 from tacit.core.errors import InputError, InternalError
 from tacit.core.events import ComposedEvent, ExponentialEvent
 from tacit.core.extras import load_arrow

@@ -9,7 +9,5 @@ Modules:
 * :mod:`.discretise` — Certified discretisation of a privacy loss law: one that dominates the pair, one that the
   pair dominates
 * :mod:`.pairs` — Dominating pairs of laws, seen through their privacy loss
-* :mod:`.sampled` — Dominating pairs of releases that run on a secret Poisson sample
-* :mod:`.solve` — From the tilted law of the total loss to ε at a given δ, on either side
 * :mod:`.translate` — Translation of events to dominating pairs, in both directions
 """

@@ -1,19 +1,17 @@
 """DuckDB: Parquet, CSV and DuckDB files, patterns of files, and Arrow, pandas or Polars frames in memory.
 
-``engine`` runs; ``database`` locks; ``sources`` reads files totally; ``dialect`` and ``text_functions`` say how DuckDB
-writes what ``engines/sql`` asks for; ``statements`` bounds units in SQL, and ``fast`` does so in memory.
+``engine`` writes statements that bound units in SQL, and runs them; ``fast`` bounds in memory; ``database`` locks;
+``sources`` reads files totally; ``dialect`` says how DuckDB writes what ``engines/sql`` asks for.
 
 Modules:
 * :mod:`.arrow_query` — Ordinary SQL about Arrow tables that are public: no files, no network, nothing protected
 * :mod:`.csv_lines` — CSV reader by lines: a line can harm itself only
 * :mod:`.database` — Locked DuckDB database over one state of the declared sources, its sessions and their timeouts
-* :mod:`.dialect` — DuckDB dialect
+* :mod:`.dialect` — DuckDB dialect, with text functions by code points and in the order of UTF-8 bytes
 * :mod:`.engine` — The DuckDB engine: one locked database, one cursor per question, exact integers back
 * :mod:`.fast` — Accelerated paths of the DuckDB engine, equal to the plain statements
 * :mod:`.parquet_scan` — Parquet scan by DuckDB, with Arrow for columns whose values DuckDB cannot read
 * :mod:`.sources` — DuckDB sources: files and frames read as the declared types, so that no value can fail a scan
-* :mod:`.statements` — DuckDB statements that bound units
-* :mod:`.text_functions` — Text functions of DuckDB: code points and the order of UTF-8 bytes
 * :mod:`.unit_columns` — Stored types of identifying columns in DuckDB sources; reads no row
 """
 

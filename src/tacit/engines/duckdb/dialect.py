@@ -1,4 +1,4 @@
-"""DuckDB dialect."""
+"""DuckDB dialect, with text functions by code points and in the order of UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,89 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
-from tacit.engines.duckdb.text_functions import TEXTS
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions import COMMON, Lowering
+from tacit.engines.sql.functions import COMMON
 from tacit.engines.sql.functions.dates import within_years
+from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
 from tacit.engines.sql.unit_totals import double_steps
 from tacit.query.planning.measures import Measure
+from tacit.query.relational.expressions import Call
+from tacit.query.relational.functions.regular_expressions import written
 from tacit.query.types import Kind, SqlType, Value, ordinal
 
-__all__ = ["DUCKDB", "DuckDB", "mantissa"]
+__all__ = ["DUCKDB", "TEXTS", "DuckDB", "mantissa"]
+
+_SMALL_ONLY = "ßᾀᾁᾂᾃᾄᾅᾆᾇᾐᾑᾒᾓᾔᾕᾖᾗᾠᾡᾢᾣᾤᾥᾦᾧᾳῃῳ"
+_CAPITAL_ONLY = "İ"
+
+
+def _all(template: str, separator: str) -> Lowering:
+    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
+        return template.format(separator.join(args))
+
+    return lower
+
+
+def _letters(name: str, fixed: str) -> Lowering:
+    """Case mapping that leaves the letters ``fixed`` alone, which Unicode maps to several and DuckDB to one.
+
+    They hide behind code points that Unicode sets aside for internal use and no text contains.
+    """
+    stand_ins = "".join(chr(0xFDD0 + i) for i in range(len(fixed)))
+    hidden = f"translate({{0}}, '{fixed}', '{stand_ins}')"
+    kept = f"translate({name}({hidden}), '{stand_ins}', '{fixed}')"
+    # Looking at every letter is slow, and few texts have such letters: a text of one byte a letter has none.
+    template = f"CASE WHEN strlen({{0}}) = length({{0}}) THEN {name}({{0}}) ELSE {kept} END"
+    return lambda d, node, args: d.let(args[0], template.format)  # noqa: ARG005 - one shape for all lowerings
+
+
+def _pattern(d: Dialect, node: Call) -> str:
+    """The pattern for RE2, which takes linear time."""
+    return d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
+
+
+def _regexp(d: Dialect, node: Call, args: Args) -> str:
+    return f"regexp_matches({args[0]}, {_pattern(d, node)})"
+
+
+def _run(template: str) -> Lowering:
+    return lambda d, node, args: template.format(args[0], _pattern(d, node), *args[2:])
+
+
+def _substring(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    return f"substring({', '.join(args)})"
+
+
+TEXTS: dict[str, Lowering] = {
+    "upper": _letters("upper", _SMALL_ONLY),
+    "lower": _letters("lower", _CAPITAL_ONLY),
+    "trim": plain("trim({0}, ' ')"),
+    "ltrim": plain("ltrim({0}, ' ')"),
+    "rtrim": plain("rtrim({0}, ' ')"),
+    "length": plain("CAST(length({0}) AS BIGINT)"),
+    "strpos": plain("CAST(strpos({0}, {1}) AS BIGINT)"),
+    "contains": plain("contains({0}, {1})"),
+    "starts_with": plain("starts_with({0}, {1})"),
+    "ends_with": plain("ends_with({0}, {1})"),
+    "substring": _substring,
+    "left": plain("left({0}, {1})"),
+    "right": plain("right({0}, {1})"),
+    "lpad": plain("lpad({0}, CAST({1} AS INTEGER), {2})"),
+    "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
+    "split_part": plain("split_part({0}, {1}, {2})"),
+    "replace": plain("replace({0}, {1}, {2})"),
+    "concat_ws": _all("concat_ws({0})", ", "),
+    "repeat": plain("repeat({0}, {1})"),
+    "regexp": _regexp,
+    "regexp_extract": _run("regexp_extract({0}, {1})"),
+    "regexp_replace": _run("regexp_replace({0}, {1}, {2}, 'g')"),
+    "join_text": _all("({0})", " || "),
+    "concat": _all("concat({0})", ", "),
+    # LIKE has no escape character.
+    "like": plain("({0} LIKE {1})"),
+    "ilike": plain("(lower({0}) LIKE lower({1}))"),
+}
+
 
 _INTEGER = 2**31 - 1
 _BIGINT = 2**63 - 1
@@ -37,6 +111,27 @@ class DuckDB(Dialect):
     """Nothing fails where ``TRY_CAST`` stands; doubles follow IEEE arithmetic without errors."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS}
+    forms: ClassVar[Mapping[str, str]] = {
+        "fit_integer": "TRY_CAST({0} AS BIGINT)",
+        "read_integer": "TRY_CAST({0} AS BIGINT)",
+        "read_double": "TRY_CAST({0} AS DOUBLE)",
+        "read_day": "TRY_CAST({0} AS DATE)",
+        "trimmed": "trim({0}, ' ')",
+        "days": "CAST({0} - DATE '1970-01-01' AS BIGINT)",
+        "microseconds": "epoch_us({0})",
+        "day_of": "DATE '1970-01-01' + CAST({0} AS INTEGER)",
+        "moment_of": "make_timestamp({0})",
+        "last_day": "CAST(last_day({0}) AS DATE)",
+        "collected": "list_sort(list({0}) FILTER (WHERE {1}))",
+        "list_size": "len({0})",
+        # Adds from the first to the last.
+        "list_sum": "list_sum({0})",
+        "list_mean": "list_sum({0}) / len({0})",
+        "list_squares": "list_sum(list_transform({0}, lambda e: (e - {1}) * (e - {1}))) / (len({0}) - {2})",
+        "xor": "xor({0}, {1})",
+        "hexadecimal": "CAST('0x' || {0} AS BIGINT)",
+        "numbered_copies": "SELECT {0}, unnest(range(1, {1} + 1)) AS j FROM {2}",
+    }
     wide = "HUGEINT"
     ieee_doubles = True
     ranks_heavy_units = True
@@ -68,21 +163,9 @@ class DuckDB(Dialect):
         """Towards zero."""
         return f"{left} // {right}"
 
-    def fit_integer(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS BIGINT)"
-
     def is_finite(self, value: str) -> str:
         """DuckDB's own function."""
         return f"isfinite({value})"
-
-    def double_operation(self, operator: str, left: str, right: str) -> str:
-        """IEEE, then checked."""
-        return self.finite(f"{left} {operator} {right}")
-
-    def product(self, left: str, right: str) -> str:
-        """Multiply by IEEE arithmetic, which may give infinity."""
-        return f"{left} * {right}"
 
     def double_to_integer(self, value: str) -> str:
         """Cast with ``TRY_CAST``."""
@@ -92,10 +175,6 @@ class DuckDB(Dialect):
         """Cast with ``TRY_CAST``."""
         return f"TRY_CAST({value} AS HUGEINT)"
 
-    def rounded(self, value: str) -> str:
-        """DuckDB's own function."""
-        return f"round({value})"
-
     def double_steps(self, value: str, measure: Measure) -> str:
         """As IEEE arithmetic does it."""
         return double_steps(self, value, measure)
@@ -104,17 +183,9 @@ class DuckDB(Dialect):
         """RE2, which takes linear time."""
         return f"regexp_full_match({value}, '{pattern}')"
 
-    def read_integer(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS BIGINT)"
-
     def read_decimal(self, value: str, scale: int) -> str:
         """Cast with ``TRY_CAST``."""
         return mantissa(f"TRY_CAST({value} AS DECIMAL(18,{scale}))", scale)
-
-    def read_double(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS DOUBLE)"
 
     def read_date(self, value: str) -> str:
         """Cast with ``TRY_CAST``; DuckDB accepts the year 0, which is NULL here."""
@@ -126,26 +197,6 @@ class DuckDB(Dialect):
             f"TRY_CAST({value} AS TIMESTAMP)",
             lambda v: f"CASE WHEN {v} >= TIMESTAMP '0001-01-01 00:00:00' THEN {v} END",
         )
-
-    def trimmed(self, value: str) -> str:
-        """Trim spaces alone."""
-        return f"trim({value}, ' ')"
-
-    def days(self, value: str) -> str:
-        """A difference of dates."""
-        return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
-
-    def microseconds(self, value: str) -> str:
-        """DuckDB's own function."""
-        return f"epoch_us({value})"
-
-    def day_of(self, days: str) -> str:
-        """A sum."""
-        return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
-
-    def moment_of(self, microseconds: str) -> str:
-        """DuckDB's own function."""
-        return f"make_timestamp({microseconds})"
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
         """Functions of the registry's own names; microseconds of the second, not of the minute."""
@@ -162,51 +213,9 @@ class DuckDB(Dialect):
         moved = f"{value} + to_months(CAST({months} AS INTEGER))"
         return within_years(self, f"CAST({moved} AS {self.storage(kind)})", kind)
 
-    def made_date(self, year: str, month: str, day: str) -> str:
-        """Read from its text."""
-        parts = []
-        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
-            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS VARCHAR) END"
-            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
-        joined = " || '-' || ".join(parts)
-        return f"TRY_CAST({joined} AS DATE)"
-
-    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """DuckDB's own function."""
-        return f"CAST(last_day({value}) AS DATE)"
-
-    def collected(self, value: str, condition: str) -> str:
-        """A list."""
-        return f"list_sort(list({value}) FILTER (WHERE {condition}))"
-
-    def list_size(self, values: str) -> str:
-        """DuckDB's own function."""
-        return f"len({values})"
-
-    def list_sum(self, values: str) -> str:
-        """DuckDB's own function, which adds from the first to the last."""
-        return f"list_sum({values})"
-
-    def list_mean(self, values: str) -> str:
-        """Divide the ordered sum by the length."""
-        return f"list_sum({values}) / len({values})"
-
-    def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Add up squares from the first to the last."""
-        squares = f"list_transform({values}, lambda e: (e - {mean}) * (e - {mean}))"
-        return f"list_sum({squares}) / (len({values}) - {less})"
-
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
         """DuckDB's own function."""
         return f"quantile_cont({value}, {self.number(fraction)}){where}{over}"
-
-    def xor(self, left: str, right: str) -> str:
-        """DuckDB's own function."""
-        return f"xor({left}, {right})"
-
-    def hexadecimal(self, digits: str) -> str:
-        """Read."""
-        return f"CAST('0x' || {digits} AS BIGINT)"
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:  # noqa: ARG002 - typed by themselves
         """One look-up per distinct text of a column."""
@@ -234,10 +243,6 @@ class DuckDB(Dialect):
             return f"(CASE WHEN {inside} THEN nullif({self.looked_up(numbers, between)}, -1) END)"
 
         return self.let(value, placed)
-
-    def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """A list, unnested."""
-        return f"SELECT {columns}, unnest(range(1, {count} + 1)) AS j FROM {source}"
 
 
 def _ordinals(values: Sequence[Value | None], kind: SqlType) -> list[int]:

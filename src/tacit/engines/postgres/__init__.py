@@ -1,7 +1,7 @@
 """PostgreSQL: tables and views where they already are, read by a role that may only read.
 
 ``engine`` runs; ``session`` holds connections and pins everything for a transaction; ``tables`` says what a
-table is; ``dialect``, ``double_arithmetic`` and ``text_functions`` say how PostgreSQL writes what ``engines/sql`` asks
+table is; ``dialect`` and ``double_arithmetic`` say how PostgreSQL writes what ``engines/sql`` asks
 for.
 
 Modules:
@@ -12,7 +12,6 @@ Modules:
   come back
 * :mod:`.session` — PostgreSQL sessions: read-only transactions, one per question
 * :mod:`.tables` — PostgreSQL tables and views: columns, identity, and total reads
-* :mod:`.text_functions` — Text functions of PostgreSQL under the collation "C"
 """
 
 from __future__ import annotations

@@ -2,25 +2,143 @@
 
 It has no TRY_CAST: what could fail is looked at first, inside CASE, whose branches are evaluated for the rows they
 apply to only. A branch of constants alone would be computed while planning, but then so is its condition.
+
+*Text functions* have the collation "C". The bytes are UTF-8 (other servers are refused), whose order is that of code
+points. Letters are mapped by a table of ours, because the database's own mapping is ASCII's under "C" and the operating
+system's elsewhere.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import ClassVar
 
 from tacit.engines.postgres import double_arithmetic as doubles
 from tacit.engines.postgres.double_arithmetic import NUMBERS, list_squares, list_sum
-from tacit.engines.postgres.text_functions import COLLATION, TEXTS, literal
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions import COMMON, Lowering
+from tacit.engines.sql.functions import COMMON
 from tacit.engines.sql.functions.dates import DAY, FIRST_MICROSECOND
+from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
 from tacit.engines.sql.unit_totals import is_power_of_two, rounded_steps
 from tacit.query.planning.measures import Measure
 from tacit.query.refusal import Refusal
+from tacit.query.relational.expressions import Call
+from tacit.query.relational.functions.regular_expressions import written
 from tacit.query.types import Kind, SqlType, Value, sort_key
 
-__all__ = ["POSTGRES", "Postgres", "decimal_to_double"]
+__all__ = ["COLLATION", "POSTGRES", "TEXTS", "Postgres", "decimal_to_double", "literal"]
+
+COLLATION = 'COLLATE "C"'
+
+
+def literal(value: str) -> str:
+    """A text constant; ``standard_conforming_strings`` is on.
+
+    It says its type: functions of any type, as LAG is, refuse a constant of unknown type.
+    """
+    doubled = value.replace("'", "''")
+    return f"(CAST('{doubled}' AS TEXT) {COLLATION})"
+
+
+@cache
+def _letters(name: str) -> tuple[str, str]:
+    """Characters that change, and what they change to: those for which it is one character."""
+    convert = str.upper if name == "upper" else str.lower
+    pairs = [
+        (char, convert(char))
+        for char in map(chr, range(128, sys.maxunicode + 1))
+        if len(convert(char)) == 1 and convert(char) != char
+    ]
+    return "".join(char for char, _ in pairs), "".join(new for _, new in pairs)
+
+
+def _mapped(name: str) -> Lowering:
+    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
+        return cased(d, name, args[0])
+
+    return lower
+
+
+def cased(d: Dialect, name: str, value: str) -> str:
+    """A text in capital (``upper``) or small (``lower``) letters; texts of ASCII alone go the short way."""
+    old, new = map(literal, _letters(name))
+
+    def body(v: str) -> str:
+        return (
+            f"CASE WHEN octet_length({v}) = length({v}) THEN {name}({v}) ELSE translate({name}({v}), {old}, {new}) END"
+        )
+
+    return d.let(value, body)
+
+
+def _like(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    # No escape character.
+    return f"({args[0]} LIKE {args[1]} ESCAPE '')"
+
+
+def _ilike(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    return f"({cased(d, 'lower', args[0])} LIKE {cased(d, 'lower', args[1])} ESCAPE '')"
+
+
+def _all(template: str, separator: str) -> Lowering:
+    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+        return template.format(separator.join(args))
+
+    return lower
+
+
+def _pattern(node: Call) -> str:
+    return literal(written(text_argument(node, 1), _point, first=1))
+
+
+def _point(number: int) -> str:
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
+
+
+def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    # No part of the text is asked for, so one pass of the automaton decides.
+    return f"({args[0]} ~ {_pattern(node)})"
+
+
+def _run(template: str) -> Lowering:
+    return lambda d, node, args: d.let(args[0], lambda v: template.format(v, _pattern(node), *args[2:]))
+
+
+def _substring(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    return f"substr({', '.join([args[0], *(f'CAST({arg} AS INTEGER)' for arg in args[1:])])})"
+
+
+TEXTS: dict[str, Lowering] = {
+    "upper": _mapped("upper"),
+    "lower": _mapped("lower"),
+    "trim": plain("btrim({0}, ' ')"),
+    "ltrim": plain("ltrim({0}, ' ')"),
+    "rtrim": plain("rtrim({0}, ' ')"),
+    "length": plain("CAST(length({0}) AS BIGINT)"),
+    "strpos": plain("CAST(strpos({0}, {1}) AS BIGINT)"),
+    "contains": plain("(strpos({0}, {1}) > 0)"),
+    "starts_with": plain("starts_with({0}, {1})"),
+    "ends_with": plain("(right({0}, length({1})) = {1})"),
+    "substring": _substring,
+    "left": plain("left({0}, CAST({1} AS INTEGER))"),
+    "right": plain("right({0}, CAST({1} AS INTEGER))"),
+    "lpad": plain("lpad({0}, CAST({1} AS INTEGER), {2})"),
+    "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
+    "split_part": plain("split_part({0}, {1}, CAST({2} AS INTEGER))"),
+    "replace": plain("replace({0}, {1}, {2})"),
+    "concat_ws": _all("concat_ws({0})", ", "),
+    "repeat": plain("repeat({0}, CAST({1} AS INTEGER))"),
+    "regexp": _regexp,
+    "regexp_extract": _run("coalesce(substring({0} FROM {1}), CASE WHEN {0} IS NOT NULL THEN '' END)"),
+    "regexp_replace": _run("regexp_replace({0}, {1}, {2}, 'g')"),
+    "join_text": _all("({0})", " || "),
+    "concat": _all("concat({0})", ", "),
+    "like": _like,
+    "ilike": _ilike,
+}
+
 
 _BIGINT = 2**63
 _FENCE = " OFFSET 0"
@@ -48,6 +166,19 @@ class Postgres(Dialect):
     """Texts have the collation "C", wide whole numbers are NUMERIC, and operations on doubles are guarded."""
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS, **NUMBERS}
+    forms: ClassVar[Mapping[str, str]] = {
+        "trimmed": "btrim({0}, ' ')",
+        "days": "CAST({0} - DATE '1970-01-01' AS BIGINT)",
+        "day_of": "DATE '1970-01-01' + CAST({0} AS INTEGER)",
+        # The day before the next month.
+        "last_day": "CAST(date_trunc('month', CAST({0} AS TIMESTAMP)) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)",
+        "collected": "array_agg({0} ORDER BY {0}) FILTER (WHERE {1})",
+        "list_size": "coalesce(cardinality({0}), 0)",
+        "xor": "({0} # ({1}))",
+        # By way of bits.
+        "hexadecimal": "CAST(CAST('x' || {0} AS BIT(28)) AS BIGINT)",
+        "numbered_copies": "SELECT {0}, generate_series(CAST(1 AS BIGINT), {1}) AS j FROM {2}",
+    }
     wide = "NUMERIC"
     double = doubles.DOUBLE
     text_type = "TEXT"
@@ -231,15 +362,7 @@ class Postgres(Dialect):
         """ISO, as the date style says."""
         return f"(CAST({value} AS TEXT) {COLLATION})"
 
-    def trimmed(self, value: str) -> str:
-        """Trim spaces alone."""
-        return f"btrim({value}, ' ')"
-
     # -- times
-
-    def days(self, value: str) -> str:
-        """A difference of dates."""
-        return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
 
     def microseconds(self, value: str) -> str:
         """From its parts, all of which are exact."""
@@ -250,10 +373,6 @@ class Postgres(Dialect):
             return f"CAST(CAST({v} AS DATE) - DATE '1970-01-01' AS BIGINT) * {DAY} + {parts}"
 
         return self.let(value, body)
-
-    def day_of(self, days: str) -> str:
-        """A sum."""
-        return f"DATE '1970-01-01' + CAST({days} AS INTEGER)"
 
     def moment_of(self, microseconds: str) -> str:
         """Days and a rest, which a double holds exactly."""
@@ -296,20 +415,7 @@ class Postgres(Dialect):
 
         return doubles.bound(body, y=year, m=month, d=day)
 
-    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
-        """The day before the next month."""
-        month = f"date_trunc('month', CAST({value} AS TIMESTAMP))"
-        return f"CAST({month} + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"
-
     # -- aggregates
-
-    def collected(self, value: str, condition: str) -> str:
-        """A sorted array; NULL for none."""
-        return f"array_agg({value} ORDER BY {value}) FILTER (WHERE {condition})"
-
-    def list_size(self, values: str) -> str:
-        """Length of an array."""
-        return f"coalesce(cardinality({values}), 0)"
 
     def list_sum(self, values: str) -> str:
         """Add up from the first to the last."""
@@ -335,14 +441,6 @@ class Postgres(Dialect):
         return f"{name}({value})"
 
     # -- choosing
-
-    def xor(self, left: str, right: str) -> str:
-        """PostgreSQL's sign."""
-        return f"({left} # ({right}))"
-
-    def hexadecimal(self, digits: str) -> str:
-        """By way of bits."""
-        return f"CAST(CAST('x' || {digits} AS BIT(28)) AS BIGINT)"
 
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
         """In an array of constants."""
@@ -370,10 +468,6 @@ class Postgres(Dialect):
             return f"CASE WHEN {v} IS NULL THEN {values.index(None)} ELSE {tree(v, known)} END"
 
         return self.let(value, body)
-
-    def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """A series."""
-        return f"SELECT {columns}, generate_series(CAST(1 AS BIGINT), {count}) AS j FROM {source}"
 
 
 def _is_day(y: str, m: str, d: str) -> str:

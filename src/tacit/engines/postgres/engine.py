@@ -33,7 +33,7 @@ from tacit.engines.postgres.tables import (
 from tacit.engines.protocol import Limits, Marks, MeasurementTask
 from tacit.engines.sql.engine import SqlEngine
 from tacit.engines.sql.loss_cells import CellWriter
-from tacit.engines.sql.relations import StoredTable, scanned
+from tacit.engines.sql.relations import StoredTable, tables_of
 from tacit.engines.sql.unit_totals import Partials
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.relational.algebra import RelationNode
@@ -172,14 +172,14 @@ class PostgresEngine(SqlEngine):
 
     def _same(self, session: PostgresSession, relation: RelationNode) -> None:
         """Stop where a table was replaced or a view reads others than it did: whose budget it is was settled before."""
-        scans = sorted(self._stored[name].scan for name in scanned(relation))
+        scans = sorted(self._stored[name].scan for name in tables_of(relation))
         now = shapes(session, scans)
         changed = [scan for scan in scans if now.get(scan) != self._shapes[scan]]
         if changed:
             raise RuntimeError(f"{', '.join(changed)} is not what it was; open the project again")
 
     def marks(self, table: str) -> Marks:
-        """Identity of a table, independent of its name in a project; see :mod:`.table_identity`."""
+        """Identity of a table, independent of its name in a project."""
         return marks_of(self._identity, self._described[table.lower()])
 
     def close(self) -> None:

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tacit.core.errors import InputError
-from tacit.engines.postgres.dialect import POSTGRES, decimal_to_double
-from tacit.engines.postgres.text_functions import COLLATION
+from tacit.engines.postgres.dialect import COLLATION, POSTGRES, decimal_to_double
 from tacit.engines.protocol import Marks
 from tacit.engines.sql.functions.dates import within_years
 from tacit.engines.sql.relations import StoredTable

@@ -1,25 +1,18 @@
 """Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python.
 
-``engine`` runs; ``session`` finds or starts a Spark, ``connect`` one at a Spark Connect server, and ``trial`` tries
-it out; ``jobs`` stops and watches; ``sources`` and ``files`` read totally; ``identity`` recognises; ``checks`` are for
-the doctor; ``dialect`` and ``texts`` say how Spark writes things; ``statements`` bounds units by one exchange.
-Importing this package does not import Spark.
+``engine`` writes statements that bound units by one exchange, and runs them; ``session`` finds or starts a Spark
+and tries it out, ``connect`` finds one at a Spark Connect server; ``running_query`` stops and watches; ``sources`` and
+``parquet_scan`` read totally; ``dialect`` says how Spark writes things. Importing this package does not import Spark.
 
 Modules:
 * :mod:`.connect` — Spark Connect sessions by an address such as ``sc://host:15002``
 * :mod:`.dialect` — Spark dialect in ANSI mode with the session clock in UTC
 * :mod:`.doctor` — Checks of ``tacit doctor`` for Spark: packages, Java, session, declared tables
 * :mod:`.engine` — The Spark engine: one session, one job group per question, exact integers back
-* :mod:`.parquet_files` — Parquet files on this machine as Spark reads them
 * :mod:`.parquet_scan` — Parquet scan in which Spark can read every value
 * :mod:`.running_query` — One running query on Spark: timeout, cancellation, progress
 * :mod:`.session` — Spark session: found or started, and checked before use
-* :mod:`.session_checks` — Checks with known answers that a Spark session must pass before use
 * :mod:`.sources` — Spark sources: Parquet, CSV, catalog tables, Spark and Python frames
-* :mod:`.statements` — Spark statements that bound units with one exchange
-* :mod:`.table_identity` — Identity of sources that only Spark can read
-* :mod:`.text_functions` — Text functions of Spark: code points and the order of UTF-8 bytes
-* :mod:`.unit_columns` — Stored types of identifying columns in Spark sources; reads no row
 """
 
 from __future__ import annotations

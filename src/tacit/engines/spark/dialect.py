@@ -14,24 +14,165 @@ Differences, each learned by running it:
 * BIGINT sums fail where they overflow, so those that could are sums of DECIMAL(38,0).
 * An EXISTS above a union of a relation with itself fails while it is planned: "key not found".
 * NaN equals itself and is larger than everything.
+
+*Text functions* go by code points and by the order of UTF-8 bytes. Java maps the case of some letters to several
+letters, and of sigma by where it stands. The registry maps letter by letter, so texts that are not ASCII alone go
+through its own table.
 """
 
 from __future__ import annotations
 
+import re
+import string
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import ClassVar
 
 from tacit.core.errors import InternalError
-from tacit.engines.spark.text_functions import TEXTS
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions import COMMON, Args, Lowering
+from tacit.engines.sql.functions import COMMON
 from tacit.engines.sql.functions.dates import within_years
+from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
 from tacit.engines.sql.unit_totals import fits_64_bits, is_power_of_two, rounded_steps
 from tacit.query.planning.measures import Measure
-from tacit.query.relational.expressions import Call
+from tacit.query.relational.expressions import Call, Literal
+from tacit.query.relational.functions.registry import REGISTRY
+from tacit.query.relational.functions.regular_expressions import automaton, written
 from tacit.query.types import DATE, Kind, SqlType
 
-__all__ = ["SPARK", "Spark"]
+__all__ = ["SPARK", "TEXTS", "Spark"]
+
+
+@cache
+def _table(name: str) -> tuple[str, str]:
+    """The letters beyond ASCII that ``upper`` or ``lower`` changes, and what they become."""
+    compute = REGISTRY[name].evaluate
+    changed = {char: new for char in map(chr, range(128, sys.maxunicode + 1)) if (new := compute(char)) != char}
+    return "".join(changed), "".join(map(str, changed.values()))
+
+
+def _mapped(d: Dialect, name: str, value: str) -> str:
+    letters, others = _table(name)
+
+    def by_letter(v: str) -> str:
+        # ASCII letters first: their own mapping is the same everywhere.
+        ascii_first = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        old, new = ascii_first if name == "upper" else reversed(ascii_first)
+        table = f"translate({v}, {d.text(old + letters)}, {d.text(new + others)})"
+        return f"CASE WHEN octet_length({v}) = length({v}) THEN {name}({v}) ELSE {table} END"
+
+    return d.let(value, by_letter)
+
+
+def _case(name: str) -> Lowering:
+    return lambda d, node, args: _mapped(d, name, args[0])  # noqa: ARG005
+
+
+def _pattern(pattern: str) -> str:
+    """A LIKE pattern as a regular expression of Java that looks for each part once, from where the last one was found.
+
+    Spark's own turns % into ``.*``, which goes back and tries again: with several of them for hours, over a text of
+    a thousand letters. A group that is atomic never goes back, and need not: the first place is the best one.
+    """
+    first, *others = (_quoted(part) for part in re.split("%+", pattern))
+    if not others:
+        return f"(?s)\\A{first}\\z"
+    *middle, last = others
+    return f"(?s)\\A{first}{''.join(f'(?>.*?{part})' for part in middle if part)}.*{last}\\z"
+
+
+def _quoted(part: str) -> str:
+    signs = {"_": "."} | {char: f"\\{char}" for char in string.punctuation if char != "_"}
+    return "".join(signs.get(char, char) for char in part)
+
+
+def _like(d: Dialect, node: Call, args: Args) -> str:
+    return f"({args[0]} RLIKE {d.text(_pattern(_constant(node)))})"
+
+
+def _ilike(d: Dialect, node: Call, args: Args) -> str:
+    small = REGISTRY["lower"].evaluate(_constant(node))
+    return f"({_mapped(d, 'lower', args[0])} RLIKE {d.text(_pattern(str(small)))})"
+
+
+def _constant(node: Call) -> str:
+    pattern = node.args[1]
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        raise InternalError("the pattern of LIKE is a constant")
+    return pattern.value
+
+
+def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+    """The automaton, one step per character: Java goes back and forth, for hours on some texts."""
+    found = automaton(text_argument(node, 1))
+    table = f"`array`({', '.join(str(state) for row in found.steps for state in row)})"
+    kind = _class_of("ascii(c)", found.starts, 0)
+    step = f"CASE WHEN c = '' THEN s ELSE element_at({table}, s * {len(found.starts)} + {kind} + 1) END"
+    fits = f"s IN ({', '.join(map(str, sorted(found.accepts) or [-1]))})"
+    return f"aggregate(split({args[0]}, ''), CAST(0 AS INT), (s, c) -> {step}, s -> {fits})"
+
+
+def _class_of(code: str, starts: Sequence[int], first: int) -> str:
+    """The class of a code point, by halving."""
+    if len(starts) == 1:
+        return str(first)
+    half = len(starts) // 2
+    below, above = _class_of(code, starts[:half], first), _class_of(code, starts[half:], first + half)
+    return f"CASE WHEN {code} < {starts[half]} THEN {below} ELSE {above} END"
+
+
+def _run(template: str) -> Lowering:
+    """Of one set of characters, or a run of them: nothing to go back for."""
+
+    def lower(d: Dialect, node: Call, args: Args) -> str:
+        pattern = d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
+        return template.format(args[0], pattern, *args[2:])
+
+    return lower
+
+
+def _counting(name: str) -> Lowering:
+    """A function whose other arguments are small whole numbers and texts; Spark wants 32 bits."""
+
+    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
+        rest = [
+            arg if part.type.kind.value == "text" else f"CAST({arg} AS INT)"
+            for arg, part in zip(args[1:], node.args[1:], strict=True)
+        ]
+        return f"{name}({', '.join([args[0], *rest])})"
+
+    return lower
+
+
+def _all(template: str, separator: str) -> Lowering:
+    return lambda d, node, args: template.format(separator.join(args))  # noqa: ARG005
+
+
+TEXTS: dict[str, Lowering] = {
+    "upper": _case("upper"),
+    "lower": _case("lower"),
+    "trim": plain("btrim({0}, ' ')"),
+    "ltrim": plain("ltrim(' ', {0})"),
+    "rtrim": plain("rtrim(' ', {0})"),
+    "length": plain("CAST(length({0}) AS BIGINT)"),
+    "strpos": plain("CAST(locate({1}, {0}) AS BIGINT)"),
+    "contains": plain("contains({0}, {1})"),
+    "starts_with": plain("startswith({0}, {1})"),
+    "ends_with": plain("endswith({0}, {1})"),
+    **{name: _counting(name) for name in ("substring", "left", "right", "lpad", "rpad", "split_part")},
+    "replace": plain("replace({0}, {1}, {2})"),
+    "concat_ws": _all("concat_ws({0})", ", "),
+    "repeat": _counting("repeat"),
+    "regexp": _regexp,
+    "regexp_extract": _run("regexp_extract({0}, {1}, 0)"),
+    "regexp_replace": _run("regexp_replace({0}, {1}, {2})"),
+    "join_text": _all("({0})", " || "),
+    "concat": _all("concat_ws('', {0})", ", "),
+    "like": _like,
+    "ilike": _ilike,
+}
+
 
 _PLAIN = frozenset('abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-+.,:;=<>()[]{}*/%&|!?#@^~"`')
 #: Lists up to here are compared one by one, with values that are short to write.
@@ -85,6 +226,29 @@ class Spark(Dialect):
         "least": _extreme("least"),
         "greatest": _extreme("greatest"),
     }
+    forms: ClassVar[Mapping[str, str]] = {
+        "fit_integer": "try_cast({0} AS BIGINT)",
+        # Decimals round half away from zero.
+        "read_integer": "try_cast(try_cast({0} AS DECIMAL(38,0)) AS BIGINT)",
+        "read_double": "try_cast({0} AS DOUBLE)",
+        "read_day": "try_cast({0} AS DATE)",
+        "trimmed": "btrim({0}, ' ')",
+        "days": "CAST(unix_date({0}) AS BIGINT)",
+        # By way of UTC, as below.
+        "microseconds": "unix_micros(CAST({0} AS TIMESTAMP))",
+        "day_of": "date_from_unix_date(CAST({0} AS INT))",
+        "moment_of": "CAST(timestamp_micros({0}) AS TIMESTAMP_NTZ)",
+        "collected": "array_sort(collect_list({0}) FILTER (WHERE {1}))",
+        "list_size": "size({0})",
+        # Folds go from the first to the last.
+        "list_sum": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e)",
+        "list_mean": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + e) / nullif(size({0}), 0)",
+        "list_squares": "aggregate({0}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {1}) * (e - {1}))"
+        " / nullif(size({0}) - {2}, 0)",
+        "xor": "({0} ^ ({1}))",
+        "hexadecimal": "CAST(conv({0}, 16, 10) AS BIGINT)",
+        "numbered_copies": "SELECT {0}, explode(sequence(CAST(1 AS BIGINT), {1})) AS j FROM {2}",
+    }
     wide = "DECIMAL(38,0)"
     text_type = "STRING"
     materialized = "AS"
@@ -132,10 +296,6 @@ class Spark(Dialect):
         """Without casts to wide numbers, which take many times as long."""
         return _UNGUARDED
 
-    def fit_integer(self, value: str) -> str:
-        """Cast with ``try_cast``."""
-        return f"try_cast({value} AS BIGINT)"
-
     def total(self, value: str, largest: int | None = None) -> str:
         """Of 64 bits where they always do, else in two such parts, which is faster than one of decimals."""
         if largest is not None and fits_64_bits(largest):
@@ -153,14 +313,6 @@ class Spark(Dialect):
         """NaN is the largest of all."""
         return f"(abs({value}) <= {self.number(_LARGEST)})"
 
-    def double_operation(self, operator: str, left: str, right: str) -> str:
-        """IEEE, then checked."""
-        return self.finite(f"{left} {operator} {right}")
-
-    def product(self, left: str, right: str) -> str:
-        """Multiply by IEEE arithmetic, which may give infinity."""
-        return f"{left} * {right}"
-
     def double_to_integer(self, value: str) -> str:
         """Asked only where it fits."""
         return self.let(value, lambda v: f"CASE WHEN {_is_bigint(self, v)} THEN CAST(rint({v}) AS BIGINT) END")
@@ -175,10 +327,6 @@ class Spark(Dialect):
             return f"CASE WHEN abs({v}) < {far} THEN CAST({high} AS {self.wide}) * {2**32} + {low} END"
 
         return self.let(value, halves)
-
-    def rounded(self, value: str) -> str:
-        """Spark's own function."""
-        return f"round({value})"
 
     def cut(self, value: str) -> str:
         """Whole ones beyond 2^53 are cut already."""
@@ -204,17 +352,9 @@ class Spark(Dialect):
         """Of the whole text; Java's ``$`` would forgive a new line."""
         return f"({value} RLIKE {self.text(chr(92) + f'A(?:{pattern})' + chr(92) + 'z')})"
 
-    def read_integer(self, value: str) -> str:
-        """Decimals round half away from zero."""
-        return f"try_cast(try_cast({value} AS {self.wide}) AS BIGINT)"
-
     def read_decimal(self, value: str, scale: int) -> str:
         """Cast with ``try_cast``, then drop the point."""
         return mantissa(f"try_cast({value} AS DECIMAL(18,{scale}))", scale)
-
-    def read_double(self, value: str) -> str:
-        """The nearest, or infinity."""
-        return f"try_cast({value} AS DOUBLE)"
 
     def read_date(self, value: str) -> str:
         """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
@@ -224,27 +364,7 @@ class Spark(Dialect):
         """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
         return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS TIMESTAMP_NTZ) END"
 
-    def trimmed(self, value: str) -> str:
-        """Trim spaces alone."""
-        return f"btrim({value}, ' ')"
-
     # -- times
-
-    def days(self, value: str) -> str:
-        """Spark's own function."""
-        return f"CAST(unix_date({value}) AS BIGINT)"
-
-    def microseconds(self, value: str) -> str:
-        """By way of UTC."""
-        return f"unix_micros(CAST({value} AS TIMESTAMP))"
-
-    def day_of(self, days: str) -> str:
-        """Spark's own function."""
-        return f"date_from_unix_date(CAST({days} AS INT))"
-
-    def moment_of(self, microseconds: str) -> str:
-        """By way of UTC."""
-        return f"CAST(timestamp_micros({microseconds}) AS TIMESTAMP_NTZ)"
 
     def part(self, name: str, value: str, kind: SqlType) -> str:  # noqa: ARG002 - the same for both
         """Spark's own function, counted as the registry counts."""
@@ -262,41 +382,11 @@ class Spark(Dialect):
         moved = f"add_months({value}, {count})" if kind == DATE else f"timestampadd(MONTH, {count}, {value})"
         return within_years(self, moved, kind)
 
-    def made_date(self, year: str, month: str, day: str) -> str:
-        """Read from its text."""
-        parts = []
-        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
-            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS STRING) END"
-            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
-        joined = " || '-' || ".join(parts)
-        return f"try_cast({joined} AS DATE)"
-
     def last_day(self, value: str, kind: SqlType) -> str:
         """Spark's own function."""
         return f"last_day({value if kind == DATE else f'CAST({value} AS DATE)'})"
 
     # -- aggregates
-
-    def collected(self, value: str, condition: str) -> str:
-        """A list."""
-        return f"array_sort(collect_list({value}) FILTER (WHERE {condition}))"
-
-    def list_size(self, values: str) -> str:
-        """Spark's own function."""
-        return f"size({values})"
-
-    def list_sum(self, values: str) -> str:
-        """A fold, which goes from the first to the last."""
-        return f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + e)"
-
-    def list_mean(self, values: str) -> str:
-        """Divide the ordered sum by the length."""
-        return f"{self.list_sum(values)} / nullif(size({values}), 0)"
-
-    def list_squares(self, values: str, mean: str, less: int) -> str:
-        """Add up squares from the first to the last."""
-        total = f"aggregate({values}, CAST(0 AS DOUBLE), (s, e) -> s + (e - {mean}) * (e - {mean}))"
-        return f"{total} / nullif(size({values}) - {less}, 0)"
 
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
         """From the sorted list: Spark's own interpolates in another order."""
@@ -312,14 +402,6 @@ class Spark(Dialect):
 
     # -- choosing
 
-    def xor(self, left: str, right: str) -> str:
-        """Spark's own function."""
-        return f"({left} ^ ({right}))"
-
-    def hexadecimal(self, digits: str) -> str:
-        """Converted."""
-        return f"CAST(conv({digits}, 16, 10) AS BIGINT)"
-
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
         """Compared one by one, which is compiled, or in a constant list; NULL, which is in no list, by itself."""
         nothing = self.constant(None, kind)
@@ -331,10 +413,6 @@ class Spark(Dialect):
         if nothing not in items:
             return f"({found})"
         return f"(CASE WHEN {value} IS NULL THEN CAST({items.index(nothing)} AS BIGINT) ELSE {found} END)"
-
-    def numbered_copies(self, columns: str, count: str, source: str) -> str:
-        """A list, exploded."""
-        return f"SELECT {columns}, explode(sequence(CAST(1 AS BIGINT), {count})) AS j FROM {source}"
 
 
 def mantissa(value: str, scale: int) -> str:

@@ -16,8 +16,7 @@ from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.engines.protocol import DoctorCheck, Limits, SourceLike
 from tacit.engines.spark.connect import SCHEME, is_open_to_others, shown_place
-from tacit.engines.spark.session import SessionHandle, hushed, open_untried
-from tacit.engines.spark.session_checks import TRIALS, passes
+from tacit.engines.spark.session import TRIALS, SessionHandle, hushed, open_untried, passes
 from tacit.engines.spark.sources import open_table
 from tacit.query.catalog import Catalog, Table
 

@@ -4,21 +4,69 @@ Spark takes the types of columns in the names of folders from all the names ther
 others are read; here they are always texts. It fails where a moment in milliseconds lies beyond its
 range; here moments are read as the whole numbers they are stored as, and brought to microseconds by an expression.
 Stored types are read from the files themselves where they lie on this machine, and from Spark elsewhere.
+
+A file that lies on this machine settles whose budget pays, so it must be the one that is read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import LAST_NANOSECOND
 from tacit.engines.source_files import ADDRESS, find_files
 from tacit.engines.spark.dialect import SPARK
-from tacit.engines.spark.parquet_files import read_from
 
-__all__ = ["MICROSECONDS", "check_names", "read_parquet"]
+__all__ = ["MICROSECONDS", "check_names", "check_same_files", "read_from", "read_parquet"]
+
+
+def read_from(path: str) -> tuple[tuple[str, ...], int]:
+    """The addresses that Spark is to read, and their size where they lie on this machine."""
+    if ADDRESS.match(path):
+        return (path,), 0
+    files = _here(path)
+    return tuple(map(_address, files)), sum(file.stat().st_size for file in files)
+
+
+def check_same_files(spark: Any, path: str, where: str) -> None:
+    """Refuse a path of this machine that a server elsewhere sees otherwise: other names, sizes or times of change.
+
+    Raises:
+        InputError: at ``where``.
+    """
+    if ADDRESS.match(path):
+        return
+    here = sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns // 10**9) for file in _here(path))
+    try:
+        # Of what stands in them nothing is read.
+        found = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(list(read_from(path)[0]))
+        rows = found.selectExpr("path", "length", "unix_seconds(modificationTime)").collect()
+        there = sorted((re.sub("^file:/+", "/", name), size, second) for name, size, second in rows)
+    except Exception:
+        there = []
+    if there != here:
+        raise InputError(
+            where,
+            f"the Spark server does not see {path} as it is here; put it on a disk that both see under this name, or"
+            " name a table of its catalog or an address such as s3://bucket/visits",
+        )
+
+
+def _here(path: str) -> list[Path]:
+    """The files of this machine that a path, a pattern or a folder means."""
+    files = [Path(file) for file in find_files(path)]
+    if Path(path).is_dir() and any(file.suffix != ".parquet" for file in files):
+        raise InputError("source", f"the folder {path} must hold .parquet files and no others")
+    return files
+
+
+def _address(file: Path) -> str:
+    """A path of a disk, independent of Spark's default file system, and no pattern."""
+    return "file:" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(file))
+
 
 #: At the end of the name of a column that holds microseconds since 1970.
 MICROSECONDS = "tacit microseconds"

@@ -3,36 +3,42 @@
 Every declared column is read through a total expression, by the same rules as DuckDB's sources. Spark itself is asked
 for names and types only; no row is read before a question. CSV is read in this process, as text and by DuckDB, so that
 one rule says what a line is; it is meant for small tables, and larger ones belong in Parquet.
+
+*Identity of sources that only Spark can read.* A table is its full name in its catalog. A table with files is also
+where they lie: those of this machine by the same mark that a file opened without Spark has, others by the address of
+their folder. A frame without files is its content.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlparse
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow, sound_table
 from tacit.engines.duckdb.csv_lines import LINE
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.sources import open_source
-from tacit.engines.protocol import SourceLike
+from tacit.engines.protocol import Marks, SourceLike
 from tacit.engines.source_files import find_files
 from tacit.engines.spark.dialect import SPARK, mantissa
-from tacit.engines.spark.parquet_files import check_same_files
-from tacit.engines.spark.parquet_scan import MICROSECONDS, check_names, read_parquet
-from tacit.engines.spark.unit_columns import check_identities
+from tacit.engines.spark.parquet_scan import MICROSECONDS, check_names, check_same_files, read_from, read_parquet
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql
+from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
+from tacit.query.canonical_unit import identifying
 from tacit.query.catalog import ROW, Catalog, Table
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, NULL, TEXT, TIMESTAMP, Kind, SqlType, decimal
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["catalog_name", "open_table", "open_tables", "types_of"]
+__all__ = ["catalog_name", "check_identities", "form_of", "marks_of", "open_table", "open_tables", "types_of"]
 
 #: Names of columns that no source has.
 _ROW = "tacit row"
@@ -298,3 +304,107 @@ def _read_number(value: str, stored: str, wanted: SqlType) -> str | None:
         return None
     whole = value if stored == "bigint" else f"CAST({value} AS BIGINT)"
     return whole if wanted.kind is Kind.INTEGER else SPARK.fit_decimal(SPARK.huge(whole, 10**scale))
+
+
+_PARTITION = re.compile(r"[^/=]+=[^/]*\Z")
+
+
+def marks_of(spark: Any, source: SourceLike, view: str) -> Marks:
+    """The marks of a source; ``view`` is what it is called in the session. Reads no row but of frames without files."""
+    frame = spark.table(view)
+    places = tuple(dict.fromkeys(map(_place, sorted(frame.inputFiles()))))
+    if source.kind == "table":
+        name = _full_name(spark, source.path or "")
+        marks = (f"spark table {name}", *places)
+        return Marks(f"spark {name}", marks, marks)
+    if source.kind == "frame" and not places:
+        content = f"content {_content(spark, view, frame.columns)}"
+        return Marks(content, (content,), (content,))
+    version = hashlib.sha256("\n".join(places).encode()).hexdigest()
+    return Marks(f"spark {version}", places, places)
+
+
+def _place(address: str) -> str:
+    """A file of this machine as itself; of others the folder, without those of its partitions."""
+    parts = urlparse(address)
+    if parts.scheme in ("", "file"):
+        return f"path {Path(unquote(parts.path)).resolve()}"
+    folder = address.rpartition("/")[0]
+    while _PARTITION.search(folder):
+        folder = folder.rpartition("/")[0]
+    return f"address {folder}"
+
+
+def _full_name(spark: Any, name: str) -> str:
+    """With the catalog and schema that a short name means, in small letters as Spark reads it."""
+    parts = [part.strip("`") for part in re.findall(r"`(?:[^`]|``)+`|[^.`]+", catalog_name(name))]
+    if len(parts) < 2:
+        parts = [spark.catalog.currentDatabase(), *parts]
+    if len(parts) < 3:
+        parts = [spark.catalog.currentCatalog(), *parts]
+    return ".".join(part.lower() for part in parts)
+
+
+def _content(spark: Any, view: str, columns: list[str]) -> str:
+    """A digest that does not depend on the order of rows."""
+    listed = ", ".join(SPARK.quoted(name) for name in columns)
+    hashed = f"SELECT xxhash64({listed}) AS h FROM {view}"
+    (found,) = spark.sql(f"SELECT count(*), bit_xor(h), sum(CAST(h AS DECIMAL(38,0))) FROM ({hashed})").collect()
+    return hashlib.sha256(f"{columns} {tuple(found)}".encode()).hexdigest()
+
+
+_FORMS: Final = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Form.WHOLE),
+    "date": Form.DATE,
+    "boolean": Form.BOOLEAN,
+    "void": Form.NOTHING,
+}
+
+
+def form_of(kind: str) -> StoredColumn:
+    """A type of Spark as the form of a person."""
+    exact = _DECIMAL.match(kind)
+    if exact:
+        scale = max(int(exact.group(2)), 0)
+        return StoredColumn(Form.DECIMAL if scale else Form.WHOLE, kind, scale)
+    if kind.startswith("char"):
+        return StoredColumn(Form.PADDED, kind)
+    if kind.startswith(("string", "varchar")):
+        return StoredColumn(Form.TEXT, kind)
+    return StoredColumn(_FORMS.get(kind, Form.OTHER), kind)
+
+
+def check_identities(spark: Any, catalog: Catalog, sources: Mapping[str, SourceLike], views: Mapping[str, str]) -> None:
+    """Refuse sources that would write one person in two ways.
+
+    Files of different types do not get here: Spark itself refuses to read them together.
+
+    Args:
+        spark: the session.
+        catalog: the tables.
+        sources: by table name in small letters.
+        views: what each is called in the session, likewise.
+
+    Raises:
+        InputError: see :func:`tacit.engines.stored_units.check_stored_units`.
+    """
+    found: dict[str, dict[str, list[StoredColumn]]] = {}
+    for table in catalog.tables:
+        names, key = identifying(catalog, table), table.name.lower()
+        if not names:
+            continue
+        columns = {name.lower(): form_of(kind.lower()) for name, kind in spark.table(views[key]).dtypes}
+        if sources[key].kind == "parquet":
+            columns = {name: column for name, column in columns.items() if name in _in_files(spark, sources[key])}
+        absent = StoredColumn(Form.ABSENT, "", 0, Path(sources[key].path or key).name)
+        found[key] = {name: [columns.get(table.stored_name(name), absent)] for name in names}
+    check_stored_units(catalog, found)
+
+
+def _in_files(spark: Any, source: SourceLike) -> set[str]:
+    """The columns that stand in files, and not in the names of folders."""
+    reader = spark.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
+    try:
+        return {name.lower() for name in reader.parquet(*read_from(source.path or "")[0]).columns}
+    except Exception:
+        raise InputError("source", "Spark cannot read the columns of the files") from None

@@ -12,12 +12,11 @@ Modules:
 * :mod:`.group_choice` — Groups of a question, and the choice of the groups and values of a unit that count, by keyed
   hash
 * :mod:`.loss_cells` — Sums of a question and the table of what bounding leaves out of it, in one statement
-* :mod:`.proven_ranges` — Ranges of numbers that follow from an expression alone, whatever the data holds
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
 * :mod:`.result_keys` — Keys of the groups that a statement returned: as canonical values, in order, and where each
   stands
 * :mod:`.row_sums` — Sums over rows of whole numbers, as SQL: what a model adds up, computed where the rows are
-* :mod:`.scalars` — Expressions as SQL: total casts, and one lowering per function id
+* :mod:`.scalars` — Expressions as SQL: total casts, one lowering per function id, and ranges that need no check
 * :mod:`.statements` — Measuring statements: rows, bounded per unit, summed per group
 * :mod:`.unit_totals` — Per-unit totals in a group: values quantised, summed measure by measure, and clamped to
   integers

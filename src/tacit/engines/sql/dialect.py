@@ -39,6 +39,7 @@ class Dialect(ABC):
 
     Class attributes:
         lowerings: one per function of the registry.
+        forms: expressions of one line, by the method that fills in its arguments; the other methods are overridden.
         wide: the type of whole numbers beyond 64 bits: 38 digits at least.
         double: the type of doubles.
         text_type: the type of texts.
@@ -52,6 +53,7 @@ class Dialect(ABC):
     """
 
     lowerings: ClassVar[Mapping[str, Lowering]]
+    forms: ClassVar[Mapping[str, str]]
     wide: ClassVar[str]
     double: ClassVar[str] = "DOUBLE"
     text_type: ClassVar[str] = "VARCHAR"
@@ -161,9 +163,9 @@ class Dialect(ABC):
     def divided(self, left: str, right: str, *, wide: bool) -> str:
         """Of whole numbers, towards zero; ``wide`` says that the left one is of the wide type."""
 
-    @abstractmethod
     def fit_integer(self, value: str) -> str:
         """A wide whole number as BIGINT, NULL where it does not fit."""
+        return self.forms["fit_integer"].format(value)
 
     def whole_operation(self, operator: str, left: str, right: str) -> str:
         """``+``, ``-`` or ``*`` of two whole numbers, as BIGINT; NULL where it does not fit."""
@@ -201,13 +203,13 @@ class Dialect(ABC):
         """A DOUBLE, NULL where it is not finite, and 0.0 for -0.0."""
         return self.let(value, lambda v: f"CASE WHEN {self.is_finite(v)} THEN {v} + {self.number(0.0)} END")
 
-    @abstractmethod
     def double_operation(self, operator: str, left: str, right: str) -> str:
         """``+``, ``-``, ``*``, ``/`` or ``%`` of finite doubles, finished: NULL where it is not finite, and no -0.0."""
+        return self.finite(f"{left} {operator} {right}")
 
-    @abstractmethod
     def product(self, left: str, right: str) -> str:
         """Of doubles, where it may be infinite, or NULL instead."""
+        return f"{left} * {right}"
 
     @abstractmethod
     def double_to_integer(self, value: str) -> str:
@@ -217,9 +219,9 @@ class Dialect(ABC):
     def double_to_wide(self, value: str) -> str:
         """A whole double in the wide type, or NULL; exact for all below 2^64 in size."""
 
-    @abstractmethod
     def rounded(self, value: str) -> str:
         """A double to a whole one, half away from zero."""
+        return f"round({value})"
 
     def cut(self, value: str) -> str:
         """A double to a whole one, towards zero."""
@@ -235,17 +237,17 @@ class Dialect(ABC):
     def matches(self, value: str, pattern: str) -> str:
         """Whether all of a text has the form of a regular expression: sets, groups and counts only."""
 
-    @abstractmethod
     def read_integer(self, value: str) -> str:
         """A text of the form of a number as BIGINT, half away from zero, NULL where it does not fit."""
+        return self.forms["read_integer"].format(value)
 
     @abstractmethod
     def read_decimal(self, value: str, scale: int) -> str:
         """The same as a DECIMAL without its point."""
 
-    @abstractmethod
     def read_double(self, value: str) -> str:
         """The same as the nearest double; NULL or infinite where there is none."""
+        return self.forms["read_double"].format(value)
 
     @abstractmethod
     def read_date(self, value: str) -> str:
@@ -259,27 +261,27 @@ class Dialect(ABC):
         """A whole number, date or timestamp as text."""
         return f"CAST({value} AS {self.text_type})"
 
-    @abstractmethod
     def trimmed(self, value: str) -> str:
         """Without spaces at both ends."""
+        return self.forms["trimmed"].format(value)
 
     # -- times
 
-    @abstractmethod
     def days(self, value: str) -> str:
         """A DATE as days since 1970, BIGINT."""
+        return self.forms["days"].format(value)
 
-    @abstractmethod
     def microseconds(self, value: str) -> str:
         """A TIMESTAMP as microseconds since 1970, BIGINT."""
+        return self.forms["microseconds"].format(value)
 
-    @abstractmethod
     def day_of(self, days: str) -> str:
         """Days since 1970, within the years 1 to 9999, as DATE."""
+        return self.forms["day_of"].format(days)
 
-    @abstractmethod
     def moment_of(self, microseconds: str) -> str:
         """Microseconds since 1970, within the years 1 to 9999, as TIMESTAMP."""
+        return self.forms["moment_of"].format(microseconds)
 
     @abstractmethod
     def part(self, name: str, value: str, kind: SqlType) -> str:
@@ -293,35 +295,39 @@ class Dialect(ABC):
     def months_later(self, value: str, months: str, kind: SqlType) -> str:
         """Moved by at most 10,000 years of months, cut at the month's end; NULL beyond the years 1 to 9999."""
 
-    @abstractmethod
     def made_date(self, year: str, month: str, day: str) -> str:
         """A DATE of three BIGINTs, NULL where there is no such day."""
+        parts = []
+        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
+            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS {self.text_type}) END"
+            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
+        return self.forms["read_day"].format(" || '-' || ".join(parts))
 
-    @abstractmethod
-    def last_day(self, value: str, kind: SqlType) -> str:
+    def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
         """The last day of the month."""
+        return self.forms["last_day"].format(value)
 
     # -- aggregates
 
-    @abstractmethod
     def collected(self, value: str, condition: str) -> str:
         """An aggregate: the doubles for which a condition holds, as a sorted list."""
+        return self.forms["collected"].format(value, condition)
 
-    @abstractmethod
     def list_size(self, values: str) -> str:
         """Length of a list."""
+        return self.forms["list_size"].format(values)
 
-    @abstractmethod
     def list_sum(self, values: str) -> str:
         """Their sum from the first to the last, one after the other; NULL for none, NULL or infinite for overflow."""
+        return self.forms["list_sum"].format(values)
 
-    @abstractmethod
     def list_mean(self, values: str) -> str:
         """Their sum divided by their number, likewise."""
+        return self.forms["list_mean"].format(values)
 
-    @abstractmethod
     def list_squares(self, values: str, mean: str, less: int) -> str:
         """The sum of (e - mean)·(e - mean) in that order, divided by their number less some, likewise."""
+        return self.forms["list_squares"].format(values, mean, less)
 
     @abstractmethod
     def quantile(self, value: str, fraction: float, where: str, over: str) -> str:
@@ -333,13 +339,13 @@ class Dialect(ABC):
 
     # -- choosing
 
-    @abstractmethod
     def xor(self, left: str, right: str) -> str:
         """Of the bits of two BIGINTs."""
+        return self.forms["xor"].format(left, right)
 
-    @abstractmethod
     def hexadecimal(self, digits: str) -> str:
         """Seven hexadecimal digits as BIGINT."""
+        return self.forms["hexadecimal"].format(digits)
 
     @abstractmethod
     def position(self, value: str, items: Sequence[str], kind: SqlType) -> str:
@@ -349,6 +355,6 @@ class Dialect(ABC):
         """The same from the values themselves."""
         return self.position(value, [self.constant(item, kind) for item in values], kind)
 
-    @abstractmethod
     def numbered_copies(self, columns: str, count: str, source: str) -> str:
         """A query: each row of a source, whose ``count`` is a BIGINT, as many times; ``j`` counts them from 1."""
+        return self.forms["numbered_copies"].format(columns, count, source)

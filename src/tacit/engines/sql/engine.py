@@ -26,7 +26,7 @@ from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.loss_cells import cells_and_rows
-from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, scanned
+from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, tables_of
 from tacit.engines.sql.result_keys import KeyTuple, keys_in_order, listed_keys, value_of
 from tacit.engines.sql.row_sums import add_up, sum_statements
 from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
@@ -187,7 +187,7 @@ class SqlEngine(Engine):
 
     def _operator_words(self, relation: RelationNode) -> str:
         """The sources of a relation, for the operator: databases do not always say which file or table failed."""
-        return "; ".join(self._tables[table].scan for table in sorted(scanned(relation)))
+        return "; ".join(self._tables[table].scan for table in sorted(tables_of(relation)))
 
     # -- what all of them do
 
@@ -455,7 +455,7 @@ def _shaped(measure: Measure, array: NDArray[Any]) -> NDArray[Any]:
 
 def check_public(relation: RelationNode, public: Collection[str]) -> None:
     """Stop at anything protected; ``public`` holds the lower-case names of the public tables."""
-    if not is_public_throughout(relation) or not scanned(relation) <= set(public):
+    if not is_public_throughout(relation) or not tables_of(relation) <= set(public):
         raise InternalError("rows of protected tables are never read out")
 
 

@@ -14,7 +14,7 @@ running one cannot be made independent of the database's own partitioning and is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tacit.core.errors import InternalError
@@ -37,7 +37,9 @@ from tacit.query.relational.algebra import (
     UnitAggregate,
     UnitCall,
     UnitWindow,
-    sources,
+    scanned,
+    scans,
+    walk_relations,
 )
 from tacit.query.relational.expressions import Expression, Literal, Reference, references
 from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
@@ -52,8 +54,8 @@ __all__ = [
     "has_union",
     "reads_again",
     "relation_sql",
-    "scanned",
     "slots_of",
+    "tables_of",
 ]
 
 
@@ -175,11 +177,9 @@ _SO_FAR = "BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 
 def check_windows(d: Dialect, node: RelationNode) -> None:
     """Refuse running sums of doubles, and running quantiles where the database has none, anywhere in a relation."""
-    if isinstance(node, UnitWindow):
-        for call in node.calls:
+    for part in walk_relations(node):
+        for call in part.calls if isinstance(part, UnitWindow) else ():
             _check(d, call)
-    for part in sources(node):
-        check_windows(d, part)
 
 
 def _check(d: Dialect, call: WindowCall) -> None:
@@ -286,39 +286,27 @@ def slots_of(expressions: Iterable[Expression | None]) -> Slots:
 
 def has_row_units(node: RelationNode) -> bool:
     """Whether units are numbers of rows somewhere below; such numbers depend on other rows and must decide nothing."""
-    if isinstance(node, Scan):
-        return node.unit_source == ROW
-    return any(has_row_units(part) for part in sources(node))
+    return any(scan.unit_source == ROW for scan in scans(node))
 
 
 def has_union(node: RelationNode) -> bool:
     """Whether rows of several relations are put together somewhere below."""
-    return isinstance(node, UnionAll) or any(map(has_union, sources(node)))
+    return any(isinstance(part, UnionAll) for part in walk_relations(node))
 
 
 def has_cut(node: RelationNode) -> bool:
     """Whether rows of units are cut to a number of them somewhere below."""
-    return isinstance(node, FirstRows) or any(map(has_cut, sources(node)))
+    return any(isinstance(part, FirstRows) for part in walk_relations(node))
 
 
-def scanned(node: RelationNode) -> set[str]:
+def tables_of(node: RelationNode) -> set[str]:
     """The tables that a relation reads, by lower-case name."""
-    return set(_reads(node))
+    return {name.lower() for name in scanned(node)}
 
 
 def reads_again(node: RelationNode) -> bool:
     """Whether a relation reads some table more than once."""
-    found = list(_reads(node))
-    return len(set(found)) < len(found)
-
-
-def _reads(node: RelationNode) -> Iterator[str]:
-    """The tables, by lower-case name, each as often as it is read."""
-    if isinstance(node, Scan):
-        yield node.table.lower()
-        yield from (hop.table.lower() for hop in node.path)
-    for part in sources(node):
-        yield from _reads(part)
+    return len(tables_of(node)) < len(list(scanned(node)))
 
 
 def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes | None = b"") -> str:

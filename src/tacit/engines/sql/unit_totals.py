@@ -14,8 +14,7 @@ from fractions import Fraction
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.proven_ranges import EXACT_DOUBLES, ProvenRange, lies_within, proven_range
-from tacit.engines.sql.scalars import condition_sql, scalar_sql
+from tacit.engines.sql.scalars import EXACT_DOUBLES, ProvenRange, condition_sql, lies_within, proven_range, scalar_sql
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.refusal import Refusal
 from tacit.query.types import DATE, Kind

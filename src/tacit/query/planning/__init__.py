@@ -6,8 +6,6 @@ Modules:
 * :mod:`.auto_limits` — AUTO ``max_groups`` and ``max_rows``: limits found privately within the stated price
 * :mod:`.blocks` — Blocks in which measurements are released, with their sensitivities
 * :mod:`.coarser` — Coarser questions about a release: one whose cells are sums of cells that were released before
-* :mod:`.contribution_limits` — Contribution limits: how many groups of a unit count, and how many of its rows in each,
-  and who says so
 * :mod:`.delta_budgets` — Budgets of accounts with a delta, of zCDP and of GDP: conversions, rounded so that they never
   promise too much
 * :mod:`.explain` — Explanation of a plan in text
@@ -18,9 +16,8 @@ Modules:
 * :mod:`.left_out` — Table of units by what bounding left out of them, which every user-level question buys
 * :mod:`.left_out_question` — Question that counts units in the cells of the table of what bounding left out: for
   engines that count them in SQL
-* :mod:`.measures` — Integer measurements behind aggregates, with their sensitivities
-* :mod:`.nested_keys` — Keys that follow from released keys: quarters of months, wider buckets of integers, classes of
-  categories
+* :mod:`.measures` — Integer measurements behind aggregates, with their sensitivities and the limits of one unit's
+  contribution
 * :mod:`.noise_distribution` — Distribution of weighted sums of independent integer noise
 * :mod:`.plan` — Plan: releases, noise, price and error of a query
 * :mod:`.pricing` — Pricing: the charge for a stated price, its division among releases, and the noise that each share

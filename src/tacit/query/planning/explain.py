@@ -29,7 +29,7 @@ from tacit.query.planning.releases import PlanBudget, Release
 from tacit.query.planning.set_totals import sets_in_words
 from tacit.query.planning.wide_ranges import range_advice
 from tacit.query.question import PublicQuestion
-from tacit.query.relational.algebra import released_values, scanned_tables
+from tacit.query.relational.algebra import released_values, scans
 
 __all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "explain_public", "outline"]
 
@@ -195,7 +195,7 @@ def _steps(plan: Plan) -> str | None:
 
 def explain_public(question: PublicQuestion, confidence: Fraction) -> Explanation:
     """Explain a question about public tables alone: it is about no person, and nothing is released or charged."""
-    tables = ", ".join(dict.fromkeys(scanned_tables(question.relation))) or "no table"
+    tables = ", ".join(dict.fromkeys(scan.table for scan in scans(question.relation))) or "no table"
     return Explanation(
         population="",
         protected=(),

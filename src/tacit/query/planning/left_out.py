@@ -30,11 +30,10 @@ from typing import Final, NamedTuple
 
 from tacit.query.aggregates import AggregateCall, unit_call
 from tacit.query.limits import MAX_RELATIONS
-from tacit.query.planning.contribution_limits import scans
 from tacit.query.planning.measures import Measure, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
-from tacit.query.relational.algebra import RelationNode
+from tacit.query.relational.algebra import RelationNode, scans
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, Literal, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType, Value, from_ordinal, ordinal

@@ -26,16 +26,16 @@ from tacit.query.planning import auto_limits
 from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_of
 from tacit.query.planning.auto_bounds import MOST_STEPS, Found, search_of
 from tacit.query.planning.auto_limits import FoundLimits
-from tacit.query.planning.contribution_limits import ContributionLimit, ContributionLimits, scans
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.measures import ContributionLimit, ContributionLimits
 from tacit.query.planning.pricing import buy, check_charge
 from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
 from tacit.query.planning.set_totals import check_units_of_totals, set_sizes, sets_of_part, totals_of_part
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup, TotalOf
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Scan, released_values
+from tacit.query.relational.algebra import Scan, released_values, scans
 from tacit.query.relational.expressions import Call, Expression, Reference
 from tacit.query.request import BOUNDS, KEYS, LIMITS, Request, Terms, settle
 

@@ -34,7 +34,7 @@ from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.gaussian import Gaussian
-from tacit.mechanisms.partition_rules import TruncatedGeometric
+from tacit.mechanisms.partition_selection import TruncatedGeometric
 from tacit.mechanisms.residual_basis import best_levels
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.query.planning import auto_limits

@@ -32,11 +32,10 @@ not for meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tacit.core.names import is_name
 from tacit.query.catalog import UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import (
@@ -203,11 +202,10 @@ class ReleasedTable(ReleasedValue):
 
 
 @dataclass(frozen=True, slots=True)
-class FilterRows(RelationNode):
-    """The rows for which ``condition`` is true (not NULL, not false)."""
+class OverSource(RelationNode):
+    """Rows of one relation, none of them twice."""
 
     source: RelationNode
-    condition: Expression
 
     @property
     def row_units(self) -> bool:
@@ -216,16 +214,17 @@ class FilterRows(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectColumns(RelationNode):
+class FilterRows(OverSource):
+    """The rows for which ``condition`` is true (not NULL, not false)."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectColumns(OverSource):
     """One column per expression over the source."""
 
-    source: RelationNode
     expressions: tuple[Expression, ...]
-
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
 
 
 class JoinKind(Enum):
@@ -261,34 +260,22 @@ class Join(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class ExistsColumn(RelationNode):
+class ExistsColumn(OverSource):
     """Every row of ``source`` once, and whether any row of ``other`` meets ``condition`` with it (never NULL)."""
 
-    source: RelationNode
     other: RelationNode
     condition: Expression
 
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
-
 
 @dataclass(frozen=True, slots=True)
-class FirstRows(RelationNode):
+class FirstRows(OverSource):
     """At most ``most`` rows of each unit.
 
     The order is that of md5 over the key secret, the unit and all columns of the row, then of the columns themselves,
     so only equal rows tie. It reads the rows of one unit alone.
     """
 
-    source: RelationNode
     most: int
-
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,27 +326,21 @@ class UnitAggregate(RelationNode):
 
 
 @dataclass(frozen=True, slots=True)
-class UnitWindow(RelationNode):
+class UnitWindow(OverSource):
     """The columns of the source, then one column per window."""
 
-    source: RelationNode
     calls: tuple[WindowCall, ...]
-
-    @property
-    def row_units(self) -> bool:
-        """Whether every row is its own unit."""
-        return self.source.row_units
 
 
 def sources(node: RelationNode) -> tuple[RelationNode, ...]:
     """The relations directly below."""
     match node:
-        case FilterRows() | FirstRows() | ProjectColumns() | UnitAggregate() | UnitWindow():
-            return (node.source,)
         case Join():
             return (node.left, node.right)
         case ExistsColumn():
             return (node.source, node.other)
+        case OverSource() | UnitAggregate():
+            return (node.source,)
         case UnionAll():
             return node.parts
         case _:
@@ -436,7 +417,7 @@ def relation_text(node: RelationNode) -> str:
 
 def _told_apart(name: str) -> str:
     """A name of a column in canonical text: in quotes where it may hold the signs between names."""
-    return name if is_name(name) else repr(name)
+    return name if name.isascii() and name.isidentifier() else repr(name)
 
 
 def _own_text(node: RelationNode) -> list[str]:
@@ -471,22 +452,31 @@ def call_text(call: UnitCall) -> str:
     return f"{call.function}({optional_text(call.argument)}|{optional_text(call.where)}|{call.parameter!r}):{call.type}"
 
 
+def walk_relations(node: RelationNode) -> Iterator[RelationNode]:
+    """A relation and all relations below it, each before those below it, from left to right."""
+    yield node
+    for part in sources(node):
+        yield from walk_relations(part)
+
+
+def scans(node: RelationNode) -> Iterator[Scan]:
+    """The tables that a relation reads, each as often as it occurs."""
+    return (part for part in walk_relations(node) if isinstance(part, Scan))
+
+
+def scanned(node: RelationNode) -> Iterator[str]:
+    """The names of those tables, and of those that lead from them to the unit."""
+    return (name for scan in scans(node) for name in (scan.table, *(hop.table for hop in scan.path)))
+
+
 def is_public_throughout(node: RelationNode) -> bool:
     """Whether neither the relation nor any relation below it belongs to a unit."""
-    stack = [node]
-    while stack:
-        here = stack.pop()
-        owned = here.unit is not None or here.population is not None
-        if owned or (isinstance(here, Scan) and (here.unit_source is not None or here.path)):
-            return False
-        stack.extend(sources(here))
-    return True
-
-
-def scanned_tables(node: RelationNode) -> tuple[str, ...]:
-    """Tables that a relation reads, as often as it reads them."""
-    own = (node.table,) if isinstance(node, Scan) else ()
-    return (*own, *(name for part in sources(node) for name in scanned_tables(part)))
+    return not any(
+        part.unit is not None
+        or part.population is not None
+        or (isinstance(part, Scan) and (part.unit_source is not None or part.path))
+        for part in walk_relations(node)
+    )
 
 
 # -- rewriting
@@ -494,8 +484,7 @@ def scanned_tables(node: RelationNode) -> tuple[str, ...]:
 
 def released_values(node: RelationNode) -> tuple[str, ...]:
     """The keys of the values that a relation reads and that are yet to be released."""
-    own = (node.key,) if isinstance(node, ReleasedValue) else ()
-    return tuple(dict.fromkeys((*own, *(key for part in sources(node) for key in released_values(part)))))
+    return tuple(dict.fromkeys(part.key for part in walk_relations(node) if isinstance(part, ReleasedValue)))
 
 
 def bottom_up(node: RelationNode, change: Callable[[RelationNode], RelationNode]) -> RelationNode:

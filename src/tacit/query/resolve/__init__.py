@@ -3,8 +3,6 @@
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, and the final aggregation built from them and its keys
 * :mod:`.constants` — Constants and names of types in SQL text
-* :mod:`.correlated` — Subqueries for a value that are tied to the query around them by equalities
-* :mod:`.from_clause` — FROM: tables, joins, subqueries and lists, and the names that a SELECT sees of them
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS stand
   for
 * :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
@@ -13,11 +11,8 @@ Modules:
   row has
 * :mod:`.released_cells` — SELECT over cells that are released: everything is free and cannot look back
 * :mod:`.released_relation` — Released relation: rows that are released, while the queries above them are resolved
-* :mod:`.row_picks` — Aggregates that pick the value of one row of a group: ARG_MAX, ARG_MIN, FIRST, LAST and ANY_VALUE
 * :mod:`.scalars` — Scalar expressions: from syntax to typed expressions, over the names of one scope
 * :mod:`.select` — One SELECT over its source: keys, aggregates, windows, HAVING, the SELECT list, ORDER BY and LIMIT
-* :mod:`.select_list` — SELECT list: the output columns of a SELECT, with stars and lists of quantiles and ranks spread
-  out
 * :mod:`.series` — Lists in FROM: VALUES, and GENERATE_SERIES and RANGE, which are written out while planning
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL and subqueries; from SQL text and a catalog to a resolved
@@ -25,6 +20,8 @@ Modules:
 * :mod:`.stated_unit` — Unit that a text states by ``privacy_unit_column``: the declared one, or a refusal
 * :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
 * :mod:`.suggestions` — Suggestions: the nearest question that is accepted, for a question that is not
+* :mod:`.tables_and_columns` — Tables and columns of a SELECT: FROM with its joins, and the SELECT list with stars and
+  lists spread out
 * :mod:`.time_arithmetic` — Arithmetic of times in SQL text: dates plus and minus days and intervals, differences,
   parts, AT TIME ZONE
 * :mod:`.time_functions` — Functions of time that are made of others: parts, intervals, names, formats, ages

@@ -22,7 +22,7 @@ from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
-from tacit.query.resolve.row_picks import sort_key_of
+from tacit.query.resolve.aggregation import sort_key_of
 from tacit.query.resolve.scalars import Scalars, Scope
 from tacit.query.types import INTEGER, Domain, Range
 

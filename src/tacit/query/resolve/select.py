@@ -45,15 +45,14 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case
 from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame, moved_window
-from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate
+from tacit.query.resolve.aggregation import FinalBuilder, read_aggregate, sort_key_of
 from tacit.query.resolve.grouping_sets import written_sets
 from tacit.query.resolve.kept_public_rows import kept_public_rows
 from tacit.query.resolve.public_order import distinct_order, slice_of
 from tacit.query.resolve.released_relation import ReleasedRelation, value_step
-from tacit.query.resolve.row_picks import sort_key_of
 from tacit.query.resolve.scalars import Remembering, Scalars, Scope, function_name, has_aggregate, is_aggregate, is_pick
-from tacit.query.resolve.select_list import Item
 from tacit.query.resolve.sql_functions import refuse_aggregate
+from tacit.query.resolve.tables_and_columns import Item
 from tacit.query.resolve.windows import named_windows, read_window
 from tacit.query.types import DOUBLE, INTEGER, Domain, Range, SqlType, finite
 

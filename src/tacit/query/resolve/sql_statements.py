@@ -37,19 +37,17 @@ from tacit.query.relational.expressions import FALSE, TRUE, Expression, Referenc
 from tacit.query.relational.functions import call, case
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
-from tacit.query.resolve.correlated import correlated_value
-from tacit.query.resolve.from_clause import Names, from_clause
 from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.public_order import column_keys, in_place, is_cut
 from tacit.query.resolve.released_cells import ReleasedCells, ReleasedRows, distinct_rows, in_order
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, from_relation, has_aggregate
 from tacit.query.resolve.select import FinalGroups, SelectClauses
-from tacit.query.resolve.select_list import Item, expand, unique_names
 from tacit.query.resolve.series import values_relation
 from tacit.query.resolve.stated_unit import check_stated_unit
-from tacit.query.resolve.subquery_values import PublicValues, protected_value, values_of
+from tacit.query.resolve.subquery_values import PublicValues, correlated_value, protected_value, values_of
 from tacit.query.resolve.suggestions import nearest_question
+from tacit.query.resolve.tables_and_columns import Item, Names, expand, from_clause, unique_names
 from tacit.query.resolve.unit_rows import UnitRows
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN

@@ -16,8 +16,8 @@ from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import Expression, Reference, rewrite
 from tacit.query.relational.window_calls import WindowCall, WindowFrame
+from tacit.query.resolve.aggregation import read_pick
 from tacit.query.resolve.public_order import distinct_order, in_place, is_cut
-from tacit.query.resolve.row_picks import read_pick
 from tacit.query.resolve.scalars import Scalars, function_name
 from tacit.query.types import Domain, SqlType
 

@@ -14,8 +14,7 @@ from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions.signatures import constant_int
 from tacit.query.relational.window_calls import FrameEnd, MonthsAway, SortKey, WindowCall, WindowFrame
-from tacit.query.resolve.aggregation import read_aggregate
-from tacit.query.resolve.row_picks import sort_key_of
+from tacit.query.resolve.aggregation import read_aggregate, sort_key_of
 from tacit.query.resolve.scalars import Scalars, function_name, is_aggregate, is_pick
 from tacit.query.resolve.time_functions import interval_of
 from tacit.query.types import DATE, INTEGER, TIMESTAMP, Domain, Range

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.charges.failures import log_failure
+from tacit.charges.payment import log_failure
 from tacit.core.errors import InputError, TacitError
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
 from tacit.wire.responses import ErrorBody, ErrorTold

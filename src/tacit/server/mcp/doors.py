@@ -11,8 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from tacit.charges.failures import hide_internal_errors
-from tacit.charges.payment import Caller
+from tacit.charges.payment import Caller, hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.curator.answer import answer
 

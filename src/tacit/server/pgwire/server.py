@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.charges.failures import log_failure
+from tacit.charges.payment import log_failure
 from tacit.core.errors import InputError
 from tacit.noise import entropy
 from tacit.server.api.worker_runtime import WorkerRuntime

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,74 +41,11 @@ _EXACT = _WHOLE | {"VARCHAR", "DATE", "TIMESTAMP"}
 _TEXT, _LETTER = 72, 4
 
 
-class Distinct(Protocol):
-    """Different values of a column, numbered from 0."""
-
-    has_null: bool
-
-    def __len__(self) -> int: ...
-
-    def asked(self, cursor: duckdb.DuckDBPyConnection, select: str) -> dict[str, NDArray[Any]]:
-        """Columns of a SELECT without FROM about the values ``v`` and their numbers ``i``."""
-
-    def shown(self, order: NDArray[np.int64]) -> Callable[[NDArray[np.int64]], list[Any]]:
-        """Values at some places, as a database returns them; ``order`` is the place of each number."""
-
-
 class Encoded(NamedTuple):
     """Numbers of rows, chunk by chunk, among distinct values; NULL is one of them where a row has it."""
 
     numbers: list[NDArray[Any]]
     values: Distinct
-
-
-class HandedColumn(Protocol):
-    """A column in chunks."""
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of rows of each chunk."""
-
-    @property
-    def has_nulls(self) -> bool:
-        """Whether any row has NULL."""
-
-    def whole(self, i: int, fill: int) -> NDArray[Any]:
-        """The numbers of a chunk, with ``fill`` for NULL."""
-
-    def ends(self) -> tuple[int, int] | None:
-        """The smallest and the largest number; None where there is none."""
-
-    def encoded(self) -> Encoded:
-        """Number the values."""
-
-
-class HandedBatch(Protocol):
-    """Some rows."""
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes that are held for them."""
-
-    @property
-    def pieces(self) -> Sequence[Any]:
-        """The columns, for :func:`column_of`; texts are held once."""
-
-    def has_nulls(self, i: int) -> bool:
-        """Whether a column has NULL."""
-
-    def rows_with(self, i: int) -> HandedBatch:
-        """Rows without NULL in a column."""
-
-    def others(self, i: int) -> HandedBatch:
-        """Different values of the first column in rows with NULL in another one, as a batch of one column."""
-
-    def whole(self, i: int, fill: int) -> NDArray[Any]:
-        """The numbers of a column, with ``fill`` for NULL."""
 
 
 def read_batches(session: DuckDBSession, sql: str, most_bytes: int) -> Iterator[HandedBatch]:
@@ -154,6 +91,8 @@ def column_of(pieces: Sequence[Any]) -> HandedColumn:
 
 @dataclass(frozen=True)
 class _ArrowBatch:
+    """Some rows."""
+
     batch: pa.RecordBatch
 
     @property
@@ -162,27 +101,32 @@ class _ArrowBatch:
 
     @cached_property
     def pieces(self) -> list[Any]:
+        """The columns, for :func:`column_of`; texts are held once."""
         import pyarrow as pa
 
         return [c.dictionary_encode() if pa.types.is_string(c.type) else c for c in self.batch.columns]
 
     @property
     def num_bytes(self) -> int:
+        """Bytes that are held for them."""
         return sum(int(piece.nbytes) for piece in self.pieces)
 
     def has_nulls(self, i: int) -> bool:
         return bool(self.batch.column(i).null_count)
 
     def rows_with(self, i: int) -> _ArrowBatch:
+        """Rows without NULL in a column."""
         return _ArrowBatch(self.batch.filter(self.batch.column(i).is_valid()))
 
     def others(self, i: int) -> _ArrowBatch:
+        """Different values of the first column in rows with NULL in another one, as a batch of one column."""
         import pyarrow as pa
 
         units = self.batch.column(0).filter(self.batch.column(i).is_null()).unique()
         return _ArrowBatch(pa.RecordBatch.from_arrays([units], names=["u"]))
 
     def whole(self, i: int, fill: int) -> NDArray[Any]:
+        """The numbers of a column, with ``fill`` for NULL."""
         column = self.batch.column(i)
         found: NDArray[Any] = (column.fill_null(fill) if column.null_count else column).to_numpy(zero_copy_only=False)
         return found
@@ -190,10 +134,13 @@ class _ArrowBatch:
 
 @dataclass(frozen=True)
 class _ArrowColumn:
+    """A column in chunks."""
+
     column: pa.ChunkedArray
 
     @property
     def sizes(self) -> list[int]:
+        """Number of rows of each chunk."""
         return [len(chunk) for chunk in self.column.chunks]
 
     @property
@@ -201,11 +148,13 @@ class _ArrowColumn:
         return bool(self.column.null_count)
 
     def whole(self, i: int, fill: int) -> NDArray[Any]:
+        """The numbers of a chunk, with ``fill`` for NULL."""
         chunk = self.column.chunk(i)
         found: NDArray[Any] = (chunk.fill_null(fill) if chunk.null_count else chunk).to_numpy()
         return found
 
     def ends(self) -> tuple[int, int] | None:
+        """The smallest and the largest number; None where there is none."""
         import pyarrow.compute as pc
 
         found = pc.min_max(self.column).as_py()
@@ -225,6 +174,8 @@ class _ArrowColumn:
 
 
 class _ArrowDistinct:
+    """Different values of a column, numbered from 0; NULL is the last of them where a row has it."""
+
     def __init__(self, values: pa.Array) -> None:
         self.values = values
         self.has_null = bool(values.null_count)
@@ -233,6 +184,7 @@ class _ArrowDistinct:
         return len(self.values)
 
     def asked(self, cursor: duckdb.DuckDBPyConnection, select: str) -> dict[str, NDArray[Any]]:
+        """Columns of a SELECT without FROM about the values ``v`` and their numbers ``i``."""
         import pyarrow as pa
 
         cursor.register(_ITEMS, pa.table({"v": self.values, "i": np.arange(len(self.values))}))
@@ -243,6 +195,7 @@ class _ArrowDistinct:
         return found
 
     def shown(self, order: NDArray[np.int64]) -> Callable[[NDArray[np.int64]], list[Any]]:
+        """Values at some places, as a database returns them; ``order`` is the place of each number."""
         import pyarrow as pa
 
         values = self.values.take(pa.array(np.argsort(order)))
@@ -370,3 +323,9 @@ class _PlainDistinct:
     def shown(self, order: NDArray[np.int64]) -> Callable[[NDArray[np.int64]], list[Any]]:
         values = [self.values[number] for number in np.argsort(order).tolist()]
         return lambda some: [values[place] for place in some.tolist()]
+
+
+# Both hand over the same values, by methods of the same names.
+Distinct = _ArrowDistinct | _PlainDistinct
+HandedBatch = _ArrowBatch | _PlainBatch
+HandedColumn = _ArrowColumn | _PlainColumn

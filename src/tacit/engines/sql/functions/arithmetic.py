@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions.lowering import Args, Lowering, whole_argument
-from tacit.engines.sql.proven_ranges import proven_range
-from tacit.engines.sql.scalars import rounded_quotient
+from tacit.engines.sql.scalars import proven_range, rounded_quotient
 from tacit.query.relational.expressions import Call
 from tacit.query.types import Kind, SqlType
 
