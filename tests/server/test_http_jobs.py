@@ -17,7 +17,7 @@ from support.timers import TestedSlots
 from support.toy_engine import Killed
 from tacit.core.errors import EngineError
 from tacit.query.request import Request
-from tacit.server.api.request_body import ask_text
+from tacit.server.api.request_body import job_text
 from tacit.server.identity import Job
 
 ASYNC = {"prefer": "respond-async"}
@@ -105,7 +105,7 @@ def test_a_job_that_fails(served: Served) -> None:
 
 
 def test_a_person_revoked_meanwhile_gets_no_answer(served: Served) -> None:
-    words = ask_text(Request(sql=COUNT, epsilon="1"), "")
+    words = job_text(Request(sql=COUNT, epsilon="1"), "")
     job = Job(served.people.new_id(), "alice", words, datetime.now(UTC))
     served.people.put_job(job)
     served.people.revoke("alice", operator="test")
@@ -119,7 +119,7 @@ def test_a_person_revoked_meanwhile_gets_no_answer(served: Served) -> None:
 def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Served) -> None:
     """Before it was begun, and after its charge."""
     people = served.people
-    words = ask_text(Request(sql=COUNT, epsilon="0.5"), "")
+    words = job_text(Request(sql=COUNT, epsilon="0.5"), "")
     job = Job(people.new_id(), "alice", words, datetime.now(UTC) - timedelta(minutes=1))
     people.put_job(job)
     assert people.claim_job(job.id, "dead", datetime.now(UTC) - timedelta(seconds=30))
@@ -139,7 +139,7 @@ def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Serve
 def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplog: pytest.LogCaptureFixture) -> None:
     """It has three tries; then what was charged stays charged, and only the operator hears of what."""
     people = served.people
-    job = Job(people.new_id(), "alice", ask_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
+    job = Job(people.new_id(), "alice", job_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
     people.put_job(job)
     for number in range(died):
         assert people.claim_job(job.id, f"dead {number}", datetime.now(UTC) - timedelta(seconds=30)) == number + 1
@@ -165,7 +165,7 @@ def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplo
 def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is a worker that died of it."""
     people, runtime = served.people, served.app.state.runtime
-    job = Job(people.new_id(), "alice", ask_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
+    job = Job(people.new_id(), "alice", job_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
     people.put_job(job)
     (job,) = people.unfinished_jobs()
     gate, measure = threading.Event(), served.engine.measure

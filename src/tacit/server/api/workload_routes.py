@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
-from tacit.server.api.jobs import put_off_workload
+from tacit.server.api.jobs import as_job
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
-from tacit.server.api.request_body import read_body
-from tacit.server.api.request_limits import idempotency_key
 from tacit.server.api.synthesis_routes import FORMS
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import WorkloadSchema
@@ -19,11 +17,6 @@ if TYPE_CHECKING:
     from tacit.paid_work.workload_release import WorkloadAnswer
 
 __all__ = ["ROUTES", "arrow_file", "table_file"]
-
-
-def answer_workload(call: ApiRequest) -> ApiResponse:
-    """Put a workload down as a job."""
-    return put_off_workload(call, read_body(WorkloadSchema, call.body), idempotency_key(call.headers))
 
 
 def workloads(call: ApiRequest) -> ApiResponse:
@@ -76,7 +69,7 @@ def arrow_file(table: Any, form: str) -> bytes:
 
 
 ROUTES: Final = (
-    Route("POST", "/v1/workload", answer_workload, rate="asks", takes=True),
+    Route("POST", "/v1/workload", as_job(WorkloadSchema), rate="asks", takes=True),
     Route("GET", "/v1/workloads", workloads),
     Route("GET", "/v1/workloads/{position}", workload, rate="quotes", query=("form", "table")),
 )

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from tacit.core.errors import TacitError
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import fit_text, read_body
+from tacit.server.api.request_body import read_body
 from tacit.server.console.csrf import HEADERS
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
@@ -52,7 +52,7 @@ async def fit(visit: PageRequest) -> Response:
     try:
         said = read_body(FitSchema, json.dumps(told).encode())
         await visit.run(visit.service.check_fit, visit.user, said)
-        job = await visit.run(put_job, visit.runtime, visit.user, fit_text(said, ""), "")
+        job = await visit.run(put_job, visit.runtime, visit.user, said)
     except TacitError as raised:
         return await _models(visit, problem=problem_of(raised))
     return visit.redirect(f"/console/models?job={job.id}")

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from tacit.core.errors import TacitError
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import read_body, synthesis_text
+from tacit.server.api.request_body import read_body
 from tacit.server.api.synthesis_routes import FORMS, one_of
 from tacit.server.console.csrf import HEADERS
 from tacit.server.console.error_pages import PageProblem, problem_of
@@ -17,8 +17,7 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.synthetic_tables.synthetic_table import BANNER, SyntheticTable
-from tacit.wire.requests import SynthesisSchema
-from tacit.wire.requests import synthesis_text as body_text
+from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 __all__ = ["download", "job_of", "make", "show_synthetic", "show_tables"]
 
@@ -42,9 +41,9 @@ async def make(visit: PageRequest) -> Response:
     words = {"source": {source: None, second: None} if second else source, "method": form.get("method", "aim")}
     priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
     try:
-        said = read_body(SynthesisSchema, body_text(words, priced).encode())
+        said = read_body(SynthesisSchema, synthesis_text(words, priced).encode())
         await visit.run(visit.service.check_synthesis, visit.user, said)
-        job = await visit.run(put_job, visit.runtime, visit.user, synthesis_text(said, ""), "")
+        job = await visit.run(put_job, visit.runtime, visit.user, said)
     except TacitError as raised:
         return await _tables(visit, problem=problem_of(raised))
     return visit.redirect(f"/console/synthetic?job={job.id}")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import read_body, workload_text
+from tacit.server.api.request_body import read_body
 from tacit.server.api.synthesis_routes import FORMS
 from tacit.server.api.workload_routes import table_file
 from tacit.server.console.csrf import HEADERS
@@ -47,7 +47,7 @@ async def answer(visit: PageRequest) -> Response:
         quote = await visit.run(visit.service.quote_workload, visit.user, said)
         if form.get("do") != "answer":
             return await _workloads(visit, quote=str(quote))
-        job = await visit.run(put_job, visit.runtime, visit.user, workload_text(said, ""), "")
+        job = await visit.run(put_job, visit.runtime, visit.user, said)
     except TacitError as raised:
         return await _workloads(visit, problem=problem_of(raised))
     return visit.redirect(f"/console/workloads?job={job.id}")
