@@ -26,7 +26,7 @@ from tacit.charges.accounts import Entry
 from tacit.charges.failures import check_succeeded, failed_run, log_failed_run
 from tacit.core.errors import InputError
 from tacit.engines.protocol import Engine
-from tacit.ledger import FAILED, Amount, Ledger, Order, Outcome, Record, Reservation, run_again
+from tacit.ledger import FAILED, Amount, Ledger, Order, Outcome, Record, Reservation
 from tacit.ledger.history import Charged, charge_at
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
@@ -208,7 +208,7 @@ def pay(
         if isinstance(found, Outcome):
             return Paid(found, now=False)
         charge: Reservation = found
-        if charge.resumed and keep_failure and not run_again(context.ledger, charge):
+        if charge.resumed and keep_failure and not context.ledger.run_again(charge):
             raise failed_run(charge)
         if departure is not None and plan is not None:
             departure.begin(plan)
