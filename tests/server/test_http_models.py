@@ -136,7 +136,7 @@ def test_the_console_fits_shows_and_hands_out_a_model() -> None:
         put = owner.post("/console/models", **asked)
         assert put.status_code == 303
         assert "The model that you asked for: <strong>waiting</strong>" in owner.get(put.headers["location"]).text
-        (job,) = served.people.unfinished_jobs()
+        (job,) = served.people.jobs.unfinished()
         said, _ = job_back(job.request)
         assert isinstance(said, FitSchema)
         position = served.service.fit(served.access("olga"), said, key="console").receipt.position

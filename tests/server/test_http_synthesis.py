@@ -99,7 +99,7 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
         assert put.status_code == 303
         page = owner.get(put.headers["location"]).text
         assert "The table that you asked for: <strong>waiting</strong>" in page
-        (job,) = served.people.unfinished_jobs()
+        (job,) = served.people.jobs.unfinished()
         said, _ = job_back(job.request)
         assert isinstance(said, SynthesisSchema)
         position = served.service.synthesize(served.access("olga"), said, key="console").receipt.position

@@ -195,7 +195,7 @@ def test_the_console_quotes_answers_and_hands_out_a_workload() -> None:
         put = owner.post("/console/workloads", **asked, do="answer")
         assert put.status_code == 303
         assert "<strong>waiting</strong>" in owner.get(put.headers["location"]).text
-        (job,) = served.people.unfinished_jobs()
+        (job,) = served.people.jobs.unfinished()
         said, _ = job_back(job.request)
         assert isinstance(said, WorkloadSchema)
         position = served.service.answer_workload(served.access("olga"), said, key="console").receipt.position

@@ -26,6 +26,7 @@ from tacit.server.api.request_body import JobRequest, job_back, job_text, read_b
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
+from tacit.server.identity.credentials import new_id
 from tacit.server.service import ADMIN, ASK
 from tacit.wire.job_responses import ModelBody, SyntheticTableBody, WorkloadBody
 from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
@@ -95,17 +96,17 @@ def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str =
     from tacit.server.identity import Job
 
     request, people = job_text(said, key), runtime.service.people
-    identity = _named(runtime, access, key) if key else people.new_id()
-    job = people.job(identity, access.person.name) if key else None
+    identity = _named(runtime, access, key) if key else new_id()
+    job = people.jobs.find(identity, access.person.name) if key else None
     if job is None:
-        if people.open_jobs(access.person.name) >= _MOST:
+        if people.jobs.open(access.person.name) >= _MOST:
             raise TooMany(5.0)
         job = Job(identity, access.person.name, request, datetime.now(UTC))
         try:
-            people.put_job(job)
+            people.jobs.put(job)
         except InputError:
             # Another request with the same key was faster.
-            job = people.job(identity, access.person.name) or job
+            job = people.jobs.find(identity, access.person.name) or job
     if job.request != request:
         raise ConflictError("Idempotency-Key", "was used before for another request; use a fresh one")
     return job
@@ -113,7 +114,7 @@ def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str =
 
 def poll(call: ApiRequest) -> ApiResponse:
     """State of a job, and its outcome."""
-    job = call.runtime.service.people.job(call.part, call.user.person.name)
+    job = call.runtime.service.people.jobs.find(call.part, call.user.person.name)
     if job is None:
         raise Unknown("job")
     slot = call.runtime.settings.slot or 1.0
@@ -178,10 +179,10 @@ class JobRunner:
         people = self._runtime.service.people
         while True:
             try:
-                for job in await self._runtime.run(people.unfinished_jobs):
+                for job in await self._runtime.run(people.jobs.unfinished):
                     if self.under_way < self._runtime.asking.threads:
                         self.begin(job)
-                await self._runtime.run(people.forget_jobs, datetime.now(UTC) - _KEPT)
+                await self._runtime.run(people.jobs.forget, datetime.now(UTC) - _KEPT)
             except Exception as problem:
                 describe(problem)
             await asyncio.sleep(self._runtime.settings.job_seconds / 3)
@@ -201,7 +202,7 @@ class JobRunner:
             finally:
                 renewing.cancel()
             await departure.hold()
-            await self._runtime.run(self._runtime.service.people.finish_job, job.id, outcome, failed=failed)
+            await self._runtime.run(self._runtime.service.people.jobs.finish, job.id, outcome, failed=failed)
         except Busy:
             # Until this worker or another has room.
             with suppress(TacitError):
@@ -218,15 +219,15 @@ class JobRunner:
 
     def _claim(self, job: Job) -> int:
         until = datetime.now(UTC) + timedelta(seconds=self._runtime.settings.job_seconds)
-        return self._runtime.service.people.claim_job(job.id, self._worker, until)
+        return self._runtime.service.people.jobs.claim(job.id, self._worker, until)
 
     def _put_back(self, job: str) -> None:
-        self._runtime.service.people.put_back_job(job, self._worker)
+        self._runtime.service.people.jobs.put_back(job, self._worker)
 
     def _give_up(self, job: Job) -> None:
         """Fail a job for good: its charge stays, and the operator's log says why."""
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
-        self._runtime.service.people.finish_job(job.id, _told(problem), failed=True)
+        self._runtime.service.people.jobs.finish(job.id, _told(problem), failed=True)
 
     def _outcome(self, job: Job, departure: QuestionDeparture) -> tuple[str, bool]:
         try:
