@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from tacit.core.extras import load_arrow
 from tacit.curator.views.answer_object import Answer
-from tacit.server.console.csrf import HEADERS
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
@@ -43,9 +42,7 @@ async def again(visit: PageRequest) -> Response:
 
 
 async def _file(visit: PageRequest, answer: Answer, form: str, name: str) -> Response:
-    content = await visit.run(_bytes, answer, form)
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.{form}"'}
-    return Response(content, media_type=FORMS[form], headers=headers)
+    return visit.file(await visit.run(_bytes, answer, form), f"{name}.{form}", FORMS[form])
 
 
 def _form(visit: PageRequest) -> str:
