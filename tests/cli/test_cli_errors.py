@@ -61,7 +61,7 @@ def test_nothing_that_others_wrote_moves_the_cursor(capsys: pytest.CaptureFixtur
 def test_the_unforeseen_goes_to_the_operator(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert unexpected(KeyError("a patient's name")) == 8
     said = capsys.readouterr().err
-    assert said.startswith("Error: KeyError, which should not happen")
+    assert said.startswith("Error: unexpected KeyError; details are in ")
     assert "patient" not in said
     assert "a patient's name" in operator_log().read_text()
     assert operator_log().stat().st_mode & 0o077 == 0

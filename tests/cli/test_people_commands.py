@@ -133,7 +133,7 @@ def test_what_people_read(clinic: Path, run: Run) -> None:
     for words in ("my notebook", "alice", "does not end", "never"):
         assert words in shown
     id_ = token.split("_")[1]
-    assert "opens nothing any more" in run("analysts", "withdraw", id_).stdout
+    assert "works no longer" in run("analysts", "withdraw", id_).stdout
     assert "withdrawn" in run("analysts", "tokens").stdout
 
 

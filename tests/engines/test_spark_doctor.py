@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.spark import held
-from tacit.cli.doctor import DoctorFinding, examine
+from tacit.cli.doctor import examine
 from tacit.engines.duckdb import DataSource
 from tacit.engines.protocol import DoctorCheck
 from tacit.engines.spark.doctor import look_at
@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Path:
     return place
 
 
-def findings(project: Path) -> dict[str, DoctorFinding]:
+def findings(project: Path) -> dict[str, DoctorCheck]:
     return {finding.name: finding for finding in examine(project)}
 
 

@@ -10,7 +10,7 @@ from support.ledgers import Place, answered, asking, clinic, reserved, spent
 from tacit.core.errors import AccessError, AccountingError, BudgetError, InputError
 from tacit.core.events import GaussianEvent, NoEvent, PureEvent
 from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.ledger import FAILED, MOST_RUNS, ConflictError, Ledger, LedgerError, Order, Outcome, Reservation, run_again
+from tacit.ledger import FAILED, MOST_RUNS, ConflictError, Ledger, LedgerError, Order, Outcome, Reservation
 from tacit.mechanisms.laplace import Laplace
 
 
@@ -231,7 +231,7 @@ def test_a_failure_is_an_outcome_and_runs_are_counted(place: Place) -> None:
         again = ledger.reserve(asking(analyst="bob", repeat_key="same"))
         assert isinstance(again, Reservation)
         assert again.resumed
-        assert [run_again(ledger, again) for _ in range(MOST_RUNS + 1)] == [*range(2, MOST_RUNS + 1), 0, 0]
+        assert [ledger.run_again(again) for _ in range(MOST_RUNS + 1)] == [*range(2, MOST_RUNS + 1), 0, 0]
         assert ledger.commit(held, FAILED).failed
         found = ledger.reserve(asking(analyst="carol", repeat_key="same"))
         assert isinstance(found, Outcome)

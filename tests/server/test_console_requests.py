@@ -547,7 +547,7 @@ def test_a_spent_budget_says_so_and_repeats_stay_free(visit: Any) -> None:
     assert found.status_code == 402
     assert "The budget does not allow this" in found.text
     assert "That is more than is left." in found.text
-    assert "Spent to the end" in alice.get("/console/budget").text
+    assert "The budget is spent" in alice.get("/console/budget").text
     assert "Free repeat" in ask(alice, amount="10").text
 
 
@@ -638,7 +638,7 @@ def test_the_first_owner_comes_in_by_the_set_up_link(visit: Any, served: Served)
     served.people.revoke("olga", operator="test")
     secret = served.people.set_up_secret()
     stranger = visit()
-    assert "Be the owner" in stranger.get(f"/console/setup/{secret}").text
+    assert "Become the owner" in stranger.get(f"/console/setup/{secret}").text
     found = stranger.post(f"/console/setup/{secret}", name="ada", password=PASSWORD, again=PASSWORD)
     assert found.status_code == 303
     assert stranger.get("/console/people").status_code == 200
@@ -702,10 +702,10 @@ def test_verification_runs_on_demand_and_every_worker_finds_it(visit: Any, serve
         page = olga.get(sent.headers["location"]).text
     assert "by olga" in page
     check = sent.headers["location"].partition("=")[2]
-    job = served.people.job(check, "olga")
+    job = served.people.jobs.find(check, "olga")
     assert job is not None
     assert json.loads(job.outcome)["problems"] == []
-    assert job.id not in {each.id for each in served.people.unfinished_jobs()}
+    assert job.id not in {each.id for each in served.people.jobs.unfinished()}
 
 
 def test_a_ledger_that_stopped_is_an_alert_and_nothing_is_asked(tmp_path: Path) -> None:
@@ -865,7 +865,7 @@ def test_a_client_that_comes_too_often_is_told_to_wait() -> None:
     alice.sign_in("alice")
     found = [alice.get("/console/guarantee") for _ in range(12)][-1]
     assert found.status_code == 429
-    assert "A little slower, please" in found.text
+    assert "Too many requests" in found.text
     assert 1 <= int(found.headers["retry-after"]) <= 6
     alice.close()
     served.close()
@@ -967,7 +967,7 @@ def test_a_stolen_session_cannot_guess_the_password(visit: Any, served: Served) 
 def test_odd_addresses_are_simply_not_there(visit: Any, path: str) -> None:
     found = visit("olga").get(f"/console/{path}")
     assert found.status_code == 404
-    assert "There is nothing here for you" in found.text
+    assert "Nothing is here for you" in found.text
 
 
 def test_owners_and_auditors_see_what_operators_decided(visit: Any, served: Served) -> None:

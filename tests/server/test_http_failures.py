@@ -87,7 +87,7 @@ async def _job(served: Served) -> Job | None:
         words = {"json": {"sql": COUNT, "epsilon": 0.5}, "headers": {"Prefer": "respond-async"}}
         put = await client.post("/v1/query", **words)
     identity = put.headers["location"].rpartition("/")[2]
-    while (found := served.people.job(identity, "alice")) is not None and found.state not in ("done", "failed"):
+    while (found := served.people.jobs.find(identity, "alice")) is not None and found.state not in ("done", "failed"):
         await asyncio.sleep(0.001)
     return found
 
@@ -120,8 +120,9 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
         "model",
     ):
         monkeypatch.setattr(CuratorService, name, broken)
-    for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw", "job"):
+    for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
+    monkeypatch.setattr(served.people.jobs, "find", broken)
     monkeypatch.setattr(served.people.surveys, "find", broken)
     monkeypatch.setattr(type(served.curator.ledger), "head", property(broken))
     monkeypatch.setattr(type(served.curator.ledger), "successions", broken)

@@ -17,8 +17,9 @@ from support.timers import TestedSlots
 from support.toy_engine import Killed
 from tacit.core.errors import EngineError
 from tacit.query.request import Request
-from tacit.server.api.request_body import ask_text
+from tacit.server.api.request_body import job_text
 from tacit.server.identity import Job
+from tacit.server.identity.credentials import new_id
 
 ASYNC = {"prefer": "respond-async"}
 
@@ -91,7 +92,7 @@ def test_what_would_be_refused_is_refused_at_once(served: Served) -> None:
     assert response.status_code == 400
     response, _ = put(served, "audrey")
     assert response.status_code == 403
-    assert served.people.unfinished_jobs() == ()
+    assert served.people.jobs.unfinished() == ()
 
 
 def test_a_job_that_fails(served: Served) -> None:
@@ -105,12 +106,12 @@ def test_a_job_that_fails(served: Served) -> None:
 
 
 def test_a_person_revoked_meanwhile_gets_no_answer(served: Served) -> None:
-    words = ask_text(Request(sql=COUNT, epsilon="1"), "")
-    job = Job(served.people.new_id(), "alice", words, datetime.now(UTC))
-    served.people.put_job(job)
+    words = job_text(Request(sql=COUNT, epsilon="1"), "")
+    job = Job(new_id(), "alice", words, datetime.now(UTC))
+    served.people.jobs.put(job)
     served.people.revoke("alice", operator="test")
     asyncio.run(_life(served, job.id))
-    found = served.people.job(job.id, "alice")
+    found = served.people.jobs.find(job.id, "alice")
     assert found is not None
     assert (found.state, json.loads(found.outcome)["code"]) == ("failed", "auth")
     assert served.spent() == 0
@@ -119,17 +120,17 @@ def test_a_person_revoked_meanwhile_gets_no_answer(served: Served) -> None:
 def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Served) -> None:
     """Before it was begun, and after its charge."""
     people = served.people
-    words = ask_text(Request(sql=COUNT, epsilon="0.5"), "")
-    job = Job(people.new_id(), "alice", words, datetime.now(UTC) - timedelta(minutes=1))
-    people.put_job(job)
-    assert people.claim_job(job.id, "dead", datetime.now(UTC) - timedelta(seconds=30))
+    words = job_text(Request(sql=COUNT, epsilon="0.5"), "")
+    job = Job(new_id(), "alice", words, datetime.now(UTC) - timedelta(minutes=1))
+    people.jobs.put(job)
+    assert people.jobs.claim(job.id, "dead", datetime.now(UTC) - timedelta(seconds=30))
     served.engine.fail = Killed()
     with pytest.raises(Killed):
         served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
     served.engine.fail = None
     assert served.spent() == Fraction(1, 2)
     asyncio.run(_life(served, job.id))
-    found = people.job(job.id, "alice")
+    found = people.jobs.find(job.id, "alice")
     assert found is not None
     assert (found.state, json.loads(found.outcome)["charge"]["amounts"]) == ("done", {"epsilon": "0.5"})
     assert served.spent() == Fraction(1, 2)
@@ -139,16 +140,16 @@ def test_a_job_whose_worker_died_is_taken_up_under_the_same_charge(served: Serve
 def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplog: pytest.LogCaptureFixture) -> None:
     """It has three tries; then what was charged stays charged, and only the operator hears of what."""
     people = served.people
-    job = Job(people.new_id(), "alice", ask_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
-    people.put_job(job)
+    job = Job(new_id(), "alice", job_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
+    people.jobs.put(job)
     for number in range(died):
-        assert people.claim_job(job.id, f"dead {number}", datetime.now(UTC) - timedelta(seconds=30)) == number + 1
+        assert people.jobs.claim(job.id, f"dead {number}", datetime.now(UTC) - timedelta(seconds=30)) == number + 1
     served.engine.fail = Killed()
     with pytest.raises(Killed):
         served.service.ask(served.access(), Request(sql=COUNT, epsilon="0.5"), key=f"job {job.id}")
     served.engine.fail = None
     asyncio.run(_life(served, job.id))
-    found = people.job(job.id, "alice")
+    found = people.jobs.find(job.id, "alice")
     assert found is not None
     assert served.spent() == Fraction(1, 2)
     if died < 3:
@@ -165,9 +166,9 @@ def test_a_job_of_which_workers_die_is_given_up(served: Served, died: int, caplo
 def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is a worker that died of it."""
     people, runtime = served.people, served.app.state.runtime
-    job = Job(people.new_id(), "alice", ask_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
-    people.put_job(job)
-    (job,) = people.unfinished_jobs()
+    job = Job(new_id(), "alice", job_text(Request(sql=COUNT, epsilon="0.5"), ""), datetime.now(UTC))
+    people.jobs.put(job)
+    (job,) = people.jobs.unfinished()
     gate, measure = threading.Event(), served.engine.measure
 
     def held(work: Any) -> Any:
@@ -184,13 +185,13 @@ def test_a_worker_without_room_or_about_to_end_puts_a_job_back(served: Served, m
             await asyncio.sleep(0.001)
         runtime.asking.taken = 0
         runtime.asking._people.clear()
-        assert people.unfinished_jobs() == (job,)
+        assert people.jobs.unfinished() == (job,)
         served.app._jobs.begin(job)
         while served.spent() == 0:
             await asyncio.sleep(0.001)
-        assert people.unfinished_jobs() == ()
+        assert people.jobs.unfinished() == ()
         await served.app._jobs.leave()
-        assert people.unfinished_jobs() == (job,)
+        assert people.jobs.unfinished() == (job,)
         gate.set()
         while runtime.asking.taken:
             await asyncio.sleep(0.001)
@@ -202,7 +203,7 @@ async def _life(served: Served, job: str) -> None:
     """Start the application, wait until a job is finished, and stop it."""
 
     def done() -> bool:
-        found = served.people.job(job, "alice")
+        found = served.people.jobs.find(job, "alice")
         return found is not None and found.state in ("done", "failed")
 
     life: asyncio.Queue[Any] = asyncio.Queue()
@@ -224,7 +225,7 @@ async def _life(served: Served, job: str) -> None:
 def test_one_person_puts_down_only_so_many() -> None:
     served = serve(asks_per_minute=1000)
     for _ in range(20):
-        served.people.put_job(Job(served.people.new_id(), "alice", "[]", datetime.now(UTC)))
+        served.people.jobs.put(Job(new_id(), "alice", "[]", datetime.now(UTC)))
     response, _ = put(served)
     assert (response.status_code, error(response.content)["code"]) == (429, "rate")
     assert put(served, "bob")[0].status_code == 202
@@ -234,8 +235,8 @@ def test_one_person_puts_down_only_so_many() -> None:
 def test_progress_is_in_whole_slots() -> None:
     """Of the clock, and of nothing that the data decides."""
     served = serve(slot=0.25)
-    job = Job(served.people.new_id(), "alice", "[]", datetime.now(UTC) - timedelta(seconds=100.6))
-    served.people.put_job(job)
+    job = Job(new_id(), "alice", "[]", datetime.now(UTC) - timedelta(seconds=100.6))
+    served.people.jobs.put(job)
     body = served.get(f"/v1/jobs/{job.id}").json()
     assert body["state"] == "waiting"
     assert body["seconds"] >= 100.5
@@ -252,7 +253,7 @@ def test_a_job_is_finished_at_its_departure() -> None:
         def call_at(self, loop: Any, moment: float, work: Any) -> None:
             def noted() -> None:
                 (job,) = served.app._jobs._running
-                found = served.people.job(job, "alice")
+                found = served.people.jobs.find(job, "alice")
                 seen.append(found.state if found else "")
                 work()
 

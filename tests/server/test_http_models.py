@@ -16,7 +16,8 @@ from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit.core.errors import BudgetError, InputError
 from tacit.learn import PCA, AdditiveClassifier, LinearRegression, LogisticRegression, load_model
-from tacit.server.api.request_body import fit_back
+from tacit.server.api.request_body import job_back
+from tacit.wire.requests import FitSchema
 
 ROWS = "SELECT CLAMP(cost, 0, 100) AS cost, patient % 2 = 0 AS even FROM visits"
 MODEL: dict[str, Any] = {
@@ -135,8 +136,9 @@ def test_the_console_fits_shows_and_hands_out_a_model() -> None:
         put = owner.post("/console/models", **asked)
         assert put.status_code == 303
         assert "The model that you asked for: <strong>waiting</strong>" in owner.get(put.headers["location"]).text
-        (job,) = served.people.unfinished_jobs()
-        said, _ = fit_back(job.request) or pytest.fail("no model")
+        (job,) = served.people.jobs.unfinished()
+        said, _ = job_back(job.request)
+        assert isinstance(said, FitSchema)
         position = served.service.fit(served.access("olga"), said, key="console").receipt.position
         shapes = AdditiveClassifier(epsilon="0.5", delta="1e-7")
         curved = served.service.curator.fit(shapes, ROWS).receipt.position

@@ -17,8 +17,9 @@ from support.served import Served, serve
 from support.toy_engine import Killed
 from support.visiting import PASSWORD, Visitor
 from tacit.core.errors import BudgetError, InputError
-from tacit.server.api.request_body import synthesis_back
+from tacit.server.api.request_body import job_back
 from tacit.server.service import CuratorService
+from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 TABLE = {"source": "SELECT ward, patient % 2 = 0 AS even FROM visits", "method": "mst", "epsilon": 2, "delta": 1e-7}
 
@@ -98,8 +99,9 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
         assert put.status_code == 303
         page = owner.get(put.headers["location"]).text
         assert "The table that you asked for: <strong>waiting</strong>" in page
-        (job,) = served.people.unfinished_jobs()
-        said, _ = synthesis_back(job.request) or pytest.fail("no synthetic table")
+        (job,) = served.people.jobs.unfinished()
+        said, _ = job_back(job.request)
+        assert isinstance(said, SynthesisSchema)
         position = served.service.synthesize(served.access("olga"), said, key="console").receipt.position
         analyst.sign_in("alice")
         assert f"/console/synthetic/{position}" in analyst.get("/console/synthetic").text
@@ -212,7 +214,6 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
 
 def _said() -> Any:
     from tacit.server.api.request_body import read_body
-    from tacit.wire.requests import SynthesisSchema, synthesis_text
 
     words = {name: value for name, value in TABLE.items() if name not in ("epsilon", "delta")}
     return read_body(SynthesisSchema, synthesis_text(words, {"epsilon": "2", "delta": "1e-7"}).encode())

@@ -17,7 +17,7 @@ from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit import Workload
 from tacit.core.errors import FailedRunError, InputError
-from tacit.server.api.request_body import read_body, workload_back
+from tacit.server.api.request_body import job_back, read_body
 from tacit.server.identity import TokenScope
 from tacit.wire.requests import WorkloadSchema
 
@@ -195,8 +195,9 @@ def test_the_console_quotes_answers_and_hands_out_a_workload() -> None:
         put = owner.post("/console/workloads", **asked, do="answer")
         assert put.status_code == 303
         assert "<strong>waiting</strong>" in owner.get(put.headers["location"]).text
-        (job,) = served.people.unfinished_jobs()
-        said, _ = workload_back(job.request) or pytest.fail("no workload")
+        (job,) = served.people.jobs.unfinished()
+        said, _ = job_back(job.request)
+        assert isinstance(said, WorkloadSchema)
         position = served.service.answer_workload(served.access("olga"), said, key="console").receipt.position
         analyst.sign_in("alice")
         assert f"/console/workloads/{position}" in analyst.get("/console/workloads").text

@@ -145,4 +145,4 @@ def test_people_prove_who_they_are_as_before(opened: Opened) -> None:
     invited = people.invited(facts["invitation"])
     assert invited is not None
     assert invited.name == "carol"
-    assert [job.request for job in people.unfinished_jobs()] == ['{"sql": "é"}']
+    assert [job.request for job in people.jobs.unfinished()] == ['{"sql": "é"}']

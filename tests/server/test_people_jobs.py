@@ -17,12 +17,13 @@ from tacit.core.errors import InputError
 from tacit.ledger.storage.database import bring_up_to_date
 from tacit.ledger.storage.sqlite_database import runner
 from tacit.server.identity import Job
+from tacit.server.identity.credentials import new_id
 from tacit.server.identity.tables import MIGRATIONS, schema
 
 
 def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:
-    job = Job(crowd.people.new_id(), analyst, request, crowd.watch())
-    crowd.people.put_job(job)
+    job = Job(new_id(), analyst, request, crowd.watch())
+    crowd.people.jobs.put(job)
     crowd.watch.wait(seconds=1)
     return job
 
@@ -30,46 +31,46 @@ def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -
 def test_the_way_of_a_question(crowd: Crowd) -> None:
     job = put(crowd)
     worker = crowd.again()
-    assert worker.unfinished_jobs() == (job,)
-    assert crowd.people.job(job.id, "ALICE") == job
+    assert worker.jobs.unfinished() == (job,)
+    assert crowd.people.jobs.find(job.id, "ALICE") == job
     until = crowd.watch() + timedelta(seconds=30)
-    assert worker.claim_job(job.id, "worker 1", until)
+    assert worker.jobs.claim(job.id, "worker 1", until)
     running = replace(job, state="running", worker="worker 1", lease=until, tries=1)
-    assert crowd.people.job(job.id, "alice") == running
-    assert crowd.people.unfinished_jobs() == ()
-    assert crowd.people.open_jobs("alice") == 1
-    assert worker.finish_job(job.id, '{"rows": []}')
-    done = crowd.people.job(job.id, "alice")
+    assert crowd.people.jobs.find(job.id, "alice") == running
+    assert crowd.people.jobs.unfinished() == ()
+    assert crowd.people.jobs.open("alice") == 1
+    assert worker.jobs.finish(job.id, '{"rows": []}')
+    done = crowd.people.jobs.find(job.id, "alice")
     assert done == replace(running, state="done", outcome='{"rows": []}', lease=None, finished=crowd.watch())
-    assert crowd.people.open_jobs("alice") == 0
-    assert not crowd.people.finish_job(job.id, "another", failed=True)
-    assert not crowd.people.claim_job(job.id, "worker 2", until)
-    assert crowd.people.job(job.id, "alice") == done
+    assert crowd.people.jobs.open("alice") == 0
+    assert not crowd.people.jobs.finish(job.id, "another", failed=True)
+    assert not crowd.people.jobs.claim(job.id, "worker 2", until)
+    assert crowd.people.jobs.find(job.id, "alice") == done
 
 
 def test_those_of_others_are_not_there(crowd: Crowd) -> None:
     job = put(crowd)
     for other in ("bob", "owner", "alic"):
-        assert crowd.people.job(job.id, other) is None
+        assert crowd.people.jobs.find(job.id, other) is None
     strange: list[Any] = ["", "\0", "\ud800", "x" * 10**6, None, 7, job.id.encode(), job.id + "\0", "'; DROP TABLE x"]
     for text in strange:
-        assert crowd.people.job(text, "alice") is None
-    assert crowd.people.open_jobs("bob") == 0
+        assert crowd.people.jobs.find(text, "alice") is None
+    assert crowd.people.jobs.open("bob") == 0
 
 
 def test_a_worker_that_died_is_replaced(crowd: Crowd) -> None:
     first, second = put(crowd), put(crowd)
     until = crowd.watch() + timedelta(seconds=30)
-    assert crowd.people.claim_job(first.id, "worker 1", until)
-    assert not crowd.people.claim_job(first.id, "worker 2", until)
-    assert crowd.people.claim_job(first.id, "worker 1", until + timedelta(seconds=30))
+    assert crowd.people.jobs.claim(first.id, "worker 1", until)
+    assert not crowd.people.jobs.claim(first.id, "worker 2", until)
+    assert crowd.people.jobs.claim(first.id, "worker 1", until + timedelta(seconds=30))
     crowd.watch.wait(seconds=45)
-    assert [job.id for job in crowd.people.unfinished_jobs()] == [second.id]
+    assert [job.id for job in crowd.people.jobs.unfinished()] == [second.id]
     crowd.watch.wait(seconds=16)
-    assert [job.id for job in crowd.people.unfinished_jobs()] == [first.id, second.id]
-    assert crowd.again().claim_job(first.id, "worker 2", crowd.watch() + timedelta(seconds=30))
-    assert crowd.people.finish_job(first.id, "id 7", failed=True)
-    found = crowd.people.job(first.id, "alice")
+    assert [job.id for job in crowd.people.jobs.unfinished()] == [first.id, second.id]
+    assert crowd.again().jobs.claim(first.id, "worker 2", crowd.watch() + timedelta(seconds=30))
+    assert crowd.people.jobs.finish(first.id, "id 7", failed=True)
+    found = crowd.people.jobs.find(first.id, "alice")
     assert found is not None
     assert (found.state, found.worker) == ("failed", "worker 2")
 
@@ -82,7 +83,7 @@ def test_a_question_is_taken_once(crowd: Crowd) -> None:
 
     def take(number: int) -> list[bool]:
         start.wait()
-        return [views[number].claim_job(job.id, f"worker {number}", until) for job in jobs]
+        return [views[number].jobs.claim(job.id, f"worker {number}", until) for job in jobs]
 
     with ThreadPoolExecutor(len(views)) as pool:
         taken = list(pool.map(take, range(len(views))))
@@ -93,19 +94,19 @@ def test_it_is_counted_how_many_workers_took_one(crowd: Crowd) -> None:
     job = put(crowd)
 
     def claim(worker: str) -> int:
-        return crowd.people.claim_job(job.id, worker, crowd.watch() + timedelta(seconds=30))
+        return crowd.people.jobs.claim(job.id, worker, crowd.watch() + timedelta(seconds=30))
 
     assert [claim("worker 1"), claim("worker 1"), claim("worker 2")] == [1, 1, 0], "to hold on is not to take"
     crowd.watch.wait(seconds=31)
     assert claim("worker 2") == 2
-    crowd.people.put_back_job(job.id, "worker 1")
-    assert crowd.people.unfinished_jobs() == (), "it is not theirs to put back"
-    crowd.people.put_back_job(job.id, "worker 2")
-    assert crowd.people.unfinished_jobs() == (replace(job, tries=1),)
+    crowd.people.jobs.put_back(job.id, "worker 1")
+    assert crowd.people.jobs.unfinished() == (), "it is not theirs to put back"
+    crowd.people.jobs.put_back(job.id, "worker 2")
+    assert crowd.people.jobs.unfinished() == (replace(job, tries=1),)
     assert claim("worker 3") == 2
-    crowd.people.finish_job(job.id, "")
-    crowd.people.put_back_job(job.id, "worker 3")
-    assert crowd.people.unfinished_jobs() == ()
+    crowd.people.jobs.finish(job.id, "")
+    crowd.people.jobs.put_back(job.id, "worker 3")
+    assert crowd.people.jobs.unfinished() == ()
 
 
 def test_tables_of_before_learn_to_count(tmp_path: Path) -> None:
@@ -124,33 +125,33 @@ def test_tables_of_before_learn_to_count(tmp_path: Path) -> None:
 def test_a_restart_loses_nothing(lasting: Crowd) -> None:
     job = put(lasting, request="é\n😀" * 1000)
     lasting.restart()
-    assert lasting.people.unfinished_jobs() == (job,)
+    assert lasting.people.jobs.unfinished() == (job,)
 
 
 def test_old_ones_are_forgotten(crowd: Crowd) -> None:
     old, waiting = put(crowd), put(crowd)
-    crowd.people.finish_job(old.id, "")
+    crowd.people.jobs.finish(old.id, "")
     crowd.watch.wait(days=1)
     new = put(crowd)
-    crowd.people.finish_job(new.id, "")
-    assert crowd.people.forget_jobs(crowd.watch() - timedelta(hours=1)) == 1
-    assert [crowd.people.job(job.id, "alice") is None for job in (old, waiting, new)] == [True, False, False]
+    crowd.people.jobs.finish(new.id, "")
+    assert crowd.people.jobs.forget(crowd.watch() - timedelta(hours=1)) == 1
+    assert [crowd.people.jobs.find(job.id, "alice") is None for job in (old, waiting, new)] == [True, False, False]
 
 
 def test_what_cannot_be_kept(crowd: Crowd) -> None:
     job = put(crowd)
     with pytest.raises(InputError, match="another job"):
-        crowd.people.put_job(replace(job, analyst="bob"))
-    fresh = replace(job, id=crowd.people.new_id())
+        crowd.people.jobs.put(replace(job, analyst="bob"))
+    fresh = replace(job, id=new_id())
     for wrong in (
         {"request": "\0"}, {"request": "\ud800"}, {"id": "a\nb"}, {"analyst": ""}, {"created": datetime(2026, 1, 1)},
         {"id": "x" * 65},
     ):  # fmt: skip
         with pytest.raises(InputError):
-            crowd.people.put_job(replace(fresh, **wrong))
+            crowd.people.jobs.put(replace(fresh, **wrong))
     with pytest.raises(InputError):
-        crowd.people.finish_job(job.id, "\0")
-    assert crowd.people.unfinished_jobs() == (job,)
+        crowd.people.jobs.finish(job.id, "\0")
+    assert crowd.people.jobs.unfinished() == (job,)
 
 
 def test_the_outcome_is_not_in_the_repr(crowd: Crowd) -> None:
@@ -161,11 +162,11 @@ def test_only_so_many_outcomes_are_kept_for_one_person(crowd: Crowd, monkeypatch
     """Repeats cost nothing, so the number of answers that a person can have kept must end somewhere."""
     monkeypatch.setattr("tacit.server.identity.jobs._MOST_FINISHED", 3)
     waiting, others = put(crowd), put(crowd, "bob")
-    assert crowd.people.finish_job(others.id, "bob's")
+    assert crowd.people.jobs.finish(others.id, "bob's")
     mine = [put(crowd) for _ in range(6)]
     for job in mine:
-        assert crowd.people.finish_job(job.id, "x" * 1000)
+        assert crowd.people.jobs.finish(job.id, "x" * 1000)
         crowd.watch.wait(seconds=1)
-    assert [crowd.people.job(job.id, "alice") is not None for job in mine] == [False] * 3 + [True] * 3
-    assert crowd.people.job(waiting.id, "alice") == waiting
-    assert crowd.people.job(others.id, "bob") is not None
+    assert [crowd.people.jobs.find(job.id, "alice") is not None for job in mine] == [False] * 3 + [True] * 3
+    assert crowd.people.jobs.find(waiting.id, "alice") == waiting
+    assert crowd.people.jobs.find(others.id, "bob") is not None

@@ -16,7 +16,7 @@ from support.postgres import address
 from tacit.project import column_view
 from tacit.project.project_editing import EditedProject
 from tacit.server.project_editor import editor_app
-from tacit.server.project_editor.epsilon_guide import PUBLISHED, guess_risks
+from tacit.server.project_editor.budget_page import PUBLISHED, guess_risks
 from tacit.server.project_editor.gate import EditorGate
 
 PORT = 5999

@@ -23,8 +23,7 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator import synthetic_questions
 from tacit.curator.curator import Curator
 from tacit.paid_work.marginal_counts import MarginalCounts
-from tacit.server.api.request_body import read_body, synthesis_back
-from tacit.server.api.request_body import synthesis_text as job_text
+from tacit.server.api.request_body import job_back, job_text, read_body
 from tacit.server.api.synthesis_routes import one_of
 from tacit.server.errors import Unknown
 from tacit.synth import count_measurement, graphical_model, table_synthesis
@@ -312,7 +311,8 @@ def test_persons_come_first_whatever_the_names(tmp_path: Path) -> None:
     assert again.to_arrow() == star.to_arrow()
     assert curator.sql("SELECT COUNT(*) AS n FROM patients_synthetic").finished.values == ((again.rows,),)
     said = read_body(SynthesisSchema, synthesis_text({"source": both}, {"rho": "1"}).encode())
-    back, _ = synthesis_back(job_text(said, "")) or pytest.fail("no synthetic table")
+    back, _ = job_back(job_text(said, ""))
+    assert isinstance(back, SynthesisSchema)
     assert [name for name, _ in back.asked[0].tables] == ["patients", "admissions"]
 
 

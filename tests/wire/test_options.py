@@ -24,7 +24,7 @@ from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
 from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QuestionOption, QuestionOptions, Request
 from tacit.server.api.openapi import description
-from tacit.server.api.request_body import ask_back, ask_of, ask_text
+from tacit.server.api.request_body import ask_of, job_back, job_text
 from tacit.server.api.routes import ROUTES
 from tacit.server.console.quotes import LEVELS, AskForm
 from tacit.server.pgwire.variables import SessionVariables, read_option
@@ -79,7 +79,7 @@ def test_the_client_writes_and_the_server_reads_it(option: QuestionOption) -> No
     read = ask_of(request_text(written).encode())
     assert read.sql == COUNT
     assert exactly(read, option) == exactly(written, option)
-    again, key = ask_back(ask_text(read, "key"))
+    again, key = job_back(job_text(read, "key"))
     assert (again, key) == (read, "key"), "a job keeps it"
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tacit.charges.accounts import Budget, Entry
-    from tacit.query.catalog import Table
+    from tacit.query.catalog import Column, Table
     from tacit.query.planning.explain import Explanation
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "curator_html",
     "entry_html",
     "html_rows",
+    "known_of",
+    "owner_of",
     "quote_html",
     "show_arrow",
     "table_html",
@@ -87,17 +89,24 @@ def budget_html(budget: Budget) -> str:
 
 def table_html(table: Table) -> str:
     """A table as anyone may know it."""
-    rows = []
-    for column in table.columns:
-        parts = ["the unit"] if column.name == table.unit else []
-        if column.bounds is not None:
-            parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
-        if column.categories is not None:
-            shown = ", ".join("NULL" if value is None else str(value) for value in column.categories[:12])
-            parts.append(f"one of {shown}{', …' if len(column.categories) > 12 else ''}")
-        rows.append((column.name, str(column.type), "; ".join(parts)))
-    owner = "public" if table.public else f"protects {table.population}"
-    return html_rows(("column", "type", "publicly known"), rows, title=f"{table.name}: {owner}")
+    rows = [(each.name, str(each.type), "; ".join(known_of(table, each, 12))) for each in table.columns]
+    return html_rows(("column", "type", "publicly known"), rows, title=f"{table.name}: {owner_of(table)}")
+
+
+def owner_of(table: Table) -> str:
+    """The owner of a table's rows, in words."""
+    return "public" if table.public else f"protects {table.population}"
+
+
+def known_of(table: Table, column: Column, most: int = 6) -> list[str]:
+    """Public knowledge about a column, in words, with the first of its categories."""
+    parts = ["the unit"] if column.name == table.unit else []
+    if column.bounds is not None:
+        parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
+    if column.categories is not None:
+        shown = ", ".join("NULL" if value is None else str(value) for value in column.categories[:most])
+        parts.append(f"one of {shown}{', …' if len(column.categories) > most else ''}")
+    return parts
 
 
 def curator_html(name: str, tables: Iterable[Table], budgets: Iterable[Budget]) -> str:

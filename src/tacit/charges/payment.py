@@ -37,7 +37,7 @@ from weakref import WeakValueDictionary
 from tacit.charges.accounts import Entry
 from tacit.core.errors import EngineError, FailedRunError, InputError, InternalError, TacitError
 from tacit.engines.protocol import Engine
-from tacit.ledger import FAILED, Amount, BusyError, Ledger, LedgerError, Order, Outcome, Record, Reservation, run_again
+from tacit.ledger import FAILED, Amount, BusyError, Ledger, LedgerError, Order, Outcome, Record, Reservation
 from tacit.ledger.history import Charged, charge_at
 from tacit.noise import entropy
 from tacit.project.public_sizes import PublicSizes
@@ -279,7 +279,7 @@ def pay(
         if isinstance(found, Outcome):
             return Paid(found, now=False)
         charge: Reservation = found
-        if charge.resumed and keep_failure and not run_again(context.ledger, charge):
+        if charge.resumed and keep_failure and not context.ledger.run_again(charge):
             raise failed_run(charge)
         if departure is not None and plan is not None:
             departure.begin(plan)

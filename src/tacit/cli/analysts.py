@@ -13,7 +13,7 @@ from tacit.cli import tokens
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, opened
 from tacit.cli.operator_options import OperatorOption, operator_name
-from tacit.cli.terminal import JsonFlag, console, print_json
+from tacit.cli.terminal import JsonFlag, console, print_json, say
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.project.read_project import read_project
@@ -42,11 +42,13 @@ _Name = Annotated[str, typer.Argument(help="Name of the analyst.", show_default=
 _Population = Annotated[str | None, typer.Option(help="Population of the budget; may be left out where there is one.")]
 _Epsilon = Annotated[
     str | None,
-    typer.Option(help="The most epsilon they may spend; converted, rounded down, if the account counts rho."),
+    typer.Option(help="Most epsilon they may spend; converted and rounded down where the account counts rho."),
 ]
-_Delta = Annotated[str | None, typer.Option(help="The most delta.")]
-_Rho = Annotated[str | None, typer.Option(help="The most rho, for zcdp accounts.")]
-_Cap = Annotated[list[str] | None, typer.Option(help="The most of any currency of the account: 'mu squared=1'.")]
+_Delta = Annotated[str | None, typer.Option(help="Most delta they may spend.")]
+_Rho = Annotated[str | None, typer.Option(help="Most rho they may spend, for zcdp accounts.")]
+_Cap = Annotated[
+    list[str] | None, typer.Option(help="Most they may spend in another currency of the account: 'mu squared=1'.")
+]
 
 
 @app.command()
@@ -60,7 +62,9 @@ def add(
         list[str] | None,
         typer.Option(help="Population that they may see, and whose budget is shared; may be given several times."),
     ] = None,
-    all_populations: Annotated[bool, typer.Option("--all-populations", help="Every population again.")] = False,
+    all_populations: Annotated[
+        bool, typer.Option("--all-populations", help="Let them see every population again.")
+    ] = False,
     epsilon: _Epsilon = None,
     delta: _Delta = None,
     rho: _Rho = None,
@@ -114,11 +118,13 @@ def grant(
     delta: _Delta = None,
     rho: _Rho = None,
     cap: _Cap = None,
-    unlimited: Annotated[bool, typer.Option("--unlimited", help="No share of their own any more.")] = False,
+    unlimited: Annotated[
+        bool, typer.Option("--unlimited", help="Remove their share: only the whole budget limits them.")
+    ] = False,
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Change what an analyst may spend in all, counting what they have spent already.
+    """Change the share of an analyst: what they may spend in all, earlier spending included.
 
     tacit analysts grant alice --epsilon 1.5
     """
@@ -143,7 +149,7 @@ def revoke(
 ) -> None:
     """Refuse an analyst from now on: their tokens, sessions and password end. Their charges stay.
 
-    `add` admits them again, and then they need new ones.
+    `tacit analysts add` admits them again; then they need a new password and new tokens.
     """
     with reported("name", as_json=as_json), opened(project) as curator:
         name = _known(curator.ledger, name)
@@ -162,7 +168,7 @@ def list_(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -
         elif told:
             _show(curator, [one["name"] for one in told])
         else:
-            console().print("No person is registered. tacit analysts add NAME --epsilon 1", markup=False)
+            say("No person is registered. tacit analysts add NAME --epsilon 1")
 
 
 def _register(people: People, name: str, role: _Role | None, named: list[str], operator: str, *, widen: bool) -> Person:

@@ -34,7 +34,7 @@ def attack(
         Path | None, typer.Option("--project", "-p", help="Attack a table of this project instead of the demo's.")
     ] = None,
     table: Annotated[str | None, typer.Option(help="Which table; by default the first with a unit column.")] = None,
-    secret: Annotated[str | None, typer.Option(help="The column to find out.")] = None,
+    secret: Annotated[str | None, typer.Option(help="The column that the attacker wants to learn.")] = None,
     known: Annotated[str | None, typer.Option(help="Columns that outsiders know, such as age,sex,town.")] = None,
     epsilon: Annotated[
         list[str] | None, typer.Option(help="Privacy budget of the curator under attack; may be repeated.")
@@ -45,10 +45,10 @@ def attack(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show why names off, only totals, or a few random rows protect no person, and how a curator changes that.
+    """Show why removing names, publishing totals or sampling rows protects no one, and what a curator changes.
 
-    Runs on the demo's made-up hospital, or on your own table: locally, on an account in memory. Nothing is sent
-    anywhere, and your ledger is not touched. The figures are about many people, but exact: do not publish them.
+    Runs on the demo's made-up hospital, or on your own table: on this machine, with an account in memory. Nothing is
+    sent anywhere, and your ledger is not touched. The figures are about many people, but exact: do not publish them.
 
     tacit attack
 

@@ -29,22 +29,22 @@ def audit(
         str | None,
         typer.Argument(
             help="module:callable, a mechanism such as laplace, a project file, the address of a server, "
-            "or a piece of the museum."
+            "or an exhibit of the museum."
         ),
     ] = None,
-    own: Annotated[bool, typer.Option("--self", help="The standing self-audit of Tacit and of these tools.")] = False,
-    museum: Annotated[bool, typer.Option("--museum", help="List the museum of real bugs.")] = False,
+    own: Annotated[bool, typer.Option("--self", help="Run the self-audit of Tacit and of these tools.")] = False,
+    museum: Annotated[bool, typer.Option("--museum", help="List the museum: real bugs that audits must find.")] = False,
     words: Annotated[
-        list[str] | None, typer.Option("--with", help="A parameter, as name=value; once for each.")
+        list[str] | None, typer.Option("--with", help="A parameter of the mechanism, as name=value; may be repeated.")
     ] = None,
     first: Annotated[str | None, typer.Option(help="A database, as JSON: '[1, 2, 3]'.")] = None,
     second: Annotated[
         str | None, typer.Option(help="Its neighbour, as JSON, or token@address of a second server.")
     ] = None,
-    relation: Annotated[str, typer.Option(help="add_remove or replace_one, for neighbours that are tried.")] = (
-        "add_remove"
-    ),
-    claimed: Annotated[str | None, typer.Option(help="The epsilon under test; by default a mechanism's own.")] = None,
+    relation: Annotated[str, typer.Option(help="How neighbours differ: add_remove or replace_one.")] = ("add_remove"),
+    claimed: Annotated[
+        str | None, typer.Option(help="The epsilon to test; by default that which the mechanism states.")
+    ] = None,
     delta: Annotated[str, typer.Option(help="The delta of the claim.")] = "0",
     sql: Annotated[list[str] | None, typer.Option(help="For a project or server: a question to audit as well.")] = None,
     epsilon: Annotated[str | None, typer.Option(help="For a server: the price of that question, each time.")] = None,
@@ -55,21 +55,25 @@ def audit(
     ca_file: Annotated[Path | None, typer.Option(help="For a server: certificates to trust.")] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Runs on each neighbour: 20000; 8000 for --self, 1000 for a project, 400 for servers."),
+        typer.Option(
+            help="Runs on each neighbour; default 20000, 8000 for --self, 1000 for a project, 400 for servers."
+        ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of the bound.")] = 0.99,
     html: Annotated[Path | None, typer.Option(help="Write a page with charts to this file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Audit a mechanism: run it on two neighbours and bound its privacy loss from below. Or a whole project.
+    """Audit a mechanism, a project or a server.
+
+    A mechanism is run on two neighbouring databases, and its privacy loss is bounded from below.
 
     A project is audited on made-up people: its tables, its budgets and every question that it was ever asked. Its data
     is not read and its budget not touched.
 
-    A server is audited from where an analyst sits: what it refuses, what it lets on, and, with a question and its
-    price, what it charges. With `--second`, another server whose data lacks one person, answers of both are compared.
+    A server is audited as an analyst sees it: what it refuses, what it reveals, and, with a question and its price,
+    what it charges. With `--second`, another server whose data lacks one person, the answers of both are compared.
 
-    Ends with exit code 1 when a claim is refuted, or when the self-audit fails.
+    Exit code 1 when a claim is refuted, or when the self-audit fails.
 
     tacit audit laplace --with epsilon=1 --with l1_sensitivity=1 --first 0 --second 1
 

@@ -11,7 +11,7 @@ import typer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
 from tacit.cli.query_options import request_of, with_question_options
-from tacit.cli.terminal import JsonFlag, console, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, say, visible
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 
@@ -28,14 +28,14 @@ __all__ = ["budget", "budget_table", "show_budget"]
 
 @with_question_options
 def budget(
-    sql: Annotated[str | None, typer.Argument(help="A question: how many more like it fit?")] = None,
+    sql: Annotated[str | None, typer.Argument(help="A question, to count how many more like it fit.")] = None,
     project: ProjectOption = DEFAULT_PROJECT,
     population: Annotated[str | None, typer.Option(help="Which population's account; by default all.")] = None,
     options: Any = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what is spent and what is left of each population's budget.
+    """Show what is spent and what is left of each population's budget.
 
     With a question and its price, also how many more such questions fit.
 
@@ -66,8 +66,7 @@ def budget(
     screen = console()
     for account in accounts:
         show_budget(screen, account)
-    for each in decided:
-        screen.print(f"Decided by an operator: {visible(str(each))}.", style="yellow", markup=False, soft_wrap=True)
+    say(*(f"Decided by an operator: {visible(str(each))}." for each in decided), style="yellow", whole=True)
 
 
 def show_budget(screen: Console, account: Budget) -> None:

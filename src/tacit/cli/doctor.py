@@ -6,15 +6,17 @@ import os
 import platform
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
-from tacit.cli.terminal import JsonFlag, console, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, say, visible
 from tacit.core.errors import InputError, TacitError
+from tacit.core.numbers import with_noun
+from tacit.engines.protocol import DoctorCheck
 from tacit.project.read_project import read_project
 from tacit.query.contribution import AUTO
 
@@ -22,29 +24,12 @@ if TYPE_CHECKING:
     from tacit.cli.operator_options import LedgerLocation
     from tacit.project.project_file import Project
 
-__all__ = ["DoctorFinding", "doctor", "examine"]
+__all__ = ["doctor", "examine"]
 
 _OPENING = "opening"
 _LIBRARIES = ("duckdb", "sqlglot", "numpy", "cryptography")
 #: Extras that change how the core works, shown where they are installed.
 _OPTIONAL = ("pyarrow",)
-
-
-@dataclass(frozen=True)
-class DoctorFinding:
-    """One thing that was looked at.
-
-    Args:
-        name: what.
-        ok: whether it is in place.
-        words: what was seen.
-        remedy: what to do; empty where nothing is.
-    """
-
-    name: str
-    ok: bool
-    words: str
-    remedy: str = ""
 
 
 def doctor(
@@ -53,8 +38,9 @@ def doctor(
         bool | None,
         typer.Option(
             "--look/--no-look",
-            help="Read the rows and show what limits, bounds and categories leave out; not private. "
-            "By default where the output is a terminal.",
+            help="Read the rows and show, in exact numbers that are not private, what limits, bounds and categories "
+            "leave out. "
+            "Default: on a terminal.",
         ),
     ] = None,
     as_json: JsonFlag = False,
@@ -69,8 +55,7 @@ def doctor(
     findings = list(examine(project))
     ok = all(finding.ok for finding in findings)
     if as_json:
-        shown = [{"name": f.name, "ok": f.ok, "words": f.words, "remedy": f.remedy} for f in findings]
-        print_json({"ok": ok, "checks": shown})
+        print_json({"ok": ok, "checks": [asdict(finding) for finding in findings]})
     else:
         _show(findings, ok)
         opened = project.exists() and any(finding.name == "project" and finding.ok for finding in findings)
@@ -80,21 +65,21 @@ def doctor(
         raise typer.Exit(1)
 
 
-def examine(project: Path) -> Iterator[DoctorFinding]:
+def examine(project: Path) -> Iterator[DoctorCheck]:
     """All findings, in order; one that everything after it needs ends them."""
     yield _versions()
     yield _looked("noise", _entropy, "the operating system must provide entropy")
     if not project.exists():
         # A look at the installation alone is no complaint, unless a project was named.
-        yield DoctorFinding("project", project == DEFAULT_PROJECT, f"there is no {project}; tacit init makes one")
+        yield DoctorCheck("project", project == DEFAULT_PROJECT, f"there is no {project}; tacit init makes one")
         return
     loaded = None
     try:
         read_project(project)
         loaded = _load(project)
-        yield DoctorFinding("project", True, f"{project}: {', '.join(loaded.sources)}; no place left open")
+        yield DoctorCheck("project", True, f"{project}: {', '.join(loaded.sources)}; no place left open")
     except InputError as problem:
-        yield DoctorFinding("project", False, str(problem), f"edit {project} at that place")
+        yield DoctorCheck("project", False, str(problem), f"edit {project} at that place")
         return
     yield from _guarded(project, "project file")
     yield from _limits(loaded)
@@ -111,10 +96,10 @@ def examine(project: Path) -> Iterator[DoctorFinding]:
         if finding.ok or finding.name != _OPENING or not (failed or finding.words in said):
             yield finding
         failed = failed or not finding.ok
-    yield DoctorFinding("clock", True, "not needed: no decision reads it")
+    yield DoctorCheck("clock", True, "not needed: no decision reads it")
 
 
-def _show(findings: list[DoctorFinding], ok: bool) -> None:
+def _show(findings: list[DoctorCheck], ok: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -128,20 +113,19 @@ def _show(findings: list[DoctorFinding], ok: bool) -> None:
     screen = console()
     screen.print(table)
     if not ok:
-        screen.print(f"{sum(not finding.ok for finding in findings)} to look after.", style="bold red")
+        screen.print(f"{with_noun(sum(not finding.ok for finding in findings), 'problem')} found.", style="bold red")
 
 
 def _show_kept(project: Path) -> None:
-    screen = console()
     try:
         lines = _kept(_load(project))
     except (TacitError, OSError) as problem:
         lines = [f"The rows could not be looked at: {visible(str(problem))}"]
-    for index, line in enumerate(lines):
-        screen.print(line, style="" if index else "bold yellow", markup=False, soft_wrap=True)
+    say(*lines[:1], style="bold yellow", whole=True)
+    say(*lines[1:], whole=True)
 
 
-def _versions() -> DoctorFinding:
+def _versions() -> DoctorCheck:
     from importlib.metadata import PackageNotFoundError, version
 
     from tacit import __version__
@@ -154,10 +138,10 @@ def _versions() -> DoctorFinding:
             missing += [library] if library in _LIBRARIES else []
     words = f"tacit {__version__}, Python {platform.python_version()}, {', '.join(shown)}"
     if missing:
-        return DoctorFinding(
+        return DoctorCheck(
             "versions", False, f"{words}; missing: {', '.join(missing)}", f"pip install {' '.join(missing)}"
         )
-    return DoctorFinding("versions", True, words)
+    return DoctorCheck("versions", True, words)
 
 
 def _entropy() -> str:
@@ -167,11 +151,11 @@ def _entropy() -> str:
     return "drawn from the operating system's entropy; the machine's arithmetic is as assumed"
 
 
-def _looked(name: str, look: Callable[[], str], remedy: str) -> DoctorFinding:
+def _looked(name: str, look: Callable[[], str], remedy: str) -> DoctorCheck:
     try:
-        return DoctorFinding(name, True, look())
+        return DoctorCheck(name, True, look())
     except (TacitError, OSError, ImportError) as problem:
-        return DoctorFinding(name, False, str(problem), remedy)
+        return DoctorCheck(name, False, str(problem), remedy)
 
 
 def _load(project: Path) -> Project:
@@ -184,7 +168,7 @@ def _load(project: Path) -> Project:
     return loaded
 
 
-def _limits(loaded: Project) -> Iterator[DoctorFinding]:
+def _limits(loaded: Project) -> Iterator[DoctorCheck]:
     """Limits that are found for each question."""
     for table in loaded.catalog.tables:
         auto = [name for name in ("max_groups", "max_rows") if getattr(table, name) == AUTO]
@@ -193,17 +177,17 @@ def _limits(loaded: Project) -> Iterator[DoctorFinding]:
                 f"{' and '.join(auto)}: AUTO, found privately within the price of each question, as where none is "
                 "stated; a number costs nothing"
             )
-            yield DoctorFinding(f"limits {table.name}", True, words)
+            yield DoctorCheck(f"limits {table.name}", True, words)
 
 
-def _cautions(loaded: Project) -> Iterator[DoctorFinding]:
+def _cautions(loaded: Project) -> Iterator[DoctorCheck]:
     """Budgets that protect little: a sentence for the owner, not a failure."""
     from tacit.charges.accounts import filter_of
     from tacit.core.cautions import cautions_about_account
 
     for name, model in loaded.populations.items():
         for sentence in cautions_about_account(filter_of(name, model).guarantee):
-            yield DoctorFinding(f"caution {name}", True, sentence)
+            yield DoctorCheck(f"caution {name}", True, sentence)
 
 
 def _kept(loaded: Project) -> list[str]:
@@ -226,7 +210,7 @@ def _kept(loaded: Project) -> list[str]:
     return [NOT_PRIVATE, *lines] if lines else []
 
 
-def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
+def _source(loaded: Project, name: str) -> Iterator[DoctorCheck]:
     from tacit.project.csv_checks import csv_checks
 
     source = loaded.sources[name]
@@ -239,7 +223,7 @@ def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
             raise FileNotFoundError(2, "No such file or directory")
     except OSError as problem:
         remedy = f"edit tables.{name}.source, or allow reading"
-        yield DoctorFinding(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
+        yield DoctorCheck(f"source {name}", False, f"{source.path}: {problem.strerror}", remedy)
         return
     size = sum(file.stat().st_size for file in files)
     many = f" in {len(files)} files" if len(files) > 1 else ""
@@ -247,9 +231,8 @@ def _source(loaded: Project, name: str) -> Iterator[DoctorFinding]:
     known = (
         "" if table is None or table.public else _recognised(source.kind, max(file.stat().st_size for file in files))
     )
-    readable = DoctorFinding(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
-    checks = csv_checks(loaded, name) if source.kind == "csv" else ()
-    found = [DoctorFinding(check.name, check.ok, check.words, check.remedy) for check in checks]
+    readable = DoctorCheck(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
+    found = list(csv_checks(loaded, name)) if source.kind == "csv" else []
     # Either a file is readable, or something of it is not.
     yield from found if any(not finding.ok for finding in found) else [readable, *found]
 
@@ -268,24 +251,23 @@ def _recognised(kind: str, largest: int) -> str:
     return "; copies with the same rows are recognised"
 
 
-def _database(loaded: Project) -> Iterator[DoctorFinding]:
+def _database(loaded: Project) -> Iterator[DoctorCheck]:
     """Checks of a database server or of Spark itself, of rights and of the tables."""
     from tacit.engines.registry import doctor_checks
 
     try:
-        for check in doctor_checks(loaded.engine, loaded.catalog, loaded.sources, loaded.limits.model_dump()):
-            yield DoctorFinding(check.name, check.ok, check.words, check.remedy)
+        yield from doctor_checks(loaded.engine, loaded.catalog, loaded.sources, loaded.limits.model_dump())
     except InputError as problem:
-        yield DoctorFinding("database", False, str(problem), "correct project.engine or the table it names")
+        yield DoctorCheck("database", False, str(problem), "correct project.engine or the table it names")
 
 
-def _ledger(project: Path, loaded: Project) -> Iterator[DoctorFinding]:
+def _ledger(project: Path, loaded: Project) -> Iterator[DoctorCheck]:
     from tacit.cli.operator_options import find_ledger
 
     try:
         place = find_ledger(project)
     except InputError as problem:
-        yield DoctorFinding("ledger", False, str(problem), "name a file, so that what was spent outlasts the process")
+        yield DoctorCheck("ledger", False, str(problem), "name a file, so that what was spent outlasts the process")
         return
     if not place.exists:
         words = f"{place.ledger}: not made yet; opening the project makes it"
@@ -319,7 +301,7 @@ def _quick(place: LedgerLocation) -> str:
     return f"{place.ledger}: {head.seq:,} entries, the newest hold, and the anchor agrees"
 
 
-def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
+def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether the caps in the file are those of the accounts."""
     from tacit.charges.accounts import filter_of
     from tacit.cli.operator_options import reading
@@ -340,12 +322,12 @@ def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]
         if known is not None and known != wanted:
             words = f"the account has {terms_words(known)}; the file says {terms_words(wanted)}"
             remedy = f"put the account's terms into the file, or: tacit ledger caps {name} --reason …"
-            yield DoctorFinding(f"budget {name}", False, words, remedy)
+            yield DoctorCheck(f"budget {name}", False, words, remedy)
         else:
-            yield DoctorFinding(f"budget {name}", True, terms_words(wanted))
+            yield DoctorCheck(f"budget {name}", True, terms_words(wanted))
 
 
-def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
+def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether the accounts protect whom the file says, and what was changed about that."""
     from tacit.cli.operator_options import reading
     from tacit.ledger.entries import plain_name, unit_name
@@ -361,11 +343,11 @@ def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
                 if known is not None and known != wanted:
                     words = f"the account protects {unit_words(known)}; the file says {unit_words(wanted)}"
                     remedy = f"put the unit back, or: tacit ledger unit {name} --reason …"
-                    yield DoctorFinding(f"unit {name}", False, words, remedy)
+                    yield DoctorCheck(f"unit {name}", False, words, remedy)
                 else:
-                    yield DoctorFinding(f"unit {name}", True, f"one person is {unit_words(wanted)}")
+                    yield DoctorCheck(f"unit {name}", True, f"one person is {unit_words(wanted)}")
             for change in changes_in(reader):
-                yield DoctorFinding("changed", True, change)
+                yield DoctorCheck("changed", True, change)
     except TacitError:
         return
 
@@ -379,7 +361,7 @@ def _not_gone(place: LedgerLocation, words: str) -> str:
     return words
 
 
-def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
+def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether opening the project would be refused: everything that it does is tried, and nothing is changed."""
     from tacit.cli.operator_options import reading
     from tacit.curator.opening import try_opening
@@ -393,14 +375,14 @@ def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorFinding]:
             with listening():
                 try_opening(loaded, None, place.key, digests)
     except TacitError as problem:
-        yield DoctorFinding(
+        yield DoctorCheck(
             _OPENING, False, visible(str(problem)), "correct that in the project file; nothing was changed"
         )
     else:
-        yield DoctorFinding(_OPENING, True, "the project can be opened: units, sources and budgets fit the ledger")
+        yield DoctorCheck(_OPENING, True, "the project can be opened: units, sources and budgets fit the ledger")
 
 
-def _decided(place: LedgerLocation) -> Iterator[DoctorFinding]:
+def _decided(place: LedgerLocation) -> Iterator[DoctorCheck]:
     """Report every decision of an operator that the ledger holds, in order."""
     from tacit.cli.operator_options import reading
     from tacit.ledger.operator_entries import Overrides
@@ -411,7 +393,7 @@ def _decided(place: LedgerLocation) -> Iterator[DoctorFinding]:
     except (TacitError, ValueError, LookupError, TypeError):
         return  # The ledger is damaged, which was said already.
     for each in found:
-        yield DoctorFinding("decided", True, visible(str(each)))
+        yield DoctorCheck("decided", True, visible(str(each)))
 
 
 def _keys(place: LedgerLocation) -> str:
@@ -421,16 +403,16 @@ def _keys(place: LedgerLocation) -> str:
     return f"{place.key}: for its owner alone; receipts are signed with {key_id(public)}"
 
 
-def _guarded(path: Path, what: str) -> Iterator[DoctorFinding]:
+def _guarded(path: Path, what: str) -> Iterator[DoctorCheck]:
     """A finding if others may write what decides about privacy."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
         return
     if mode & 0o022:
-        yield DoctorFinding(what, False, f"{path}: others may change it", f"chmod go-w {path}")
+        yield DoctorCheck(what, False, f"{path}: others may change it", f"chmod go-w {path}")
 
 
-def _folder(folder: Path) -> Iterator[DoctorFinding]:
+def _folder(folder: Path) -> Iterator[DoctorCheck]:
     if not os.access(folder, os.W_OK):
-        yield DoctorFinding("ledger folder", False, f"{folder}: cannot be written", "make it, or allow writing")
+        yield DoctorCheck("ledger folder", False, f"{folder}: cannot be written", "make it, or allow writing")

@@ -78,7 +78,7 @@ def unexpected(problem: Exception) -> int:
 
     with listening():
         logging.getLogger("tacit.operator").error("unexpected failure of the command", exc_info=problem)
-    typer.echo(f"Error: {type(problem).__name__}, which should not happen; {operator_log()} has the rest", err=True)
+    typer.echo(f"Error: unexpected {type(problem).__name__}; details are in {operator_log()}", err=True)
     return EXIT_CODES["internal"]
 
 

@@ -41,21 +41,21 @@ def init(
     ] = None,
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     population: Annotated[str, typer.Option(help="Name of the protected population.")] = "people",
-    epsilon: Annotated[str | None, typer.Option(help="The budget of all questions together: 4.")] = None,
-    delta: Annotated[str | None, typer.Option(help="Its delta: 1e-6.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Budget of all questions together, such as 4.")] = None,
+    delta: Annotated[str | None, typer.Option(help="Delta of the budget, such as 1e-6.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("tacit.toml"),
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; guess the types of CSV columns from rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     edit: Annotated[
-        bool, typer.Option("--edit", help="Write it in the browser: a project file, a folder, or data to begin with.")
+        bool, typer.Option("--edit", help="Edit in the browser: a project file, a folder, or data files to begin with.")
     ] = False,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser; with --edit.")] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser, with --edit.")] = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a commented project file for your data.
 
-    On a terminal it asks about types, the unit, categories and bounds. Elsewhere, or with --yes, what it would have
-    asked stays in the file as a comment or as a place marked "?".
+    On a terminal it asks about types, the unit, categories and bounds. Elsewhere, or with --yes, it asks nothing: what
+    is open stays in the file as a comment or as a value marked "?".
 
     tacit init visits.csv --public wards.csv --unit patient_id --epsilon 4
 
@@ -198,7 +198,7 @@ def _show(draft: Draft, output: Path, places: list[str]) -> None:
         say(f"Caution: {sentence}")
     for sentence in (remark for table in draft.tables for remark in table.remarks):
         say(f"Note: {visible(sentence)}")
-    say("Bounds are left for you to state: taken from the data they would tell on the most extreme person.")
+    say("Bounds are left for you to state: taken from the data they would reveal the most extreme person.")
     if places:
         if not draft.sampled and any(place.endswith(".type") for place in places):
             say("With --yes the first rows are looked at, and types, encoding, decimal mark and dates proposed.")

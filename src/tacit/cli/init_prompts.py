@@ -33,10 +33,7 @@ def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
     """
     typer.echo("Enter keeps the value in brackets; open places are marked in the file.\n")
     if draft.epsilon is None:
-        draft = replace(
-            draft,
-            epsilon=_number("Budget of all questions ever asked together, as epsilon, such as 4", "epsilon"),
-        )
+        draft = replace(draft, epsilon=_number("Epsilon of all questions together, such as 4", "epsilon"))
     _caution(draft)
     if draft.epsilon is not None and draft.delta is None:
         typer.echo("  A delta allows more questions for the same epsilon, and groups whose names are not public.")
@@ -94,9 +91,9 @@ def _look_at(table: DraftTable, path: Path) -> tuple[DraftTable, dict[str, list[
 
 def _may_look() -> bool:
     typer.echo(
-        f"  Guesses for types and categories need a look at the first {SAMPLE_ROWS:,} rows. You see them; no other"
+        f"  Types and categories can be guessed from the first {SAMPLE_ROWS:,} rows. They are shown to you alone;"
     )
-    typer.echo("  person does, unless you keep a guess: the content of the file counts as public.")
+    typer.echo("  a guess that you keep is public, as everything in the file.")
     return typer.confirm("  Look at them?", default=True)
 
 
@@ -155,10 +152,8 @@ def _ask_categories(column: DraftColumn, values: list[str | None] | None) -> Dra
     if found is None:
         return column
     typer.echo(f"  {column.name} has {len(found)} values in those rows: {', '.join(found)}")
-    typer.echo(
-        "    As categories they are public, and every one is in every answer. Say yes only if they are all there"
-    )
-    typer.echo("    are, and if you would have listed them without looking.")
+    typer.echo("    As categories they are public, and every answer has all of them. Say yes only if there are no")
+    typer.echo("    others, and if you would have listed them without looking.")
     if typer.confirm("    Use them?", default=False):
         return replace(column, categories=tuple(found), few_values=True)
     return replace(column, few_values=True)
@@ -168,11 +163,9 @@ def _ask_bounds(table: DraftTable, draft: Draft) -> DraftTable:
     numbers = [c for c in table.columns if c.is_number and c.why_not is None and c.name != table.unit]
     numbers = [column for column in numbers if column.categories is None]
     if numbers:
+        typer.echo("  Bounds make sums and averages possible: values outside count as the nearest bound. Do not take")
         typer.echo(
-            "  Bounds make sums and averages possible: values outside count as the nearest bound. Do not take them"
-        )
-        typer.echo(
-            "  from the data, that reveals the person with the most extreme value. Narrower bounds mean less noise."
+            "  them from the data: that reveals the person with the most extreme value. Narrow ones mean less noise."
         )
     for column in numbers:
         stated = _bounds(column.name)

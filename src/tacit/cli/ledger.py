@@ -22,7 +22,7 @@ from tacit.cli.operator_options import (
     reading,
     receipt_check,
 )
-from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say, tell, visible
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 from tacit.project.read_project import read_project
@@ -39,8 +39,8 @@ app = typer.Typer(no_args_is_help=True, help="The ledger of all charges: check i
 def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
     """Recompute everything: the chain, every price, all sums and caps, what was released, every receipt.
 
-    Names what operators decided: other caps, a ledger taken over, what was counted as lost, another key. Changes
-    nothing, and works on a ledger that is refused elsewhere. Exit code 9 if something is wrong.
+    Also lists what operators decided: changed caps, an adopted ledger, budgets counted as lost, a replaced key. Changes
+    nothing, and also checks a ledger that cannot be opened. Exit code 9 if something is wrong.
     """
     from tacit.ledger import Ledger
 
@@ -65,7 +65,7 @@ def verify(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) 
 @app.command()
 def show(
     project: ProjectOption = DEFAULT_PROJECT,
-    last: Annotated[int, typer.Option(min=1, help="Number of the newest entries.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="Number of entries to show.")] = 20,
     population: Annotated[str, typer.Option(help="Only charges to this budget.")] = "",
     analyst: Annotated[str, typer.Option(help="Only charges of this analyst.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Every kind of entry, not only charges.")] = False,
@@ -94,11 +94,11 @@ def adopt(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Take a ledger although its anchor is missing or remembers a newer one.
+    """Accept a ledger although its anchor is missing or remembers a newer entry.
 
     Do this after a restore from backup when the newest copy is lost for good. Charges since the backup are not known;
     so where the anchor proves that entries are missing, everything that is left of every account is counted as
-    spent. `tacit ledger caps` is the way to go on. That it was done, by whom and why, is a permanent entry.
+    spent, and `tacit ledger caps` sets new caps. Who did it and why becomes a permanent entry.
     """
     with reported(as_json=as_json):
         place = find_ledger(project)
@@ -106,12 +106,9 @@ def adopt(
             head = ledger.head
             told = {"ledger": ledger.id, "position": head.seq, "hash": head.hash}
             lost = [each.words for each in ledger.overrides() if each.kind == "lost" and each.reason == reason]
-    if as_json:
-        print_json({**told, "lost": lost})
-        return
-    console().print(f"Taken: ledger {told['ledger']}, entry {told['position']} says so for good.", markup=False)
-    for words in lost:
-        console().print(visible(words[:1].upper() + words[1:]) + ".", markup=False, soft_wrap=True)
+    words = f"Accepted: ledger {told['ledger']}; entry {told['position']} says so for good."
+    more = [visible(each[:1].upper() + each[1:]) + "." for each in lost]
+    tell({**told, "lost": lost}, words, *more, as_json=as_json)
 
 
 @app.command()
@@ -122,16 +119,13 @@ def caps(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the caps that the project file states those of the account. Earlier charges stay.
+    """Give the account the caps that the project file states. Earlier charges stay.
 
-    Changing the file alone is refused: a budget that grows by an edit is none. This leaves a permanent entry.
+    Changing the file alone is refused: a budget that an edit can raise limits nothing. This leaves a permanent entry.
     """
     with reported("population", as_json=as_json):
         told = _change_caps(population, project, reason, operator_name(operator))
-    if as_json:
-        print_json(told)
-    else:
-        console().print(f"{told['population']}: {told['before']} before, {told['now']} now.", markup=False)
+    tell(told, f"{told['population']}: {told['before']} before, {told['now']} now.", as_json=as_json)
 
 
 @app.command()
@@ -142,10 +136,10 @@ def unit(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the unit that the project file states that of the account: a renamed column, or the right one at last.
+    """Give the account the unit that the project file states: after a column was renamed, or the unit corrected.
 
-    Changing the file alone is refused: what was released was about the persons of before. Earlier charges stay,
-    and this leaves a permanent entry. Programs that have the project open must open it again.
+    Changing the file alone is refused: earlier answers protect the persons that the old unit names. Earlier charges
+    stay, and this leaves a permanent entry. Programs that have the project open must open it again.
     """
     from tacit.curator.opening import fix_units
     from tacit.ledger.protection import unit_words
@@ -155,30 +149,28 @@ def unit(
         find_ledger(project)
         before, now = fix_units(load(project), population, reason=reason, operator=operator_name(operator))
     told = {"population": population, "before": before, "now": now, "reason": reason}
-    if as_json:
-        print_json(told)
-    else:
-        was = "nothing fixed" if before is None else unit_words(before)
-        console().print(f"{population}: {was} before, {unit_words(now)} now.", markup=False)
+    was = "nothing fixed" if before is None else unit_words(before)
+    tell(told, f"{population}: {was} before, {unit_words(now)} now.", as_json=as_json)
 
 
 @app.command("rotate-key")
 def rotate_key(
     reason: ReasonOption,
     lost: Annotated[
-        bool, typer.Option("--lost", help="The key is lost for good and cannot sign that another one follows it.")
+        bool, typer.Option("--lost", help="The key is lost for good and cannot sign the one that replaces it.")
     ] = False,
     project: ProjectOption = DEFAULT_PROJECT,
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Replace the key that signs receipts. The choice of each person's groups does not change.
+    """Replace the key that signs receipts. Which groups of a person count does not change.
 
-    The ledger gets an entry, signed by the old key, that names the new one: older receipts hold as before, and programs
-    that know the old key follow. Servers and programs that run go on with the new key. Back the key file up afterwards.
+    The ledger gets an entry, signed by the old key, that names the new one: older receipts stay valid, and programs
+    that know the old key accept the new one. Servers and programs that run continue with the new key. Back the key file
+    up afterwards.
 
-    With --lost the old key cannot sign for the new one, so no program follows by itself: tell the new one to all who
-    check receipts. A key that others may have seen is not lost: replace it without --lost.
+    With --lost the old key signs nothing, so no program accepts the new one by itself: give it to all who check
+    receipts. A key that others may have seen is not lost: replace it without --lost.
     """
     from tacit.receipts.key_rotation import rotate_key as rotate
 
@@ -190,13 +182,12 @@ def rotate_key(
     if as_json:
         print_json({**told, "new_group_secret": bool(done.key_check), "key_file": place.key})
         return
-    screen = console()
-    screen.print(f"Receipts are signed with {done.public_key} from entry {done.seq} on.", markup=False, soft_wrap=True)
+    say(f"Receipts are signed with {done.public_key} from entry {done.seq} on.", whole=True)
     if lost:
-        screen.print("No program can follow from the old key: tell this one to all who check receipts.", markup=False)
+        say("No program can follow from the old key: give this one to all who check receipts.")
     if done.key_check:
-        screen.print("The group secret was lost as well; there is a fresh one.", markup=False)
-    screen.print(f"Back up {place.key}.", markup=False, soft_wrap=True)
+        say("The group secret was lost as well; there is a fresh one.")
+    say(f"Back up {place.key}.", whole=True)
 
 
 def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
@@ -230,23 +221,16 @@ def _report_json(report: VerificationReport) -> dict[str, Any]:
 
 
 def _show_report(report: VerificationReport) -> None:
-    screen = console()
     failed = f", {report.failures:,} failed" if report.failures else ""
     size = f"{with_noun(report.entries, 'entry', 'entries')}, {with_noun(report.charges, 'charge')}"
-    screen.print(
-        f"Ledger {report.ledger}: {size}, "
-        f"{report.outcomes - report.failures:,} released{failed}; head {report.head.seq} {report.head.hash[:16]}…",
-        markup=False,
-        soft_wrap=True,
-    )
-    for change in report.changes:
-        screen.print(f"changed  {visible(change)}", style="yellow", markup=False, soft_wrap=True)
-    for each in report.overrides:
-        screen.print(f"override  {visible(str(each))}", style="yellow", markup=False, soft_wrap=True)
-    for problem in report.problems:
-        screen.print(f"problem  {problem}", style="red", markup=False, soft_wrap=True)
+    head = f"head {report.head.seq} {report.head.hash[:16]}…"
+    released = f"{report.outcomes - report.failures:,} released{failed}"
+    say(f"Ledger {report.ledger}: {size}, {released}; {head}", whole=True)
+    say(*(f"changed  {visible(change)}" for change in report.changes), style="yellow", whole=True)
+    say(*(f"override  {visible(str(each))}" for each in report.overrides), style="yellow", whole=True)
+    say(*(f"problem  {problem}" for problem in report.problems), style="red", whole=True)
     if report.ok:
-        screen.print("Chain, prices, sums, caps, released values and receipts all hold.", style="green")
+        say("Chain, prices, sums, caps, released values and receipts all hold.", style="green")
 
 
 def _record_json(record: Record) -> dict[str, Any]:

@@ -20,24 +20,24 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def mcp(
     place: Annotated[
-        str, typer.Argument(help="The project file, or the address of a server; its token is in TACIT_TOKEN.")
+        str, typer.Argument(help="The project file, or the address of a server, whose token is read from TACIT_TOKEN.")
     ] = str(DEFAULT_PROJECT),
     epsilon: Annotated[
         str | None,
         typer.Option(
-            help="Share of each budget that the conversation may spend in all; left out for a token with its own."
+            help="Most epsilon of each budget that the conversation may spend; left out for a token with a share."
         ),
     ] = None,
     conversation: Annotated[
-        str, typer.Option(help="Name of the conversation; the same name goes on with the same share.")
+        str, typer.Option(help="Name of the conversation; the same name continues with the same share.")
     ] = "assistant",
     analyst: AnalystOption = None,
 ) -> None:
     """Serve tools to an AI assistant on standard input and output (Model Context Protocol).
 
-    The assistant lists tables, gets quotes, asks, and reads budget and history. What it spends is within --epsilon,
-    which the ledger keeps under the name of the conversation: starting the command again does not renew it, and
-    nothing that the assistant writes changes it. To begin anew, name another conversation.
+    The assistant can list tables, get quotes, ask, and read budget and history. It can spend at most --epsilon. The
+    ledger keeps that share under the name of the conversation: starting the command again does not renew it, and
+    nothing that the assistant writes changes it. For another share, name another conversation.
 
     tacit mcp tacit.toml --epsilon 1 --conversation lungs
     """

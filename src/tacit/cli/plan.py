@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli.errors import reported
+from tacit.cli.terminal import JsonFlag, print_json
 
 if TYPE_CHECKING:
     from tacit.mechanisms.planning import SampleSizePlan
@@ -24,16 +24,16 @@ def plan(
     ],
     within: Annotated[str | None, typer.Option(help="Error to stay within, as a share of the people: 0.01.")] = None,
     confidence: Annotated[str | None, typer.Option(help="Probability of staying within it: 0.95.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Privacy of each person: 0.1.")] = None,
-    people: Annotated[int | None, typer.Option(help="How many people take part.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Epsilon of each person: 0.1.")] = None,
+    people: Annotated[int | None, typer.Option(help="Number of people who take part.")] = None,
     delta: Annotated[str | None, typer.Option(help="Delta, for gaussian: 1e-6.")] = None,
-    bins: Annotated[int | None, typer.Option(help="How many bins, for histogram.")] = None,
-    candidates: Annotated[int | None, typer.Option(help="How many candidates, for selection.")] = None,
-    dimensions: Annotated[int | None, typer.Option(help="How many columns, for learning.")] = None,
+    bins: Annotated[int | None, typer.Option(help="Number of bins, for histogram.")] = None,
+    candidates: Annotated[int | None, typer.Option(help="Number of candidates, for selection.")] = None,
+    dimensions: Annotated[int | None, typer.Option(help="Number of columns, for learning.")] = None,
     relation: Annotated[str | None, typer.Option(help="add_remove or replace_one.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
-    """Plan a study: give three of --within, --confidence, --epsilon and --people, and the fourth is computed.
+    """Plan a study: state three of --within, --confidence, --epsilon and --people, and the fourth is computed.
 
     tacit plan count --within 0.01 --confidence 0.95 --epsilon 0.1
 
@@ -73,7 +73,7 @@ def plan(
             relation=relation,
         )
     if as_json:
-        typer.echo(json.dumps(_as_json(found)))
+        print_json(_as_json(found))
     else:
         _show(found)
 
@@ -128,18 +128,10 @@ def _plan_learning(
             for name, value in (("within", found.excess), ("epsilon", found.epsilon), ("delta", found.delta))
         }
         constants = {name: how for name, _, how in found.rows()}
-        typer.echo(
-            json.dumps(
-                {
-                    "mechanism": "learning",
-                    **numbers,
-                    "dimensions": found.dimensions,
-                    "theorem": {"rows": found.theorem, "says": constants["theorem"]},
-                    "measured": {"rows": found.measured, "says": constants["measured"]},
-                    "cautions": list(found.cautions),
-                }
-            )
-        )
+        theorem = {"rows": found.theorem, "says": constants["theorem"]}
+        measured = {"rows": found.measured, "says": constants["measured"]}
+        told = {"mechanism": "learning", **numbers, "dimensions": found.dimensions, "theorem": theorem}
+        print_json(told | {"measured": measured, "cautions": list(found.cautions)})
         return
     typer.echo(str(found))
     for sentence in found.cautions:

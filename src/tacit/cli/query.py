@@ -14,7 +14,7 @@ from tacit.cli.answer_output import check_output, check_writable, print_answer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
 from tacit.cli.query_options import SqlArgument, SqlFile, read_sql, request_of, with_question_options
-from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, say
 from tacit.core.charts import altair
 from tacit.core.errors import InputError
 
@@ -80,10 +80,10 @@ def explain(
     file: SqlFile = None,
     options: Any = None,
     analyst: AnalystOption = None,
-    engine: Annotated[bool, typer.Option("--engine", help="Also show what the database would run.")] = False,
+    engine: Annotated[bool, typer.Option("--engine", help="Also show the SQL that the database would run.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what a question would do, cost and be off by. Free; reads no data.
+    """Show what a question would release, its price and its expected error. Free; reads no data.
 
     tacit explain "SELECT AVG(cost) AS cost FROM visits" --epsilon 0.5 --suppose 1000
     """
@@ -107,10 +107,8 @@ def explain(
             }
         )
         return
-    screen = console()
-    screen.print(show_quote(quote, engine=engine), markup=False, soft_wrap=True)
-    if budget is not None:
-        screen.print(f"Budget      {budget}", markup=False, soft_wrap=True)
+    left = [] if budget is None else [f"Budget      {budget}"]
+    say(show_quote(quote, engine=engine), *left, whole=True)
 
 
 def show_quote(quote: Quote, *, engine: bool = False) -> str:

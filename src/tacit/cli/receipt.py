@@ -92,7 +92,7 @@ def table(
     table: Annotated[Path, typer.Argument(help="A published table: .csv, .parquet or .json.", show_default=False)],
     receipt: Annotated[str, typer.Argument(help="Its receipt: a file, or a number in the ledger.", show_default=False)],
     project: ProjectOption = DEFAULT_PROJECT,
-    name: Annotated[str, typer.Option(help="Which table of a planned release it is.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the table, for a planned release.")] = "",
     plan: Annotated[Path | None, typer.Option(help="The plan of a planned release.")] = None,
     confidence: Annotated[
         str | None, typer.Option(help="Confidence of its intervals, if not that of the question.")

@@ -9,7 +9,7 @@ import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
@@ -22,16 +22,16 @@ __all__ = ["release"]
 
 
 def release(
-    plan: Annotated[Path, typer.Argument(help="The plan: one total, and named questions.", show_default=False)],
+    plan: Annotated[Path, typer.Argument(help="The plan file: one total, and named questions.", show_default=False)],
     project: ProjectOption = DEFAULT_PROJECT,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The folder to write to.")] = None,
-    quote: Annotated[bool, typer.Option("--quote", help="Only say how the total would be divided. Free.")] = False,
+    quote: Annotated[bool, typer.Option("--quote", help="Only show how the total would be divided. Free.")] = False,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Compute a whole set of statistics under one total, and write tables, a report and a receipt.
+    """Publish a planned set of statistics under one total: tables, a report and a receipt.
 
-    The total is divided as tightly as the account allows. Interrupted, run it again: nothing is paid twice.
+    The total is divided as tightly as the account allows. After an interruption run it again: nothing is paid twice.
 
     tacit release yearly.toml
     """
@@ -69,16 +69,14 @@ def _workload(
         "release": planned.name, "queries": quoted.plan.count, "guarantee": quoted.charge,
         "root_mean_square_error": quoted.root_mean_square_error,
     }  # fmt: skip
-    screen = console()
     if not quiet:
-        screen.print(str(quoted), markup=False, soft_wrap=True)
+        say(str(quoted), whole=True)
     if quote:
         return told
     done = release_workload(curator, planned, output)
     if not quiet:
-        folder = done.files[-1].parent
-        screen.print(done.answer.charge.text, markup=False, soft_wrap=True)
-        screen.print(f"{len(done.files)} files in {folder}; the receipt is beside them.", markup=False, soft_wrap=True)
+        written = f"{len(done.files)} files in {done.files[-1].parent}; the receipt is beside them."
+        say(done.answer.charge.text, written, whole=True)
     return told | {"files": [str(file) for file in done.files], "charge": charge_json(done.answer.charge)}
 
 
@@ -116,11 +114,10 @@ def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
 
 
 def _show_quote(batch: BatchPlan, told: dict[str, Any]) -> None:
-    screen = console()
-    screen.print(f"{batch.name}: {told['guarantee']} for everything together", markup=False, soft_wrap=True)
+    say(f"{batch.name}: {told['guarantee']} for everything together", whole=True)
     for one in told["statistics"]:
         errors = "; ".join(f"{error['label']}: {error['meaning']}" for error in one["errors"])
-        screen.print(f"  {one['name']}: {one['guarantee']}; {errors}", markup=False, soft_wrap=True)
+        say(f"  {one['name']}: {one['guarantee']}; {errors}", whole=True)
 
 
 def _show_release(curator: Curator, done: BatchRelease) -> None:
@@ -130,6 +127,5 @@ def _show_release(curator: Curator, done: BatchRelease) -> None:
     screen = console()
     for answer in done.answers.values():
         screen.print(rich_table(answer))
-    for line in (f"{done}", f"Read {done.batch.output / 'report.html'}; the receipt is beside it."):
-        screen.print(line, markup=False, soft_wrap=True)
+    say(f"{done}", f"Read {done.batch.output / 'report.html'}; the receipt is beside it.", whole=True)
     show_budget(screen, curator.budget(population=done.charge.population))

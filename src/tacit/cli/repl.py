@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -183,28 +184,8 @@ class Prompt:
 
 def is_complete(text: str) -> bool:
     """Whether a statement ends here: a semicolon last, outside of quotes and comments."""
-    quote, i = "", 0
-    last = ""
-    while i < len(text):
-        here = text[i]
-        if quote:
-            quote = "" if here == quote else quote
-        elif here in ("'", '"'):
-            quote = last = here
-        elif text.startswith("--", i):
-            end = text.find("\n", i)
-            i = len(text) if end < 0 else end
-            continue
-        elif text.startswith("/*", i):
-            end = text.find("*/", i + 2)
-            if end < 0:
-                return False
-            i = end + 2
-            continue
-        elif not here.isspace():
-            last = here
-        i += 1
-    return not quote and last == ";"
+    # A terminal may send bytes that are no text; the parser refuses them.
+    return sqlite3.complete_statement(text.encode(errors="replace").decode().replace("\0", "?"))
 
 
 def completions(words: Sequence[str]) -> Callable[[str, int], str | None]:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import fields
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,18 +16,19 @@ import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
-from tacit.cli.terminal import JsonFlag, console, print_json
+from tacit.cli.terminal import JsonFlag, print_json, say
 from tacit.core.errors import InputError
 from tacit.core.extras import MissingError, install_command
 from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from tacit.server.serve import Started
     from tacit.server.service import CuratorService
 
 __all__ = ["serve"]
+
+# On one line however narrow the terminal, so that links can be clicked.
+_say = partial(say, whole=True)
 
 _DEMO_ANALYST = "alice"
 _DEMO_OWNER = "olga"
@@ -42,12 +44,12 @@ _DEMO_MODEL = 'tacit.learn.LinearRegression(epsilon="0.5", delta="1e-7"), "SELEC
 def serve(
     project: ProjectOption = DEFAULT_PROJECT,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any that is free.")] = 8470,
+    port: Annotated[int, typer.Option(help="Port; 0 for any that is free.")] = 8470,
     postgres: Annotated[
-        int | None, typer.Option(help="A port for psql, drivers and dashboards; 0 for any that is free.")
+        int | None, typer.Option(help="Port for PostgreSQL clients: psql, drivers, dashboards; 0 for any that is free.")
     ] = None,
-    mcp: Annotated[bool, typer.Option("--mcp", help="Let AI assistants ask as well, at /mcp.")] = False,
-    workers: Annotated[int, typer.Option(help="Processes that answer.")] = 2,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Serve AI assistants as well, at /mcp.")] = False,
+    workers: Annotated[int, typer.Option(help="Number of worker processes.")] = 2,
     tls_cert: Annotated[Path | None, typer.Option(help="The certificate, with its chain (PEM).")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key (PEM), without a passphrase.")] = None,
     behind_proxy: Annotated[
@@ -59,20 +61,25 @@ def serve(
     address: Annotated[
         str | None, typer.Option(help="Public address, https://tacit.example.org; for links in invitations.")
     ] = None,
-    slot: Annotated[float, typer.Option(help="Seconds; answers leave after 1, 2, 4 … of them. 0: at once.")] = 0.25,
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Show metrics for Prometheus on this port of this machine.")
+    slot: Annotated[
+        float,
+        typer.Option(
+            help="Seconds of a slot: answers leave after 1, 2, 4 … slots, which hides how long they took; 0: at once."
+        ),
+    ] = 0.25,
+    metrics_port: Annotated[int | None, typer.Option(help="Port on this machine for Prometheus metrics.")] = None,
+    log: Annotated[
+        str | None, typer.Option(help="File for the access log, a line per request; - for standard error.")
     ] = None,
-    log: Annotated[str | None, typer.Option(help="A file for a line per request; - for standard error.")] = None,
     limits: Annotated[
-        list[str] | None, typer.Option("--set", help="Another limit: asks_per_minute=120, threads=4, …")
+        list[str] | None, typer.Option("--set", help="Another setting, such as asks_per_minute=120 or threads=4.")
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a made-up hospital, to look around.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let colleagues ask: an API and a console in the browser, on one shared privacy account.
+    """Serve an HTTP API and a console in the browser, on one shared privacy account.
 
-    The first start prints a link with which the owner sets a password. Stop it with Ctrl-C: what is under way is
+    The first start prints a link with which the owner sets a password. Stop it with Ctrl-C: questions under way are
     finished first.
 
     tacit serve --demo
@@ -194,69 +201,47 @@ def _tell_json(started: Started) -> None:
 
 
 def _tell(started: Started) -> None:
-    screen = console()
-    _say(screen, f"Tacit serves at {started.address}/console/  (API: {started.address}/v1/openapi.json)")
+    _say(f"Tacit serves at {started.address}/console/  (API: {started.address}/v1/openapi.json)")
     if started.metrics:
-        _say(screen, f"Metrics at {started.metrics}")
+        _say(f"Metrics at {started.metrics}")
     if started.postgres is not None:
-        _say(screen, "PostgreSQL clients connect to host={} port={}".format(*started.postgres))
+        _say("PostgreSQL clients connect to host={} port={}".format(*started.postgres))
     links = _links(started)
     if "set_up" in links:
         from tacit.server.identity.invitations import SET_UP_WORDS
 
-        _say(screen, f"No user can sign in yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
-        _say(screen, f"    {links['set_up']}")
-    _say(screen, "Stop with Ctrl-C.")
+        _say(f"No user can sign in yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
+        _say(f"    {links['set_up']}")
+    _say("Stop with Ctrl-C.")
 
 
 def _tell_demo(started: Started) -> None:
-    screen, links = console(), _links(started)
-    _say(screen, "")
-    _say(
-        screen, "A made-up hospital is open: 12,000 patients, and a budget of epsilon 3 and delta 1e-6 for all of them."
-    )
-    _say(screen, "")
-    _say(screen, f"  As its owner, {_DEMO_OWNER}:      {links['owner']}")
-    _say(screen, f"  As an analyst, {_DEMO_ANALYST}:    {links['analyst']}")
-    _say(screen, "")
+    links = _links(started)
+    about = "A made-up hospital is open: 12,000 patients, and a budget of epsilon 3 and delta 1e-6 for all of them."
+    _say(f"\n{about}\n")
+    _say(f"  As its owner, {_DEMO_OWNER}:      {links['owner']}")
+    _say(f"  As an analyst, {_DEMO_ANALYST}:    {links['analyst']}\n")
     needs = "" if find_spec("httpx") is not None else f", after {install_command('client')}"
-    _say(screen, f"Each link works once: choose a password, and you are signed in. Or ask from Python{needs}:")
-    _say(screen, "")
-    _say(screen, f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
-    _say(screen, '  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))')
-    _say(screen, "")
+    _say(f"Each link works once: choose a password, and you are signed in. Or ask from Python{needs}:\n")
+    _say(f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
+    _say('  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))\n')
     if started.postgres is not None:
         host, port = started.postgres
-        _say(screen, "Or with psql, or any tool that speaks to PostgreSQL, with the token as the password:")
-        _say(screen, "")
-        _say(screen, f"  PGPASSWORD={links['token']} PGOPTIONS='-c tacit.epsilon=0.1' \\")
-        _say(screen, f"  psql -h {host} -p {port} -U {_DEMO_ANALYST} -d hospital")
-        _say(screen, "")
-        _say(screen, "A dashboard or a notebook takes an address; the price of each of its questions is in it:")
-        _say(screen, "")
+        _say("Or with psql, or any tool that speaks to PostgreSQL, with the token as the password:\n")
+        _say(f"  PGPASSWORD={links['token']} PGOPTIONS='-c tacit.epsilon=0.1' \\")
+        _say(f"  psql -h {host} -p {port} -U {_DEMO_ANALYST} -d hospital\n")
+        _say("A dashboard or a notebook takes an address; the price of each of its questions is in it:\n")
         options = "?options=-ctacit.epsilon%3D0.1"
-        _say(screen, f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}")
-        _say(screen, "")
+        _say(f"  postgresql://{_DEMO_ANALYST}:{links['token']}@{host}:{port}/hospital{options}\n")
     learns = "" if find_spec("sklearn") is not None else f" (after {install_command('learn')})"
-    _say(screen, f"The owner's token also fits models{learns}, which everyone then uses for nothing:")
-    _say(screen, "")
-    _say(screen, f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
-    _say(screen, f"  fitted = owner.fit({_DEMO_MODEL})")
-    _say(screen, "")
+    _say(f"The owner's token also fits models{learns}, which everyone then uses for nothing:\n")
+    _say(f'  owner = tacit.connect("{started.address}", token="{links["owner_token"]}")')
+    _say(f"  fitted = owner.fit({_DEMO_MODEL})\n")
     if find_spec("mcp") is not None:
-        _say(screen, f"An AI assistant takes this, with a token that can spend epsilon {_DEMO_SHARE} in all:")
-        _say(screen, "")
+        _say(f"An AI assistant takes this, with a token that can spend epsilon {_DEMO_SHARE} in all:\n")
         headers = {"Authorization": f"Bearer {links['assistant']}"}
         server = {"type": "http", "url": f"{started.address}/mcp", "headers": headers}
-        _say(screen, f"  {json.dumps({'mcpServers': {'hospital': server}})}")
-        _say(screen, "")
+        _say(f"  {json.dumps({'mcpServers': {'hospital': server}})}\n")
     else:
-        _say(screen, f"AI assistants can ask as well, after {install_command('mcp')}")
-        _say(screen, "")
-    _say(screen, "Everything is forgotten when you stop it with Ctrl-C.")
-
-
-def _say(screen: Console, line: str) -> None:
-    # On one line however narrow the terminal, so that links can be clicked.
-    screen.print(line, markup=False, soft_wrap=True)
-    screen.file.flush()
+        _say(f"AI assistants can ask as well, after {install_command('mcp')}\n")
+    _say("Everything is forgotten when you stop it with Ctrl-C.")

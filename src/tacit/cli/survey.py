@@ -10,7 +10,7 @@ import typer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
 from tacit.cli.operator_options import OperatorOption, opened_ledger, operator_name
-from tacit.cli.terminal import JsonFlag, console, print_json
+from tacit.cli.terminal import JsonFlag, tell
 from tacit.cli.tokens import people_of
 from tacit.core.errors import InputError
 from tacit.core.numbers import format_up
@@ -30,7 +30,9 @@ _Name = Annotated[str, typer.Argument(help="Name of the survey, as in its addres
 def create(
     name: _Name,
     project: ProjectOption = DEFAULT_PROJECT,
-    epsilon: Annotated[str, typer.Option(help="What one report costs its sender.", show_default=False)] = "",
+    epsilon: Annotated[
+        str, typer.Option(help="Epsilon of one report, which it costs its sender.", show_default=False)
+    ] = "",
     category: Annotated[
         list[str] | None, typer.Option(help="A possible answer; give two or more. Other answers count as the last.")
     ] = None,
@@ -43,7 +45,7 @@ def create(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Begin a survey; its promise to each sender stands in the ledger.
+    """Begin a survey; the guarantee for each sender is recorded in the ledger.
 
     tacit survey create drinks --category tea --category coffee --category other --epsilon 1
     """
@@ -52,50 +54,39 @@ def create(
         with people_of(ledger, project) as known:
             survey = known.surveys.create(name, made, question=question, operator=operator_name(operator))
             total = known.surveys.total()
-        if as_json:
-            print_json({**_about(survey), "reason": reason, "total_epsilon": format_up(total)})
-            return
-        screen = console()
-        screen.print(reason, markup=False)
-        screen.print(
-            f"People answer at /console/survey/{name} of the server; programs send reports to /v1/collect/{name}.",
-            markup=False,
-        )
-        screen.print(_total(total), markup=False)
+        told = {**_about(survey), "reason": reason, "total_epsilon": format_up(total)}
+        way = f"People answer at /console/survey/{name} of the server; programs send reports to /v1/collect/{name}."
+        tell(told, reason, way, _total(total), as_json=as_json)
 
 
 @app.command()
 def status(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> None:
-    """List all surveys, their reports so far, and the total of a person who answers every open one."""
+    """List all surveys, their reports so far, and the total epsilon of a person who answers every open one."""
     with reported(as_json=as_json), opened_ledger(project) as ledger, people_of(ledger, project) as known:
         surveys = known.surveys
         told = [{**_about(each), "n": surveys.sums(each).n} for each in surveys.all()]
-        if as_json:
-            print_json({"surveys": told, "total_epsilon": format_up(surveys.total())})
-            return
-        screen = console()
-        if not told:
-            screen.print("There are no surveys. tacit survey create NAME makes one.", markup=False)
-            return
-        for each in told:
-            state = "open" if each["open"] else "closed"
-            words = f"{each['n']:,} reports by {each['protocol']['protocol']}, ε {each['epsilon']} each"
-            screen.print(f"{each['name']}: {state}, {words}", markup=False)
-        screen.print(_total(surveys.total()), markup=False)
+        lines = [
+            f"{each['name']}: {'open' if each['open'] else 'closed'}, {each['n']:,} reports by "
+            f"{each['protocol']['protocol']}, ε {each['epsilon']} each"
+            for each in told
+        ]
+        none = ["There are no surveys. tacit survey create NAME makes one."]
+        lines = [*lines, _total(surveys.total())] if lines else none
+        tell({"surveys": told, "total_epsilon": format_up(surveys.total())}, *lines, as_json=as_json)
 
 
 @app.command()
 def results(
     name: _Name,
     project: ProjectOption = DEFAULT_PROJECT,
-    confidence: Annotated[str, typer.Option(help="Of all intervals together.")] = "0.95",
+    confidence: Annotated[str, typer.Option(help="Confidence of all intervals together.")] = "0.95",
     consistent: Annotated[
-        bool, typer.Option("--consistent", help="Shares that are not negative and add up to one.")
+        bool, typer.Option("--consistent", help="Adjust shares so that none is negative and all add up to one.")
     ] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a chart to this file: .svg, .png or .html.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the estimates of a survey with intervals that hold together.
+    """Show the estimates of a survey with simultaneous intervals.
 
     tacit survey results drinks --plot drinks.svg
     """
@@ -108,16 +99,11 @@ def results(
                 raise InputError("plot", "draws frequencies alone; leave it out for this survey")
             estimate.plot(survey.question or survey.name).save(plot)
         rows = estimate.rows()
-        if as_json:
-            print_json(
-                {"name": name, "n": sums.n, "confidence": float(confidence), "estimates": [r._asdict() for r in rows]}
-            )
-            return
-        screen = console()
-        screen.print(f"{sums.n:,} reports; all intervals hold with {float(confidence):.0%} confidence", markup=False)
+        told = {"name": name, "n": sums.n, "confidence": float(confidence), "estimates": [r._asdict() for r in rows]}
+        head = f"{sums.n:,} reports; all intervals hold with {float(confidence):.0%} confidence"
         longest = max((len(row.label) for row in rows), default=0)
-        for row in rows:
-            screen.print(f"{row.label:<{longest}}  {row.value:>9.4f}  [{row.low:.4f}, {row.high:.4f}]", markup=False)
+        lines = (f"{row.label:<{longest}}  {row.value:>9.4f}  [{row.low:.4f}, {row.high:.4f}]" for row in rows)
+        tell(told, head, *lines, as_json=as_json)
 
 
 @app.command()
@@ -127,10 +113,7 @@ def close(
     """Take no more reports of a survey; its estimates stay."""
     with reported("name", as_json=as_json), opened_ledger(project) as ledger, people_of(ledger, project) as known:
         survey = known.surveys.close(name, operator=operator_name(operator))
-        if as_json:
-            print_json(_about(survey))
-        else:
-            console().print(f"{name} is closed.", markup=False)
+        tell(_about(survey), f"{name} is closed.", as_json=as_json)
 
 
 def _protocol(

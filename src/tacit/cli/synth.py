@@ -34,16 +34,19 @@ def synth(
         Path, typer.Option("--output", "-o", help="The file to write: .parquet or .csv; of two tables, the folder.")
     ] = Path("synthetic.parquet"),
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Price in epsilon.")] = None,
-    delta: Annotated[str | None, typer.Option("--delta", help="Delta at which the epsilon is meant.")] = None,
+    delta: Annotated[str | None, typer.Option("--delta", help="Delta that goes with the epsilon.")] = None,
     rho: Annotated[str | None, typer.Option("--rho", help="Price in rho instead, for zcdp accounts.")] = None,
     mu: Annotated[str | None, typer.Option("--mu", help="Price in mu instead, for gdp accounts.")] = None,
     columns: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="A column to synthesise; by default all declared ones.")
     ] = None,
-    rows: Annotated[int | None, typer.Option("--rows", help="How many rows to draw.")] = None,
+    rows: Annotated[int | None, typer.Option("--rows", help="Number of rows to draw.")] = None,
     method: Annotated[str, typer.Option("--method", help="aim, mst or independent.")] = "aim",
     minutes: Annotated[
-        int | None, typer.Option("--minutes", help="About how long aim may fit; a larger model.", show_default=False)
+        int | None,
+        typer.Option(
+            "--minutes", help="Minutes that aim may take, about; more allow a larger model.", show_default=False
+        ),
     ] = None,
     max_rows: Annotated[
         int | None, typer.Option("--max-rows", help="The most rows of one person that count.", show_default=False)
@@ -54,13 +57,15 @@ def synth(
     ] = None,
     nulls: Annotated[
         list[str] | None,
-        typer.Option("--null", help="A column with bounds of which NULL is a value.", show_default=False),
+        typer.Option(
+            "--null", help="A column with bounds whose NULLs are kept, as a value of its own.", show_default=False
+        ),
     ] = None,
     order_by: Annotated[
         str | None,
         typer.Option(
             "--order-by",
-            help="Of two tables, the column that puts rows of a person in order; each is drawn given the one before.",
+            help="With two tables, the column that orders the rows of a person; each is drawn given the one before.",
             show_default=False,
         ),
     ] = None,

@@ -14,7 +14,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonFlag", "as_text", "console", "is_interactive", "print_json", "progress_bar", "visible"]
+__all__ = ["JsonFlag", "as_text", "console", "is_interactive", "print_json", "progress_bar", "say", "tell", "visible"]
 
 #: Every command has it.
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -61,6 +61,22 @@ def visible(text: str) -> str:
 def print_json(content: object) -> None:
     """Print one object on one line; values without a form in JSON (fractions, decimals, dates) become text."""
     typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, default=as_text))
+
+
+def say(*lines: str, style: str = "", whole: bool = False) -> None:
+    """Print lines for people, without markup; ``whole`` ones are not folded, so that they can be copied."""
+    screen = console()
+    for line in lines:
+        screen.print(line, style=style, markup=False, soft_wrap=whole)
+    screen.file.flush()
+
+
+def tell(content: object, *lines: str, as_json: bool) -> None:
+    """Print an object for programs, or lines for people."""
+    if as_json:
+        print_json(content)
+    else:
+        say(*lines)
 
 
 def as_text(value: Any) -> str:

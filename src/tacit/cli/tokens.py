@@ -15,7 +15,7 @@ import typer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
 from tacit.cli.operator_options import OperatorOption, opened_ledger, operator_name
-from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, say, tell
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ __all__ = [
 _Name = Annotated[str, typer.Argument(help="Name of the person.", show_default=False)]
 ShareOption = Annotated[
     str | None,
-    typer.Option(help="Epsilon that all charges of the token may amount to, of each population; it may only ask."),
+    typer.Option(
+        help="Most epsilon that all questions with the token may cost, of each budget; such a token may only ask."
+    ),
 ]
 ExpiresOption = Annotated[
     str, typer.Option("--expires", help="When it ends: 12h, 30d, a date such as 2030-01-31, or never.")
@@ -88,7 +90,7 @@ def tokens(
         elif found:
             _show_tokens(found)
         else:
-            console().print("There are no tokens. tacit analysts token NAME makes one.", markup=False)
+            say("There are no tokens. tacit analysts token NAME makes one.")
 
 
 def withdraw(
@@ -100,10 +102,8 @@ def withdraw(
     """End a token at once and for good."""
     with reported("token", as_json=as_json), _people(project) as people:
         people.withdraw(token, operator=operator_name(operator))
-        if as_json:
-            print_json({"id": token, "withdrawn": True})
-        else:
-            console().print(f"The token {token} opens nothing any more.", markup=False)
+        words = f"The token {token} was withdrawn and works no longer."
+        tell({"id": token, "withdrawn": True}, words, as_json=as_json)
 
 
 def invite(
@@ -118,10 +118,9 @@ def invite(
         if as_json:
             print_json({"name": name, "path": path, "days": 3})
             return
-        screen = console()
-        screen.print("Put this behind the address of your server and give it to this person alone:", markup=False)
-        screen.print(f"\n  {path}\n", markup=False, soft_wrap=True)
-        screen.print("It works once, within three days. A new invitation ends it.", markup=False)
+        say("Put this behind the address of your server and give it to this person alone:")
+        say(f"\n  {path}\n", whole=True)
+        say("It works once, within three days. A new invitation ends it.")
 
 
 def password(
@@ -137,10 +136,7 @@ def password(
         else:
             chosen = sys.stdin.readline().rstrip("\r\n")
         people.set_password(name, chosen, operator=operator_name(operator))
-        if as_json:
-            print_json({"name": name, "password": "set"})
-        else:
-            console().print("The password is set.", markup=False)
+        tell({"name": name, "password": "set"}, "The password is set.", as_json=as_json)
 
 
 def people_of(ledger: Ledger, project: Path) -> People:
@@ -169,32 +165,22 @@ def moment_of(text: str) -> datetime | None:
 
 def issued_json(issued: Issued) -> dict[str, Any]:
     """A new token, with its text."""
-    return {
-        "token": issued.text,
-        "id": issued.id,
-        "name": issued.name,
-        "label": issued.label,
-        "scopes": sorted(issued.scopes),
-        "expires": _iso(issued.expires),
-        "share": issued.share,
-    }
+    from tacit.wire.people_responses import TokenShown
+
+    return TokenShown.from_domain(issued, token=issued.text).plain()
 
 
 def show_issued(issued: Issued) -> None:
     """A new token, and what to do with it."""
-    screen = console()
-    screen.print(f"A token for {issued.name}. It is shown now and never again:", markup=False)
-    screen.print(f"\n  {issued.text}\n", markup=False, soft_wrap=True)
+    say(f"A token for {issued.name}. It is shown now and never again:")
+    say(f"\n  {issued.text}\n", whole=True)
     ends = "does not end by itself" if issued.expires is None else f"ends on {issued.expires:%Y-%m-%d %H:%M %Z}"
-    screen.print(f"It may {_words(issued.scopes)} and {ends}.", markup=False)
+    say(f"It may {_words(issued.scopes)} and {ends}.")
     if issued.share is not None:
-        words = (
-            f"All its charges together are at most epsilon {issued.share}, of each population; that cannot be changed."
-        )
-        screen.print(words, markup=False)
-    screen.print("The server takes every holder of the token for this person: hand it over privately.", markup=False)
-    screen.print("In Python: tacit.connect(address, token). Over HTTP: Authorization: Bearer <token>.", markup=False)
-    screen.print(f"To end it: tacit analysts withdraw {issued.id}", markup=False)
+        say(f"All its charges together are at most epsilon {issued.share}, of each population; that cannot be changed.")
+    say("The server takes every holder of the token for this person: hand it over privately.")
+    say("In Python: tacit.connect(address, token). Over HTTP: Authorization: Bearer <token>.")
+    say(f"To end it: tacit analysts withdraw {issued.id}")
 
 
 @contextmanager

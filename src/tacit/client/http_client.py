@@ -29,12 +29,13 @@ from tacit.noise import entropy
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Channel", "HttpReply", "base_url"]
+__all__ = ["Channel", "HttpReply", "base_url", "request_key"]
 
 #: The most bytes of a response.
 MOST_BYTES: Final = 64 * 2**20
 #: Most attempts at one request.
 ATTEMPTS: Final = 6
+_KEY_BITS: Final = 128
 _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 30.0
 #: Of a proxy that lost its server, of a server that is busy or is being restarted, and of rate limits.
@@ -65,6 +66,11 @@ def base_url(url: str) -> str:
         raise InputError("url", f"must be https://{host}: over http a token and the answers could be read on the way")
     name = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{name}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+
+
+def request_key(stated: str = "") -> str:
+    """The Idempotency-Key of a request: as stated, or one that no other request has."""
+    return stated or f"{entropy.current().bits(_KEY_BITS):032x}"
 
 
 def _is_loopback(host: str) -> bool:

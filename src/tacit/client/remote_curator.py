@@ -17,13 +17,11 @@ from typing import Any, NoReturn, Unpack
 from tacit.charges.accounts import Budget, Entry
 from tacit.charges.notebook_tables import ChargeList, curator_html
 from tacit.client.client_errors import RemoteError, TrustError, error_of, parsing
-from tacit.client.http_client import Channel, HttpReply
+from tacit.client.http_client import Channel, HttpReply, request_key
 from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
 from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
-from tacit.client.remote_session import RemoteSession
-from tacit.client.remote_synthetic_table import RemoteSyntheticTable
-from tacit.client.remote_workload import RemoteWorkload
+from tacit.client.remote_releases import RemoteSession, RemoteSyntheticTable, RemoteWorkload
 from tacit.client.server_identity import Identity, identity_of, own_keys
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
@@ -31,7 +29,6 @@ from tacit.core.numbers import Number, exact
 from tacit.curator.curator import TableInfo
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
-from tacit.noise import entropy
 from tacit.paid_work.model_fit import Fitted, ModelRelease
 from tacit.paid_work.workload_release import WorkloadRelease
 from tacit.query.frames.frame import Frame, table_frame
@@ -61,7 +58,6 @@ from tacit.wire.values import read_amounts
 
 __all__ = ["RemoteCurator", "connect"]
 
-_KEY_BITS = 128
 _POLL_SECONDS = 1.0
 
 
@@ -291,7 +287,6 @@ class RemoteCurator(Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
         prices = ("epsilon", "delta", "rho", "mu", "max_rows")
         shapes = {name: value for name, value in options.items() if name in SynthesisSchema.model_fields}
         words = {name: value for name, value in shapes.items() if name not in prices}
@@ -299,7 +294,7 @@ class RemoteCurator(Closing):
             {"source": source, "columns": columns, "rows": rows, "method": method, **words},
             {name: value for name, value in options.items() if name not in words},
         )
-        return self._synthetic(self._job("/v1/synthesize", body, named, progress).synthesis)
+        return self._synthetic(self._job("/v1/synthesize", body, idempotency_key, progress).synthesis)
 
     def answer_workload(
         self,
@@ -319,9 +314,8 @@ class RemoteCurator(Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
         body = synthesis_text({"source": source, "workload": workload_to_plain(workload)}, options, WorkloadSchema)
-        return self._workload(self._job("/v1/workload", body, named, progress).workload)
+        return self._workload(self._job("/v1/workload", body, idempotency_key, progress).workload)
 
     def workloads(self) -> tuple[WorkloadRelease, ...]:
         """The workloads that were paid for, the oldest first; free."""
@@ -340,7 +334,7 @@ class RemoteCurator(Closing):
     ) -> RemoteSession:
         """Counting queries of which only the hard ones cost. See :meth:`tacit.Curator.query_session`."""
         said = {"source": source, "columns": columns, "threshold": threshold}
-        named = {"Idempotency-Key": idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"}
+        named = {"Idempotency-Key": request_key(idempotency_key)}
         body = synthesis_text(said, {"epsilon": epsilon}, SessionSchema)
         return self._session(self._channel.post("/v1/sessions", body, named).content)
 
@@ -355,13 +349,19 @@ class RemoteCurator(Closing):
         return RemoteSession(self._channel, body, self._check)
 
     def _workload(self, body: WorkloadBody) -> RemoteWorkload:
+        path = f"/v1/workloads/{body.position}"
+        return RemoteWorkload(
+            body,
+            self._receipt_of(body),
+            lambda place: self._channel.download(path, {"form": "parquet", "table": str(place)}),
+        )
+
+    def _receipt_of(self, body: WorkloadBody | SyntheticTableBody | ModelBody) -> Receipt:
+        """The receipt of something that was paid for, checked and about its place."""
         receipt = body.receipt.to_domain()
         self._check(receipt)
         _agree("position", receipt.position, body.position)
-        path = f"/v1/workloads/{body.position}"
-        return RemoteWorkload(
-            body, receipt, lambda place: self._channel.download(path, {"form": "parquet", "table": str(place)})
-        )
+        return receipt
 
     def _job(self, path: str, body: str, key: str, progress: Callable[[str], None] | None) -> JobBody:
         """The job of a request when it is done.
@@ -369,7 +369,7 @@ class RemoteCurator(Closing):
         Raises:
             TacitError: it failed; the server's own words.
         """
-        job = self._channel.post(path, body, {"Idempotency-Key": key}).content
+        job = self._channel.post(path, body, {"Idempotency-Key": request_key(key)}).content
         with parsing("the job"):
             identity = JobPut.read(job).id
         while True:
@@ -404,12 +404,9 @@ class RemoteCurator(Closing):
             return self._synthetic(SyntheticTableBody.read(content))
 
     def _synthetic(self, body: SyntheticTableBody) -> RemoteSyntheticTable:
-        receipt = body.receipt.to_domain()
-        self._check(receipt)
-        _agree("position", receipt.position, body.position)
         path = f"/v1/synthetic/{body.position}"
         return RemoteSyntheticTable(
-            body, receipt, lambda form: self._channel.download(path, {"form": form, "name": body.name})
+            body, self._receipt_of(body), lambda form: self._channel.download(path, {"form": form, "name": body.name})
         )
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
@@ -442,10 +439,9 @@ class RemoteCurator(Closing):
 
         if type(estimator).__name__ not in MODELS:
             raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
-        named = idempotency_key or f"{entropy.current().bits(_KEY_BITS):032x}"
         told = {"estimator": type(estimator).__name__, "parameters": parameters_told(estimator), "sql": sql}
         told |= {} if weight is None else {"weight": weight}
-        body = self._job("/v1/fit", json.dumps(told), named, progress).model
+        body = self._job("/v1/fit", json.dumps(told), idempotency_key, progress).model
         _agree("sql", body.sql, sql)
         _agree("estimator", body.estimator, told["estimator"])
         return self._fitted(body, paid=True)
@@ -465,9 +461,7 @@ class RemoteCurator(Closing):
     def _fitted(self, body: ModelBody, *, paid: bool) -> Fitted:
         from tacit.learn.model_format import model_from_text
 
-        receipt = body.receipt.to_domain()
-        self._check(receipt)
-        _agree("position", receipt.position, body.position)
+        receipt = self._receipt_of(body)
         _agree("released", receipt["answers"][0]["released"], digest_of(body.model))
         _agree("query", receipt["answers"][0]["query"], body.sql)
         with parsing("the receipt"):
@@ -487,9 +481,8 @@ class RemoteCurator(Closing):
 
     def _ask(self, request: Request, key: str, **headers: str) -> HttpReply:
         # Drawn once per question, so that whatever is sent again is the same question.
-        named = key or f"{entropy.current().bits(_KEY_BITS):032x}"
         seen = self._witness.headers
-        body, said = request_text(request), {"Idempotency-Key": named, **headers, **seen}
+        body, said = request_text(request), {"Idempotency-Key": request_key(key), **headers, **seen}
         return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))
 
     def _confirming(self, seen: Mapping[str, str], send: Callable[[], HttpReply]) -> HttpReply:

@@ -9,7 +9,7 @@ from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.charges.accounts import Budget, Entry
-from tacit.charges.notebook_tables import ChargeList, curator_html, table_html
+from tacit.charges.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.charges.payment import Caller, entry_of, hide_internal_errors
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
@@ -62,19 +62,9 @@ class TableInfo:
         return self.table.name
 
     def __str__(self) -> str:
-        owner = "public" if self.table.public else f"protects {self.table.population}"
-        lines = [f"{self.name}: {owner}"]
-        for column in self.table.columns:
-            parts = [f"  {column.name} {column.type}"]
-            if column.name == self.table.unit:
-                parts.append("the unit")
-            if column.bounds is not None:
-                parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
-            if column.categories is not None:
-                shown = ", ".join("NULL" if value is None else str(value) for value in column.categories[:6])
-                parts.append(f"one of {shown}{', …' if len(column.categories) > 6 else ''}")
-            lines.append(", ".join(parts))
-        return "\n".join(lines)
+        columns = ((each, known_of(self.table, each)) for each in self.table.columns)
+        lines = [", ".join([f"  {each.name} {each.type}", *known]) for each, known in columns]
+        return "\n".join([f"{self.name}: {owner_of(self.table)}", *lines])
 
     def __repr__(self) -> str:
         return f"<TableInfo {self.name}: {', '.join(column.name for column in self.table.columns)}>"

@@ -216,7 +216,7 @@ def read_back(plan: Plan, result: bytes, public: Sequence[PublicRows] = ()) -> R
 
 
 def _plain(sql: str) -> str:
-    """The text itself: a kind of text of one's own may say that it equals another."""
+    """The text as a plain str: a subclass may say that it equals another text."""
     if not isinstance(sql, str):
         raise InputError("sql", f"must be text, got {type(sql).__name__}")
     return str.__str__(sql)

@@ -22,7 +22,6 @@ Modules:
   under them
 * :mod:`.registrations` — Registrations: accounts and their caps, quotas, sources and analysts, as entries of the
   journal
-* :mod:`.reruns` — Runs of a charge whose process died: a bounded number, each an entry of its own
 * :mod:`.signing_keys` — Signing keys of receipts: signatures, and the succession of keys recorded in the chain
 * :mod:`.sql_reader` — Reading ledger tables with the same SQL on every database
 * :mod:`.sqlite` — SQLite storage of a ledger
@@ -33,7 +32,7 @@ Modules:
 from __future__ import annotations
 
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, ReplacedKeyError, RollbackError
-from tacit.ledger.ledger import Ledger
+from tacit.ledger.ledger import MOST_RUNS, Ledger
 from tacit.ledger.protocol import Head
 from tacit.ledger.records import (
     FAILED,
@@ -49,7 +48,6 @@ from tacit.ledger.records import (
     Succession,
     VerificationReport,
 )
-from tacit.ledger.reruns import MOST_RUNS, run_again
 
 __all__ = [
     "FAILED",
@@ -72,5 +70,4 @@ __all__ = [
     "RollbackError",
     "Succession",
     "VerificationReport",
-    "run_again",
 ]

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
@@ -31,6 +31,7 @@ from tacit.ledger.entries import (
     repeat_name,
     request_name,
     reserve_body,
+    run_name,
     unit_name,
 )
 from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, storage_errors
@@ -57,7 +58,10 @@ from tacit.ledger.records import (
 )
 from tacit.ledger.signing_keys import SigningKeys
 
-__all__ = ["Ledger"]
+__all__ = ["MOST_RUNS", "Ledger"]
+
+#: Runs of one charge. Processes that are asked the same at the same moment count as well: each of them runs it once.
+MOST_RUNS: Final = 16
 
 
 class Ledger(Closing):
@@ -398,6 +402,25 @@ class Ledger(Closing):
             if kept is None:
                 raise StorageError(f"entry {seq} has no outcome to answer from")
             return kept
+
+    def run_again(self, reservation: Reservation) -> int:
+        """Write down that a charge is run once more; the number of this run, from 2 on, or 0 if it must not be.
+
+        A run that fails has an outcome that says so. A run whose process was killed has none, and none can be written
+        for it. The next order for the same release runs under the same charge, as an entry of its own. Without an end
+        to that, a question that sometimes kills its process because of one person's rows could be tried for nothing.
+
+        Args:
+            reservation: one that was ``resumed``: an equal order was admitted before, and has no outcome yet.
+        """
+        with self.journal.working():
+            for number in range(2, MOST_RUNS + 1):
+                if self.journal.find(run_name(reservation.seq, number)) is not None:
+                    continue
+                body = {"kind": "run", "of": reservation.seq, "number": number}
+                if isinstance(self.journal.write(body), Appended):
+                    return number
+        return 0
 
     def commit(self, reservation: Reservation, result: bytes, *, receipt: bytes = b"", key: str = "") -> Outcome:
         """Make an outcome durable and return what may leave the process.

@@ -29,6 +29,7 @@ from tacit.ledger.protocol import (
     Step,
     StorageError,
     Stored,
+    balances_after,
     link,
     onwards,
 )
@@ -78,9 +79,12 @@ class MemoryStore:
                 taken = self.find(name)
                 if taken is not None:
                     return AlreadyTaken(name, taken)
-            after, short = self._after(step)
+            named = {cap.key for cap in step.caps} | {move.key for move in step.moves}
+            after, short = balances_after(
+                step, {key: held for key in named if (held := self._balance(key)) is not None}
+            )
             if short:
-                return InsufficientBudget(tuple(short))
+                return InsufficientBudget(short)
             head = self.head()
             seq = head.seq + 1
             self._balances.update(after)
@@ -91,21 +95,6 @@ class MemoryStore:
             last = self._entries[: -HEADS_BEFORE - 2 : -1]
             newest = RecentHeads.of(last[0].head, [entry.hash for entry in last[1:]])
             return Appended(newest.head, head.hash, newest)
-
-    def _after(self, step: Step) -> tuple[dict[BalanceKey, BalanceState], list[BalanceState]]:
-        after, short = {}, []
-        for key, cap in step.caps:
-            known = self._balance(key)
-            after[key] = BalanceState(key, 0 if known is None else known.spent, cap)
-        for key, amount, opens in step.moves:
-            state = self._balance(key)
-            if state is None and not opens:
-                raise StorageError(f"the balance {'/'.join(key)} is gone")
-            state = state or BalanceState(key, 0, None)
-            after[key] = BalanceState(key, state.spent + amount, state.cap)
-            if state.cap is not None and state.spent + amount > state.cap:
-                short.append(state)
-        return after, short
 
     def _balance(self, key: BalanceKey) -> BalanceState | None:
         if key in self._balances or self._below is None:

@@ -60,6 +60,7 @@ __all__ = [
     "Store",
     "StoreBusy",
     "Stored",
+    "balances_after",
     "digest",
     "from_grains",
     "grains_down",
@@ -224,6 +225,30 @@ class Step(NamedTuple):
     puts: Sequence[Name] = ()
     drops: Sequence[Name] = ()
     attachments: Mapping[str, bytes] = MappingProxyType({})
+
+
+def balances_after(
+    step: Step, held: Mapping[BalanceKey, BalanceState]
+) -> tuple[dict[BalanceKey, BalanceState], tuple[BalanceState, ...]]:
+    """The balances that a step changes, as they are afterwards, and those that do not have enough left for it.
+
+    Args:
+        step: the change.
+        held: all balances that it names and that exist.
+
+    Raises:
+        StorageError: it moves a balance that does not exist, and may not open it.
+    """
+    after = {key: BalanceState(key, held[key].spent if key in held else 0, cap) for key, cap in step.caps}
+    short = []
+    for key, amount, opens in step.moves:
+        if key not in held and not opens:
+            raise StorageError(f"the balance {'/'.join(key)} is gone")
+        state = held.get(key, BalanceState(key, 0, None))
+        after[key] = BalanceState(key, state.spent + amount, state.cap)
+        if state.cap is not None and state.spent + amount > state.cap:
+            short.append(state)
+    return after, tuple(short)
 
 
 class Appended(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar, Final, Self
@@ -33,6 +33,7 @@ from tacit.ledger.protocol import (
     RecentHeads,
     Step,
     StorageError,
+    balances_after,
     link,
 )
 from tacit.ledger.sql_reader import TableReader
@@ -222,20 +223,11 @@ class SqliteStore(SealedReader):
         if taken is not None:
             return taken
         held = self._held([cap.key for cap in step.caps] + [move.key for move in step.moves])
-        for move in step.moves:
-            if move.key not in held and not move.opens:
-                raise StorageError(f"the balance {'/'.join(move.key)} is gone")
-        changed = [BalanceState(key, held[key].spent if key in held else 0, cap) for key, cap in step.caps]
-        short = []
-        for move in step.moves:
-            state = held.get(move.key, BalanceState(move.key, 0, None))
-            changed.append(BalanceState(move.key, state.spent + move.amount, state.cap))
-            if state.cap is not None and state.spent + move.amount > state.cap:
-                short.append(state)
+        changed, short = balances_after(step, held)
         if short:
-            return InsufficientBudget(tuple(short))
+            return InsufficientBudget(short)
         placed = Head(head.seq + 1, link(head.hash, step.body))
-        self._put(step, changed, placed)
+        self._put(step, changed.values(), placed)
         return Appended(placed, head.hash, RecentHeads(placed))
 
     def _taken(self, names: Sequence[Name]) -> AlreadyTaken | None:
@@ -255,7 +247,7 @@ class SqliteStore(SealedReader):
         rows = self._database.writer.execute(_union(one, len(keys)), values).fetchall()
         return {state.key: state for state in map(self._balance, rows)}
 
-    def _put(self, step: Step, states: Sequence[BalanceState], head: Head) -> None:
+    def _put(self, step: Step, states: Collection[BalanceState], head: Head) -> None:
         run, each = self._database.writer.execute, self._database.writer.executemany
         run("INSERT INTO entries VALUES (?, ?, ?)", (head.seq, step.body, bytes.fromhex(head.hash)))
         if states:

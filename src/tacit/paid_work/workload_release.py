@@ -400,7 +400,8 @@ def _price(
     if not isinstance(source, str):
         raise InputError("source", f"must be the name of a table or a SELECT of rows, not {type(source).__name__}")
     request = Request.of("", options)
-    lower = _in_lower_case(workload)
+    # Columns are named as SQL compares them.
+    lower = workload.renamed({name: name.lower() for name in workload.columns})
     counts = countable_rows(context, source, lower.columns, max_rows=request.stated_rows)
     relation = context.catalog.population(counts.population).relation
     terms = settled(context, counts.population, options)
@@ -417,11 +418,6 @@ def _price(
 
 def _factors(workload: Workload) -> list[Factor]:
     return [factor for part in workload.parts if isinstance(part, ProductPart) for factor in part.factors]
-
-
-def _in_lower_case(workload: Workload) -> Workload:
-    """The workload with its columns named as SQL compares them."""
-    return workload.renamed({name: name.lower() for name in workload.columns})
 
 
 def noisy_to_text(noisy: Sequence[NDArray[np.int64]]) -> str:

@@ -170,12 +170,9 @@ def value_remarks(name: str, texts: Sequence[str | None], *, show: bool) -> list
             f"{name}: some of its values differ in case, accents or spaces alone; tacit doctor --look names them"
         )
     elif alike:
-        said += [f"{name}: {sentence}" for sentence in map(_differ, alike)]
+        words = "differ in case, accents or spaces alone, and are different values"
+        said += [f"{name}: {' and '.join(map(repr, group))} {words}" for group in alike]
     return said
-
-
-def _differ(alike: Sequence[str]) -> str:
-    return f"{' and '.join(map(repr, alike))} differ in case, accents or spaces alone, and are different values"
 
 
 def near_values(values: Sequence[str]) -> list[tuple[str, ...]]:

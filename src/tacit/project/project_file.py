@@ -9,7 +9,6 @@ the owner's own words.
 from __future__ import annotations
 
 import datetime as dt
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from tacit.engines.registry import engine_kind, stored_types
 from tacit.engines.source_files import CsvFormat
 from tacit.ledger.memory import MEMORY
 from tacit.project.declared_values import as_declared
+from tacit.project.read_project import read_toml
 from tacit.project.source import Source, column_types
 from tacit.query.catalog import ROW, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
@@ -192,7 +192,7 @@ class Project:
 def load(path: str | Path) -> Project:
     """The project that a file describes; relative sources are looked for beside the file."""
     place = Path(path)
-    return project_of(_read(place), place.parent)
+    return project_of(validate(ProjectModel, read_toml(place, "project")), place.parent)
 
 
 def project_of(model: ProjectModel, folder: Path) -> Project:
@@ -222,17 +222,8 @@ class Places:
 
 def load_places(path: str | Path) -> Places:
     """Locations of a project's ledger and keys; its data is not looked at."""
-    return _places(_read(Path(path)).project, Path(path).parent)
-
-
-def _read(place: Path) -> ProjectModel:
-    try:
-        content = tomllib.loads(place.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise InputError("project", f"cannot read {place}: {problem.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError("project", f"{place.name} is not TOML: {problem}") from None
-    return validate(ProjectModel, content)
+    place = Path(path)
+    return _places(validate(ProjectModel, read_toml(place, "project")).project, place.parent)
 
 
 def _places(about: _About, folder: Path) -> Places:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import as_arrow
-from tacit.engines.parquet_files import arrow_types, read_types, schema_text
+from tacit.engines.parquet_files import arrow_types, read_types
 from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.registry import frame_types, is_spark_frame, source_kind
 from tacit.engines.source_files import CsvFormat, is_pattern, list_files
@@ -45,7 +45,7 @@ from tacit.query.types import SqlType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Digests", "Fingerprint", "Shape", "Source", "column_types", "shape_of", "table_name"]
+__all__ = ["Digests", "Fingerprint", "Source", "column_types", "table_name"]
 
 
 _FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
@@ -163,32 +163,6 @@ def table_name(source: Source) -> str:
     file, _, inside = source.path.partition("#")
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", inside or Path(file).stem).strip("_") or "data"
     return (stem if stem[0].isalpha() or stem[0] == "_" else f"t_{stem}")[:63]
-
-
-#: The different lists of columns that the files of a source have.
-Shape = frozenset[str]
-_LONGEST_HEADER: Final = 2**20
-
-
-def shape_of(source: Source, where: str) -> Shape:
-    """The columns of a source's files as they are now; of frames and databases nothing, for engines look at those.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
-    if source.is_elsewhere or source.kind not in ("parquet", "csv"):
-        return frozenset()
-    found = set()
-    for file in source.files:
-        try:
-            if source.kind == "parquet":
-                found.add(schema_text(file))
-            else:
-                with file.open("rb") as stream:
-                    found.add(repr(stream.readline(_LONGEST_HEADER)))
-        except (OSError, InputError):
-            raise InputError(where, f"cannot read the columns of {file.name}") from None
-    return frozenset(found)
 
 
 _BLOCK: Final = 1 << 20

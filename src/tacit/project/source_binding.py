@@ -15,15 +15,20 @@ from dataclasses import replace
 from typing import Final
 
 from tacit.core.errors import EngineError, InputError
+from tacit.engines.parquet_files import schema_text
 from tacit.engines.protocol import Engine
 from tacit.ledger import Ledger
 from tacit.ledger.protection import Binding
-from tacit.project.source import Digests, Fingerprint, Shape, Source, shape_of
+from tacit.project.source import Digests, Fingerprint, Source
 from tacit.query.canonical_unit import ROW, unit_path, unit_type
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.types import Value
 
 __all__ = ["BoundUnits", "SourceBinder", "declared_terms", "unit_terms"]
+
+#: The different lists of columns that the files of a source have.
+Shape = frozenset[str]
+_LONGEST_HEADER: Final = 2**20
 
 
 class SourceBinder:
@@ -268,3 +273,28 @@ def _said(column: Column) -> Mapping[str, str]:
 
 def _text(value: Value) -> str:
     return value.isoformat() if isinstance(value, dt.date) else str(value)
+
+
+def shape_of(source: Source, where: str) -> Shape:
+    """The columns of a source's files as they are now; of frames and databases nothing, for engines look at those.
+
+    The reading of a column, and that it can name a person, was settled when the project was opened. A CSV file whose
+    columns were exchanged, or a Parquet file whose ids have become doubles, would be read by what was settled for
+    another one.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    if source.is_elsewhere or source.kind not in ("parquet", "csv"):
+        return frozenset()
+    found = set()
+    for file in source.files:
+        try:
+            if source.kind == "parquet":
+                found.add(schema_text(file))
+            else:
+                with file.open("rb") as stream:
+                    found.add(repr(stream.readline(_LONGEST_HEADER)))
+        except (OSError, InputError):
+            raise InputError(where, f"cannot read the columns of {file.name}") from None
+    return frozenset(found)

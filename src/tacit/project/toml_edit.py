@@ -203,17 +203,15 @@ def _keys(text: str, place: int, until: str) -> tuple[Place, int]:
         if part is None:
             raise ValueError("not a key")
         bare, quoted, literal = part.groups()
-        found.append(bare if bare is not None else literal if literal is not None else _unquoted(quoted))
+        if bare is None and literal is None:
+            bare = str(tomllib.loads(f'x = "{quoted}"')["x"])
+        found.append(literal if bare is None else bare)
         place = part.end()
         if text[place] == until:
             return tuple(found), place
         if text[place] != ".":
             raise ValueError("not a key")
         place += 1
-
-
-def _unquoted(text: str) -> str:
-    return str(tomllib.loads(f'x = "{text}"')["x"])
 
 
 def _line_end(text: str, place: int) -> int:

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tacit.core.errors import InputError, InternalError
 from tacit.ledger import Ledger, Outcome, ReplacedKeyError, Reservation
+from tacit.ledger.disk import Disk
 from tacit.ledger.entries import plain_name
 from tacit.ledger.signing_keys import PREFIX, is_signed, key_id
 from tacit.noise import entropy
@@ -172,7 +173,7 @@ def put_in_place(place: Path, public_key: str) -> None:
         waiting_place(place, public_key).replace(place)
     except FileNotFoundError:
         return
-    _sync_folder(place.parent)
+    Disk().sync_folder(place.parent)
 
 
 def _write(place: Path, keys: Keys) -> None:
@@ -191,17 +192,9 @@ def _write(place: Path, keys: Keys) -> None:
             os.link(draft, place)
         except FileExistsError:
             return  # Another process was faster: its keys are the ledger's.
-        _sync_folder(place.parent)
+        Disk().sync_folder(place.parent)
     finally:
         draft.unlink()
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _read(content: bytes, place: Path) -> Keys:

@@ -220,7 +220,11 @@ def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
 
 
 def guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
-    """Prices that may have been stated beside a question, by the guarantee that was paid for."""
+    """Prices that may have been stated beside a question, by the guarantee that was paid for.
+
+    Entries hold the price that was charged and not how it was typed: with a delta, without the one that an account
+    adds, or in the text itself. A plan is the one that was paid for only where its mechanisms are those of the entry.
+    """
     stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
     delta = stated.pop("delta", Fraction(0))
     if delta:

@@ -26,6 +26,7 @@ from tacit.curator.answer import answer_from_outcome, public_rows, release_name,
 from tacit.curator.curator import Curator
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.views.answer_object import Answer
+from tacit.curator.views.arrow_tables import table_bytes
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.explain import outline
 from tacit.query.planning.plan import Plan
@@ -37,7 +38,7 @@ from tacit.releases.budget_split import Split, split_total
 from tacit.releases.release_file import BatchPlan, Statistic, load_batch
 from tacit.releases.report_page import report_page
 
-__all__ = ["BatchRelease", "Progress", "quote_batch", "release_batch", "replace_file", "table_bytes"]
+__all__ = ["BatchRelease", "Progress", "quote_batch", "release_batch", "replace_file"]
 
 #: Called with how many statistics are done, how many there are, and the name of the last one done.
 Progress = Callable[[int, int, str], None]
@@ -262,20 +263,6 @@ def _write(
             f"cannot write to {batch.output}: {problem.strerror}; what was released is kept, run the plan again",
         ) from None
     return tuple(files)
-
-
-def table_bytes(rows: Any, ending: str) -> bytes:
-    """An Arrow table as the content of a file."""
-    pa = load_arrow()
-    pa_csv = load_arrow("pyarrow.csv")
-    pq = load_arrow("pyarrow.parquet")
-
-    sink = pa.BufferOutputStream()
-    if ending == "csv":
-        pa_csv.write_csv(rows, sink)
-    else:
-        pq.write_table(rows, sink)
-    return bytes(sink.getvalue())
 
 
 def replace_file(path: Path, content: bytes) -> Path:

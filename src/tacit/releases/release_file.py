@@ -18,7 +18,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +28,7 @@ from pydantic import BaseModel, ConfigDict
 from tacit.core.errors import InputError
 from tacit.core.numbers import exact_positive, exact_probability
 from tacit.project.project_file import ContributionField, validate
+from tacit.project.read_project import read_toml
 from tacit.query.contribution import ContributionNumber
 from tacit.query.request import OPTIONS
 
@@ -119,13 +119,7 @@ class BatchPlan:
 def load_batch(path: str | Path) -> BatchPlan:
     """The plan in a file, or an InputError that names the place of the first problem."""
     place = Path(path)
-    try:
-        content = tomllib.loads(place.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise InputError("plan", f"cannot read {place}: {problem.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise InputError("plan", f"{place.name} is not TOML: {problem}") from None
-    model = validate(_FileModel, content)
+    model = validate(_FileModel, read_toml(place, "plan"))
     if not model.statistics:
         raise InputError("statistics", "name at least one: [statistics.<name>] with its sql")
     stated = [word for word in ("epsilon", "rho", "mu") if getattr(model.release, word) is not None]

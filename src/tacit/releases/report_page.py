@@ -41,7 +41,8 @@ def report_page(
 ) -> str:
     """The whole page."""
     title = html.escape(batch.name)
-    body = "\n".join([*_head(batch, split, receipt), *_statistics(batch, answers), *_foot(split, receipt, public_key)])
+    sections = (line for each in batch.statistics for line in _section(each, answers[each.name]))
+    body = "\n".join([*_head(batch, split, receipt), *sections, *_foot(split, receipt, public_key)])
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -83,11 +84,6 @@ def _head(batch: BatchPlan, split: Split, receipt: Receipt) -> Iterator[str]:
         f"number, once, and is part of it for good; how much is public and stands beside each result. The total covers "
         f"all statistics together: {html.escape(split.method)}.</p>"
     )
-
-
-def _statistics(batch: BatchPlan, answers: Mapping[str, Answer]) -> Iterator[str]:
-    for statistic in batch.statistics:
-        yield from _section(statistic, answers[statistic.name])
 
 
 def _section(statistic: Statistic, answer: Answer) -> Iterator[str]:

@@ -28,9 +28,10 @@ from pydantic import BaseModel, ConfigDict
 
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
+from tacit.curator.views.arrow_tables import table_bytes
 from tacit.paid_work.workload_release import WorkloadAnswer, WorkloadQuote
 from tacit.project.project_file import validate
-from tacit.releases.planned_release import replace_file, table_bytes
+from tacit.releases.planned_release import replace_file
 from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_from_plain
 

@@ -97,7 +97,8 @@ class CuratorService:
         self.settings = settings or Settings()
         self._lock = threading.Lock()
         self._seen: dict[frozenset[str] | None, Curator] = {}
-        self._drawn = _RecentTables()
+        self._drawn: dict[int, SyntheticTable | SyntheticStar] = {}
+        self._drawing = threading.RLock()
         self._sessions = SessionRegistry()
 
     def quote(self, access: Access, ask: Request) -> Quote:
@@ -160,8 +161,15 @@ class CuratorService:
         self._need(access, ADMIN)
         request, rows = said.asked
         table = synthesize(self._for(access).context, request, Caller(access.person.name, key), rows=rows)
-        self._drawn.put(table.receipt.position, table)
+        self._keep_drawn(table.receipt.position, table)
         return table
+
+    def _keep_drawn(self, position: int, table: SyntheticTable | SyntheticStar) -> None:
+        """Keep a table that was drawn; the oldest one makes room."""
+        with self._drawing:
+            self._drawn[position] = table
+            while len(self._drawn) > _MOST_DRAWN:
+                del self._drawn[next(iter(self._drawn))]
 
     def synthetic_tables(self, access: Access) -> tuple[SyntheticRelease, ...]:
         """Synthetic tables of the populations that the person sees; they were paid for, and are free to use."""
@@ -176,11 +184,11 @@ class CuratorService:
         if all(each.position != position for each in self.synthetic_tables(access)):
             raise Unknown("synthetic table")
         # A fit takes seconds, so one at a time, and the newest few are kept.
-        with self._drawn.lock:
+        with self._drawing:
             found = self._drawn.get(position)
             if found is None:
                 found = drawn_again(self._for(access).context, position)
-                self._drawn.put(position, found)
+                self._keep_drawn(position, found)
             return found
 
     def quote_workload(self, access: Access, said: WorkloadSchema) -> WorkloadQuote:
@@ -295,28 +303,22 @@ class CuratorService:
             quote: of a question, to count how many more such questions fit.
             conversation: whose share is shown as well.
         """
-        curator = self._for(access)
+        curator, who = self._for(access), access.person.name
         conversation = _counted(access, conversation)
         if conversation is not None:
             self._need(access, ASK)
-            names = [each.name for each in curator.context.catalog.populations]
-            if population is not None:
-                if population not in names:
-                    raise Unknown("population")
-                names = [population]
-            charge = None
-            if quote is not None and quote.plan is not None:
-                names, charge = [quote.plan.final.population], quote.plan.guarantee
-            who = access.person.name
-            return tuple(conversation.budget(curator.context, who, name, charge) for name in names)
-        if quote is not None and quote.plan is not None:
-            return (curator.budget(quote, analyst=access.person.name),)
         names = [each.name for each in curator.context.catalog.populations]
         if population is not None:
             if population not in names:
                 raise Unknown("population")
             names = [population]
-        return tuple(curator.budget(population=name, analyst=access.person.name) for name in names)
+        plan = None if quote is None else quote.plan
+        if conversation is not None:
+            names, charge = (names, None) if plan is None else ([plan.final.population], plan.guarantee)
+            return tuple(conversation.budget(curator.context, who, name, charge) for name in names)
+        if plan is not None:
+            return (curator.budget(quote, analyst=who),)
+        return tuple(curator.budget(population=name, analyst=who) for name in names)
 
     def questions_left(self, access: Access, quote: Quote) -> int | None:
         """Number of such questions that still fit in the budget, in the person's share of it and in the project's.
@@ -453,25 +455,6 @@ class CuratorService:
     def _need(access: Access, *scopes: str) -> None:
         if not set(scopes) & set(access.scopes):
             raise AccessError(f"this needs the scope {' or '.join(scopes)}, which your {access.kind} does not have")
-
-
-class _RecentTables:
-    """The synthetic tables that were asked for last."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._found: dict[int, SyntheticTable | SyntheticStar] = {}
-
-    def get(self, position: int) -> SyntheticTable | SyntheticStar | None:
-        """The table of a charge, if it is kept."""
-        return self._found.get(position)
-
-    def put(self, position: int, table: SyntheticTable | SyntheticStar) -> None:
-        """Keep one; the oldest makes room."""
-        with self.lock:
-            self._found[position] = table
-            while len(self._found) > _MOST_DRAWN:
-                del self._found[next(iter(self._found))]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_from_plain
 from tacit.synthetic_tables.synthesis_request import SynthesisRequest, request_of
+from tacit.wire.response_body import maybe
 from tacit.wire.values import decimal_text
 
 __all__ = [
@@ -139,10 +140,15 @@ def _names(name: str, value: Any) -> list[str] | None:
     return None if value is None else _texts(name, value)
 
 
-def _role(name: str, value: Any) -> str:
-    if _text(name, value) not in get_args(Role):
-        raise InputError(name, f"must be one of {', '.join(get_args(Role))}")
-    return str(value)
+def _one_of(words: tuple[str, ...]) -> Callable[[str, Any], str]:
+    """A reader of one of some words."""
+
+    def read(name: str, value: Any) -> str:
+        if _text(name, value) not in words:
+            raise InputError(name, f"must be one of {', '.join(words)}")
+        return str(value)
+
+    return read
 
 
 def _scopes(name: str, value: Any) -> list[str]:
@@ -185,33 +191,16 @@ def _sources(name: str, value: Any) -> Any:
     return {table: _names(name, columns) for table, columns in value.items()}
 
 
-def _rules(name: str, value: Any) -> Any:
-    """Plain values by columns: texts, whole numbers, true, false, null, and lists of them."""
-    if isinstance(value, NumberText):
-        return _count(name, value)
-    if isinstance(value, list):
-        return [_rules(name, each) for each in value]
-    if isinstance(value, dict):
-        return {key: _rules(name, each) for key, each in value.items()}
-    return value
-
-
 def _rule_list(name: str, value: Any) -> list[Any]:
     if not isinstance(value, list) or len(value) > _LONGEST or not all(isinstance(each, dict) for each in value):
         raise InputError(name, "must be a list of values by columns")
-    return [_rules(name, each) for each in value]
+    return [_plain(name, each) for each in value]
 
 
 def _rule_table(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or len(value) > _LONGEST:
         raise InputError(name, "must be an object of rules by columns")
-    return {key: _rules(name, each) for key, each in value.items()}
-
-
-def _method(name: str, value: Any) -> str:
-    if _text(name, value) not in get_args(Method):
-        raise InputError(name, f"must be one of {', '.join(get_args(Method))}")
-    return str(value)
+    return {key: _plain(name, each) for key, each in value.items()}
 
 
 def _label(name: str, value: Any) -> str:
@@ -224,17 +213,11 @@ def _parameters(name: str, value: Any) -> dict[str, Any]:
     """Parameters of an estimator: whole numbers as such, others as their decimal text."""
     if not isinstance(value, dict) or len(value) > _LONGEST:
         raise InputError(name, "must be an object with the parameters of the estimator")
-    return {key: _parameter(each) for key, each in value.items()}
+    return {key: _plain(name, each, _whole_or_text) for key, each in value.items()}
 
 
-def _parameter(value: Any) -> Any:
-    if isinstance(value, NumberText):
-        return int(value) if value.lstrip("-").isdigit() else str(value)
-    if isinstance(value, list):
-        return [_parameter(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _parameter(each) for key, each in value.items()}
-    return value
+def _whole_or_text(_: str, number: NumberText) -> int | str:
+    return int(number) if number.whole else str(number)
 
 
 def _workload(name: str, value: Any) -> Any:
@@ -244,13 +227,14 @@ def _workload(name: str, value: Any) -> Any:
     return plain
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: Any, number: Callable[[str, Any], Any] = _count) -> Any:
+    """Lists and objects of any depth of text, true, false, null and numbers, which are whole if not said otherwise."""
     if isinstance(value, NumberText):
-        return _count(name, value)
+        return number(name, value)
     if isinstance(value, list):
-        return [_plain(name, each) for each in value]
+        return [_plain(name, each, number) for each in value]
     if isinstance(value, dict):
-        return {key: _plain(name, each) for key, each in value.items()}
+        return {key: _plain(name, each, number) for key, each in value.items()}
     return value
 
 
@@ -268,11 +252,6 @@ def _by(read: Callable[[str, Any], Any]) -> PlainValidator:
         return read(info.field_name or "", value)
 
     return PlainValidator(validate)
-
-
-def _maybe(**words: Any) -> Any:
-    """A field that may be left out, and is never null."""
-    return Field(default=None, **words)
 
 
 _AMOUNT: Final = {
@@ -350,8 +329,8 @@ class NewPerson(RequestBody):
     """A person to add, or to change."""
 
     name: Name
-    role: Annotated[str, _by(_role), WithJsonSchema({"type": "string", "enum": list(get_args(Role))})]
-    populations: Names = _maybe(
+    role: Annotated[str, _by(_one_of(get_args(Role))), WithJsonSchema({"type": "string", "enum": list(get_args(Role))})]
+    populations: Names = maybe(
         description="populations that exist for them, null for all; if left out, as before, or all"
     )
 
@@ -361,11 +340,11 @@ class NewToken(RequestBody):
 
     name: Name
     days: Days = Field(description="until it ends")
-    label: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = _maybe()
-    scopes: Annotated[list[str] | None, _by(_scopes), WithJsonSchema(_SCOPES)] = _maybe(
+    label: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = maybe()
+    scopes: Annotated[list[str] | None, _by(_scopes), WithJsonSchema(_SCOPES)] = maybe(
         description="by default those of the person"
     )
-    share: _Amount = _maybe(
+    share: _Amount = maybe(
         description="epsilon that all its charges may amount to, of each population; it may then only ask"
     )
 
@@ -376,40 +355,42 @@ class SynthesisSchema(RequestBody):
     source: Annotated[Any, _by(_sources), WithJsonSchema(_SOURCES)] = Field(
         description="a table, or a SELECT of rows; or two tables, persons and rows of theirs, with columns or null"
     )
-    columns: Names = _maybe(description="null for all that are declared")
-    rows: _OPTION_TYPES[OptionKind.COUNT] = _maybe(  # type: ignore[valid-type]
+    columns: Names = maybe(description="null for all that are declared")
+    rows: _OPTION_TYPES[OptionKind.COUNT] = maybe(  # type: ignore[valid-type]
         description="to draw; by default about as many as there are"
     )
-    method: Annotated[str, _by(_method), WithJsonSchema({"type": "string", "enum": list(get_args(Method))})] = _maybe()
-    marginals: Annotated[list[list[str]], _by(_sets), WithJsonSchema({"type": "array", "items": _TEXTS})] = _maybe(
+    method: Annotated[
+        str, _by(_one_of(get_args(Method))), WithJsonSchema({"type": "string", "enum": list(get_args(Method))})
+    ] = maybe()
+    marginals: Annotated[list[list[str]], _by(_sets), WithJsonSchema({"type": "array", "items": _TEXTS})] = maybe(
         description="sets of columns to measure, or whose error matters"
     )
-    minutes: _OPTION_TYPES[OptionKind.COUNT] = _maybe(  # type: ignore[valid-type]
+    minutes: _OPTION_TYPES[OptionKind.COUNT] = maybe(  # type: ignore[valid-type]
         description="that fits may take; says how large the model may grow"
     )
-    impossible: Annotated[list[Any], _by(_rule_list), WithJsonSchema({"type": "array", "items": _RULES})] = _maybe(
+    impossible: Annotated[list[Any], _by(_rule_list), WithJsonSchema({"type": "array", "items": _RULES})] = maybe(
         description="combinations of values that no row has, by public knowledge"
     )
-    determined: Annotated[dict[str, Any], _by(_rule_table), WithJsonSchema(_RULES)] = _maybe(
+    determined: Annotated[dict[str, Any], _by(_rule_table), WithJsonSchema(_RULES)] = maybe(
         description='columns that follow from another, such as {"region": {"zip": {"1000": "north"}}}'
     )
-    only_if: Annotated[dict[str, Any], _by(_rule_table), WithJsonSchema(_RULES)] = _maybe(
+    only_if: Annotated[dict[str, Any], _by(_rule_table), WithJsonSchema(_RULES)] = maybe(
         description='columns that are NULL but under a condition, such as {"pregnant": {"sex": "f"}}'
     )
-    quantiles: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = _maybe(
+    quantiles: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = maybe(
         description="columns whose bins begin at private quantiles"
     )
-    nulls: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = _maybe(
+    nulls: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = maybe(
         description="columns with bounds of which NULL is a value"
     )
-    order_by: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = _maybe(
+    order_by: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = maybe(
         description="of two tables, the column that puts rows of a person in order; each is drawn given the one before"
     )
-    epsilon: _Amount = _maybe()
-    delta: _Amount = _maybe()
-    rho: _Amount = _maybe()
-    mu: _Amount = _maybe()
-    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = _maybe()  # type: ignore[valid-type]
+    epsilon: _Amount = maybe()
+    delta: _Amount = maybe()
+    rho: _Amount = maybe()
+    mu: _Amount = maybe()
+    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = maybe()  # type: ignore[valid-type]
 
     @property
     def asked(self) -> tuple[SynthesisRequest, int | None]:
@@ -432,12 +413,12 @@ class WorkloadSchema(RequestBody):
     workload: Annotated[Any, _by(_workload), WithJsonSchema({"type": "array", "items": {"type": "object"}})] = Field(
         description='parts that are added up, such as {"marginals": ["sex", "ward"], "ways": 2} or {"prefixes": "age"}'
     )
-    epsilon: _Amount = _maybe()
-    delta: _Amount = _maybe()
-    rho: _Amount = _maybe()
-    mu: _Amount = _maybe()
-    confidence: _Amount = _maybe()
-    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = _maybe()  # type: ignore[valid-type]
+    epsilon: _Amount = maybe()
+    delta: _Amount = maybe()
+    rho: _Amount = maybe()
+    mu: _Amount = maybe()
+    confidence: _Amount = maybe()
+    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = maybe()  # type: ignore[valid-type]
 
     @property
     def arguments(self) -> tuple[str, Workload, dict[str, Any]]:
@@ -499,7 +480,7 @@ class _QuestionBody(RequestBody):
 
 _QUESTION: Final[dict[str, Any]] = {
     "sql": (Text, Field(description="one SELECT")),
-    **{name: (_OPTION_TYPES[option.kind], _maybe(description=option.help)) for name, option in OPTIONS.items()},
+    **{name: (_OPTION_TYPES[option.kind], maybe(description=option.help)) for name, option in OPTIONS.items()},
 }
 QuestionSchema: Final[type[RequestBody]] = create_model(
     "QuestionSchema",
@@ -537,7 +518,7 @@ class FitSchema(RequestBody):
     sql: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
         description="a SELECT of rows: features, and the target last"
     )
-    weight: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = _maybe(
+    weight: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = maybe(
         description="a column of the SELECT by which rows count, up to max_weight of the estimator"
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -21,70 +22,71 @@ from tacit.query.request import Request
 from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import ApiRequest, ApiResponse
-from tacit.server.api.request_body import (
-    ask_back,
-    ask_text,
-    fit_back,
-    fit_text,
-    synthesis_back,
-    synthesis_text,
-    workload_back,
-    workload_text,
-)
+from tacit.server.api.request_body import JobRequest, job_back, job_text, read_body
+from tacit.server.api.request_limits import idempotency_key
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
+from tacit.server.identity.credentials import new_id
 from tacit.server.service import ADMIN, ASK
 from tacit.wire.job_responses import ModelBody, SyntheticTableBody, WorkloadBody
 from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
+from tacit.wire.response_body import ResponseBody
 from tacit.wire.responses import AnswerBody
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["JobRunner", "poll", "put_job", "put_off", "put_off_fit", "put_off_synthesis", "put_off_workload"]
+__all__ = ["JobRunner", "as_job", "poll", "put_job", "put_off"]
 
 #: Unfinished jobs of one person.
 _MOST: Final = 20
 #: Workers that may die of a job. One that stops in order, or has no room, puts it back and is not counted.
 _MOST_TRIES: Final = 3
 _KEPT: Final = timedelta(days=1)
+#: Names under which outcomes are told.
+_OUTCOMES: Final[dict[type, bytes]] = {SynthesisSchema: b"synthesis", WorkloadSchema: b"workload", FitSchema: b"model"}
 
 
-def put_off(call: ApiRequest, ask: Request, key: str) -> ApiResponse:
-    """Put a question down as a job; one that would be refused is refused now."""
-    call.runtime.service.quote(call.user, ask)
-    if call.user.share is not None:
-        # A job is run for the person, whatever token has submitted it.
-        raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
-    return _put_down(call, ask_text(ask, key), key)
+def as_job(kind: type[SynthesisSchema | WorkloadSchema | FitSchema]) -> Callable[[ApiRequest], ApiResponse]:
+    """The endpoint that puts work of a kind down as a job."""
+    return lambda call: put_off(call, read_body(kind, call.body), idempotency_key(call.headers))
 
 
-def put_off_synthesis(call: ApiRequest, said: SynthesisSchema, key: str) -> ApiResponse:
-    """Put a synthetic table down as a job; one that would be refused is refused now."""
-    call.runtime.service.check_synthesis(call.user, said)
-    return _put_down(call, synthesis_text(said, key), key)
+def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
+    """Put work down as a job; work that would be refused is refused now."""
+    service, user = call.runtime.service, call.user
+    # A job is run for the person, whatever token has submitted it.
+    match said:
+        case SynthesisSchema():
+            service.check_synthesis(user, said)
+        case FitSchema():
+            service.check_fit(user, said)
+        case WorkloadSchema():
+            service.quote_workload(user, said)
+            if user.share is not None:
+                raise InputError(
+                    "token", "has a share of its own, and a workload is run for the person; use another one"
+                )
+            if ADMIN in user.person.scopes - user.scopes:
+                # Nor may a token without this right see at once when the owner's job has ended.
+                raise InputError("token", "lacks the right admin, and a workload is run for the owner; use another one")
+        case Request():
+            service.quote(user, said)
+            if user.share is not None:
+                raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
+    job = put_job(call.runtime, user, said, key)
+    call.about["job"] = job.id
+    headers = ((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1"))
+
+    async def begin() -> None:
+        if call.put_off is not None:
+            call.put_off(job)
+
+    return ApiResponse(202, json_bytes({"id": job.id, "state": "waiting"}), headers=headers, after=begin)
 
 
-def put_off_workload(call: ApiRequest, said: WorkloadSchema, key: str) -> ApiResponse:
-    """Put a workload down as a job; one that would be refused is refused now."""
-    call.runtime.service.quote_workload(call.user, said)
-    if call.user.share is not None:
-        # A job is run for the person, whatever token has submitted it.
-        raise InputError("token", "has a share of its own, and a workload is run for the person; use another one")
-    if ADMIN in call.user.person.scopes - call.user.scopes:
-        # Nor may a token without this right see at once when the owner's job has ended.
-        raise InputError("token", "lacks the right admin, and a workload is run for the owner; use another one")
-    return _put_down(call, workload_text(said, key), key)
-
-
-def put_off_fit(call: ApiRequest, said: FitSchema, key: str) -> ApiResponse:
-    """Put a fit down as a job; one that would be refused is refused now."""
-    call.runtime.service.check_fit(call.user, said)
-    return _put_down(call, fit_text(said, key), key)
-
-
-def put_job(runtime: WorkerRuntime, access: Access, request: str, key: str) -> Job:
+def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str = "") -> Job:
     """Keep a job for the next worker that has room; one that has the same key is found again.
 
     Raises:
@@ -93,39 +95,26 @@ def put_job(runtime: WorkerRuntime, access: Access, request: str, key: str) -> J
     """
     from tacit.server.identity import Job
 
-    people = runtime.service.people
-    identity = _named(runtime, access, key) if key else people.new_id()
-    job = people.job(identity, access.person.name) if key else None
+    request, people = job_text(said, key), runtime.service.people
+    identity = _named(runtime, access, key) if key else new_id()
+    job = people.jobs.find(identity, access.person.name) if key else None
     if job is None:
-        if people.open_jobs(access.person.name) >= _MOST:
+        if people.jobs.open(access.person.name) >= _MOST:
             raise TooMany(5.0)
         job = Job(identity, access.person.name, request, datetime.now(UTC))
         try:
-            people.put_job(job)
+            people.jobs.put(job)
         except InputError:
             # Another request with the same key was faster.
-            job = people.job(identity, access.person.name) or job
+            job = people.jobs.find(identity, access.person.name) or job
     if job.request != request:
         raise ConflictError("Idempotency-Key", "was used before for another request; use a fresh one")
     return job
 
 
-def _put_down(call: ApiRequest, request: str, key: str) -> ApiResponse:
-    job = put_job(call.runtime, call.user, request, key)
-    body = json_bytes({"id": job.id, "state": "waiting"})
-    call.about["job"] = job.id
-    headers = ((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1"))
-
-    async def begin() -> None:
-        if call.put_off is not None:
-            call.put_off(job)
-
-    return ApiResponse(202, body, headers=headers, after=begin)
-
-
 def poll(call: ApiRequest) -> ApiResponse:
     """State of a job, and its outcome."""
-    job = call.runtime.service.people.job(call.part, call.user.person.name)
+    job = call.runtime.service.people.jobs.find(call.part, call.user.person.name)
     if job is None:
         raise Unknown("job")
     slot = call.runtime.settings.slot or 1.0
@@ -134,9 +123,7 @@ def poll(call: ApiRequest) -> ApiResponse:
     head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
     if job.state not in ("done", "failed"):
         return ApiResponse(200, head, headers=((b"retry-after", b"1"),))
-    kinds = {b"synthesis": synthesis_back, b"workload": workload_back, b"model": fit_back}
-    made = next((kind for kind, back in kinds.items() if back(job.request) is not None), b"answer")
-    name = made if job.state == "done" else b"error"
+    name = _OUTCOMES.get(type(job_back(job.request)[0]), b"answer") if job.state == "done" else b"error"
     return ApiResponse(200, head[:-1] + b',"' + name + b'":' + job.outcome.encode() + b"}")
 
 
@@ -192,10 +179,10 @@ class JobRunner:
         people = self._runtime.service.people
         while True:
             try:
-                for job in await self._runtime.run(people.unfinished_jobs):
+                for job in await self._runtime.run(people.jobs.unfinished):
                     if self.under_way < self._runtime.asking.threads:
                         self.begin(job)
-                await self._runtime.run(people.forget_jobs, datetime.now(UTC) - _KEPT)
+                await self._runtime.run(people.jobs.forget, datetime.now(UTC) - _KEPT)
             except Exception as problem:
                 describe(problem)
             await asyncio.sleep(self._runtime.settings.job_seconds / 3)
@@ -215,7 +202,7 @@ class JobRunner:
             finally:
                 renewing.cancel()
             await departure.hold()
-            await self._runtime.run(self._runtime.service.people.finish_job, job.id, outcome, failed=failed)
+            await self._runtime.run(self._runtime.service.people.jobs.finish, job.id, outcome, failed=failed)
         except Busy:
             # Until this worker or another has room.
             with suppress(TacitError):
@@ -232,43 +219,34 @@ class JobRunner:
 
     def _claim(self, job: Job) -> int:
         until = datetime.now(UTC) + timedelta(seconds=self._runtime.settings.job_seconds)
-        return self._runtime.service.people.claim_job(job.id, self._worker, until)
+        return self._runtime.service.people.jobs.claim(job.id, self._worker, until)
 
     def _put_back(self, job: str) -> None:
-        self._runtime.service.people.put_back_job(job, self._worker)
+        self._runtime.service.people.jobs.put_back(job, self._worker)
 
     def _give_up(self, job: Job) -> None:
         """Fail a job for good: its charge stays, and the operator's log says why."""
         problem = InternalError(f"job {job.id} was given up: {_MOST_TRIES} workers ended while they ran it")
-        self._runtime.service.people.finish_job(job.id, _told(problem), failed=True)
+        self._runtime.service.people.jobs.finish(job.id, _told(problem), failed=True)
 
     def _outcome(self, job: Job, departure: QuestionDeparture) -> tuple[str, bool]:
         try:
-            table = synthesis_back(job.request)
-            if table is not None:
-                said, key = table
-                access = self._access(job, ADMIN)
-                made = self._runtime.service.synthesize(access, said, key=key or f"job {job.id}")
-                return json_bytes(SyntheticTableBody.of(made).plain()).decode(), False
-            many = workload_back(job.request)
-            if many is not None:
-                asked, key = many
-                access = self._access(job, ADMIN, ASK)
-                answers = self._runtime.service.answer_workload(
-                    access, asked, key=key or f"job {job.id}", departure=departure
-                )
-                return json_bytes(WorkloadBody.of(answers).plain()).decode(), False
-            model = fit_back(job.request)
-            if model is not None:
-                fit, key = model
-                fitted = self._runtime.service.fit(self._access(job, ADMIN), fit, key=key or f"job {job.id}")
-                return json_bytes(ModelBody.of(fitted).plain()).decode(), False
-            ask, key = ask_back(job.request)
+            said, key = job_back(job.request)
             # A space keeps it apart from every key that can be sent.
-            answer = self._runtime.service.ask(
-                self._access(job, ASK), ask, key=key or f"job {job.id}", departure=departure
-            )
-            return json_bytes(AnswerBody.of(answer).plain()).decode(), False
+            service, key = self._runtime.service, key or f"job {job.id}"
+            body: ResponseBody
+            match said:
+                case SynthesisSchema():
+                    body = SyntheticTableBody.of(service.synthesize(self._access(job, ADMIN), said, key=key))
+                case FitSchema():
+                    body = ModelBody.of(service.fit(self._access(job, ADMIN), said, key=key))
+                case WorkloadSchema():
+                    access = self._access(job, ADMIN, ASK)
+                    body = WorkloadBody.of(service.answer_workload(access, said, key=key, departure=departure))
+                case Request():
+                    access = self._access(job, ASK)
+                    body = AnswerBody.of(service.ask(access, said, key=key, departure=departure))
+            return json_bytes(body.plain()).decode(), False
         except Exception as problem:
             return _told(problem), True
 

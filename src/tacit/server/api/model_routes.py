@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from tacit.server.api.jobs import put_off_fit
+from tacit.server.api.jobs import as_job
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
-from tacit.server.api.request_body import read_body
-from tacit.server.api.request_limits import idempotency_key
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import FitSchema
 
 __all__ = ["ROUTES"]
-
-
-def fit(call: ApiRequest) -> ApiResponse:
-    """Put a fit down as a job."""
-    return put_off_fit(call, read_body(FitSchema, call.body), idempotency_key(call.headers))
 
 
 def models(call: ApiRequest) -> ApiResponse:
@@ -31,7 +24,7 @@ def model(call: ApiRequest) -> ApiResponse:
 
 
 ROUTES: Final = (
-    Route("POST", "/v1/fit", fit, rate="asks", takes=True),
+    Route("POST", "/v1/fit", as_job(FitSchema), rate="asks", takes=True),
     Route("GET", "/v1/models", models),
     Route("GET", "/v1/models/{position}", model, rate="quotes"),
 )

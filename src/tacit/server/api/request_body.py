@@ -16,11 +16,15 @@ from tacit.server.errors import RequestError
 from tacit.wire.requests import FitSchema, NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
 from tacit.wire.values import MAX_DIGITS
 
-__all__ = [
-    "ask_back", "ask_of", "ask_text", "fit_back", "fit_text", "read_body", "read_json", "synthesis_back",
-    "synthesis_text", "workload_back",
-    "workload_text",
-]  # fmt: skip
+__all__ = ["JOB_KINDS", "JobRequest", "ask_of", "job_back", "job_text", "read_body", "read_json"]
+
+#: Work that a job may do: a question, or one of :data:`JOB_KINDS`, by the words under which they are kept.
+JobRequest = Request | SynthesisSchema | WorkloadSchema | FitSchema
+JOB_KINDS: Final[dict[str, type[SynthesisSchema | WorkloadSchema | FitSchema]]] = {
+    "synthesis": SynthesisSchema,
+    "workload": WorkloadSchema,
+    "fit": FitSchema,
+}
 
 #: Largest absolute value of a decimal exponent.
 MAX_EXPONENT: Final = 40
@@ -46,50 +50,23 @@ def ask_of(body: bytes) -> Request:
     return read_question(read_json(body))
 
 
-def ask_text(ask: Request, key: str) -> str:
-    """A question and its key as one text, equal for equal questions; :func:`ask_back` reads it."""
-    told = {"sql": ask.sql, **{name: value for name, value in ask.options.items() if value is not None}}
-    return json.dumps([told, key], sort_keys=True, separators=(",", ":"))
+def job_text(said: JobRequest, key: str) -> str:
+    """Work to do as a job and its key as one text, equal for equal work; :func:`job_back` reads it."""
+    if isinstance(said, Request):
+        told = {"sql": said.sql, **{name: value for name, value in said.options.items() if value is not None}}
+    else:
+        told = {next(word for word, kind in JOB_KINDS.items() if isinstance(said, kind)): said.stated}
+    # Of two synthetic tables the first is that of persons.
+    return json.dumps([told, key], sort_keys=not isinstance(said, SynthesisSchema), separators=(",", ":"))
 
 
-def ask_back(told: str) -> tuple[Request, str]:
-    """The question and the key that :func:`ask_text` wrote."""
+def job_back(told: str) -> tuple[JobRequest, str]:
+    """The work and the key that :func:`job_text` wrote."""
     words, key = json.loads(told)
+    for word, kind in JOB_KINDS.items():
+        if word in words:
+            return kind.model_construct(**words[word]), key
     return Request(**words), key
-
-
-def synthesis_text(said: SynthesisSchema, key: str) -> str:
-    """A synthetic table to make and its key as one text; :func:`synthesis_back` reads it."""
-    # As it was sent: of two tables the first is that of persons.
-    return json.dumps([{"synthesis": said.stated}, key], separators=(",", ":"))
-
-
-def synthesis_back(told: str) -> tuple[SynthesisSchema, str] | None:
-    """The synthetic table and the key that :func:`synthesis_text` wrote; None where the text is a question."""
-    words, key = json.loads(told)
-    return (SynthesisSchema.model_construct(**words["synthesis"]), key) if "synthesis" in words else None
-
-
-def workload_text(said: WorkloadSchema, key: str) -> str:
-    """A workload to answer and its key as one text; :func:`workload_back` reads it."""
-    return json.dumps([{"workload": said.stated}, key], sort_keys=True, separators=(",", ":"))
-
-
-def workload_back(told: str) -> tuple[WorkloadSchema, str] | None:
-    """The workload and the key that :func:`workload_text` wrote; None where the text is of another kind."""
-    words, key = json.loads(told)
-    return (WorkloadSchema.model_construct(**words["workload"]), key) if "workload" in words else None
-
-
-def fit_text(said: FitSchema, key: str) -> str:
-    """A model to fit and its key as one text; :func:`fit_back` reads it."""
-    return json.dumps([{"fit": said.stated}, key], sort_keys=True, separators=(",", ":"))
-
-
-def fit_back(told: str) -> tuple[FitSchema, str] | None:
-    """The model and the key that :func:`fit_text` wrote; None where the text is of another kind."""
-    words, key = json.loads(told)
-    return (FitSchema.model_construct(**words["fit"]), key) if "fit" in words else None
 
 
 def read_json(body: bytes) -> Any:

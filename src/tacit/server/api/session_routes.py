@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from tacit.core.errors import InputError
+from tacit.curator.views.arrow_tables import table_bytes
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.api.synthesis_routes import FORMS
-from tacit.server.api.workload_routes import arrow_file
 from tacit.wire import session_responses as wire
 from tacit.wire.requests import SessionQuerySchema, SessionSchema
 
@@ -50,7 +50,7 @@ def session(call: ApiRequest) -> ApiResponse:
         return json_response(wire.SessionBody.of(found).plain())
     name = f"attachment; filename=session-{position}.{form}"
     return ApiResponse(
-        200, arrow_file(found.histogram(), form), FORMS[form], ((b"content-disposition", name.encode()),)
+        200, table_bytes(found.histogram(), form), FORMS[form], ((b"content-disposition", name.encode()),)
     )
 
 

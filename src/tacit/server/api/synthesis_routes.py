@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.server.api.jobs import put_off_synthesis
+from tacit.server.api.jobs import as_job
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
-from tacit.server.api.request_body import read_body
-from tacit.server.api.request_limits import idempotency_key
 from tacit.server.errors import Unknown
 from tacit.synthetic_tables.synthetic_star import SyntheticStar
 from tacit.synthetic_tables.synthetic_table import SyntheticTable
@@ -19,11 +17,6 @@ __all__ = ["FORMS", "ROUTES", "one_of"]
 
 #: Files of a table, with their media types.
 FORMS: Final = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
-
-
-def synthesize(call: ApiRequest) -> ApiResponse:
-    """Put a synthetic table down as a job."""
-    return put_off_synthesis(call, read_body(SynthesisSchema, call.body), idempotency_key(call.headers))
 
 
 def synthetic_tables(call: ApiRequest) -> ApiResponse:
@@ -60,7 +53,7 @@ def one_of(made: SyntheticTable | SyntheticStar, name: str) -> SyntheticTable:
 
 
 ROUTES: Final = (
-    Route("POST", "/v1/synthesize", synthesize, rate="asks", takes=True),
+    Route("POST", "/v1/synthesize", as_job(SynthesisSchema), rate="asks", takes=True),
     Route("GET", "/v1/synthetic", synthetic_tables),
     Route("GET", "/v1/synthetic/{position}", synthetic, rate="quotes", query=("form", "name")),
 )

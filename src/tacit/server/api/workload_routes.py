@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import InputError
-from tacit.core.extras import load_arrow
-from tacit.server.api.jobs import put_off_workload
+from tacit.curator.views.arrow_tables import table_bytes
+from tacit.server.api.jobs import as_job
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
-from tacit.server.api.request_body import read_body
-from tacit.server.api.request_limits import idempotency_key
 from tacit.server.api.synthesis_routes import FORMS
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import WorkloadSchema
@@ -18,12 +15,7 @@ from tacit.wire.requests import WorkloadSchema
 if TYPE_CHECKING:
     from tacit.paid_work.workload_release import WorkloadAnswer
 
-__all__ = ["ROUTES", "arrow_file", "table_file"]
-
-
-def answer_workload(call: ApiRequest) -> ApiResponse:
-    """Put a workload down as a job."""
-    return put_off_workload(call, read_body(WorkloadSchema, call.body), idempotency_key(call.headers))
+__all__ = ["ROUTES", "table_file"]
 
 
 def workloads(call: ApiRequest) -> ApiResponse:
@@ -58,25 +50,11 @@ def table_file(answer: WorkloadAnswer, place: int, form: str) -> bytes:
     found = next((table for at, table in enumerate(answer.tables()) if at == place), None)
     if found is None:
         raise InputError("table", f"there is no table {place}; they are numbered from 0 on")
-    return arrow_file(found.to_arrow(), form)
-
-
-def arrow_file(table: Any, form: str) -> bytes:
-    """A table as the content of a file."""
-    sent: Any = io.BytesIO()
-    if form == "parquet":
-        pq = load_arrow("pyarrow.parquet")
-
-        pq.write_table(table, sent)
-    else:
-        pyarrow_csv = load_arrow("pyarrow.csv")
-
-        pyarrow_csv.write_csv(table, sent)
-    return bytes(sent.getvalue())
+    return table_bytes(found.to_arrow(), form)
 
 
 ROUTES: Final = (
-    Route("POST", "/v1/workload", answer_workload, rate="asks", takes=True),
+    Route("POST", "/v1/workload", as_job(WorkloadSchema), rate="asks", takes=True),
     Route("GET", "/v1/workloads", workloads),
     Route("GET", "/v1/workloads/{position}", workload, rate="quotes", query=("form", "table")),
 )

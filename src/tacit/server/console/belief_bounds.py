@@ -48,7 +48,8 @@ def promise(epsilon: Fraction, delta: Fraction) -> Promise:
     """Bounds on beliefs under (ε, δ), each rounded outwards."""
     factor = exp_bounds(min(epsilon, _MOST))[1]
     beliefs = tuple(_belief(before, factor) for before in _BEFORE)
-    return Promise(up(epsilon), up(delta) if delta else "", _one_in(delta), _factor(factor), beliefs)
+    small, one_in = (up(delta), f"{int(1 / delta):,}") if delta else ("", "")
+    return Promise(up(epsilon), small, one_in, _factor(factor), beliefs)
 
 
 def _belief(before: Fraction, factor: Fraction) -> Belief:
@@ -73,7 +74,3 @@ def _factor(factor: Fraction) -> str:
         return "more than 10²⁶"
     hundredths = math.ceil(100 * factor)
     return f"at most {hundredths / 100:.4g}" if hundredths < 10_000 else f"at most {math.ceil(factor):,}"
-
-
-def _one_in(delta: Fraction) -> str:
-    return f"{int(1 / delta):,}" if delta else ""

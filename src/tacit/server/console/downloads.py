@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from tacit.core.extras import load_arrow
 from tacit.curator.views.answer_object import Answer
-from tacit.server.console.csrf import HEADERS
+from tacit.curator.views.arrow_tables import table_bytes
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
@@ -43,9 +42,7 @@ async def again(visit: PageRequest) -> Response:
 
 
 async def _file(visit: PageRequest, answer: Answer, form: str, name: str) -> Response:
-    content = await visit.run(_bytes, answer, form)
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.{form}"'}
-    return Response(content, media_type=FORMS[form], headers=headers)
+    return visit.file(await visit.run(_bytes, answer, form), f"{name}.{form}", FORMS[form])
 
 
 def _form(visit: PageRequest) -> str:
@@ -58,13 +55,7 @@ def _form(visit: PageRequest) -> str:
 def _bytes(answer: Answer, form: str) -> bytes:
     if form != "parquet":
         return _text(answer, "," if form == "csv" else "\t").encode("utf-8", "replace")
-    pa = load_arrow()
-    pq = load_arrow("pyarrow.parquet")
-
-    sink = pa.BufferOutputStream()
-    pq.write_table(answer.intervals(), sink)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+    return table_bytes(answer.intervals(), form)
 
 
 def _text(answer: Answer, separator: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,9 +114,5 @@ def _joined(points: Sequence[Point]) -> Point:
         min(point.low for point in points),
         max(point.high for point in points),
         sum(places) / len(places) if places else None,
-        _any_marked(points),
+        any(point.marked for point in points),
     )
-
-
-def _any_marked(points: Iterable[Point]) -> bool:
-    return any(point.marked for point in points)

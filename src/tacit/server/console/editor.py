@@ -20,11 +20,13 @@ from tacit.query.parsing.parse import is_bare_name
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.types import Value
+from tacit.wire.values import exact_text
 
 __all__ = ["editor_words", "place_of", "typed_constant", "typed_name"]
 
 #: Declared values of one column that are offered.
 _MOST_KEYS: Final = 60
+_MOST_DECIMALS: Final = 18
 _KEYWORDS: Final = tuple(
     """
     SELECT DISTINCT FROM WHERE GROUP ORDER BY HAVING LIMIT OFFSET QUALIFY WITH AS JOIN LEFT RIGHT FULL INNER OUTER CROSS
@@ -71,7 +73,8 @@ def typed_constant(value: Value | None) -> str:
     """A declared value as it stands in SQL; empty where it cannot be written."""
     try:
         if isinstance(value, Fraction):
-            return _decimal_text(value)
+            shown = exact_text(value)
+            return shown if "/" not in shown and len(shown.partition(".")[2]) <= _MOST_DECIMALS else ""
         return constant_text(value)
     except InputError:
         return ""
@@ -106,14 +109,3 @@ def _name_place(name: str, sql: str) -> tuple[int, int] | None:
 def _keys(column: Column) -> list[str]:
     shown = [typed_constant(value) for value in (column.categories or ())[:_MOST_KEYS] if value is not None]
     return [text for text in shown if text]
-
-
-def _decimal_text(value: Fraction) -> str:
-    """A fraction with finitely many decimals; empty for another."""
-    for digits in range(19):
-        scaled = value * 10**digits
-        if scaled.denominator == 1:
-            whole, part = divmod(abs(scaled.numerator), 10**digits)
-            sign = "-" if value < 0 else ""
-            return f"{sign}{whole}.{part:0{digits}d}" if digits else f"{sign}{whole}"
-    return ""

@@ -33,19 +33,19 @@ class PageProblem:
 
 _WORDS: Final = {
     "query": ("This cannot be answered as written", "Nothing was charged."),
-    "input": ("One thing to change", "Nothing was charged."),
+    "input": ("Something to correct", "Nothing was charged."),
     "access.unknown": (
-        "There is nothing here for you",
+        "Nothing is here for you",
         "It does not exist, or it is not yours to see: the two look the same.",
     ),
     "budget": (
         "The budget does not allow this",
         "Nothing was charged. A smaller price may still fit, and every question that was answered before stays free.",
     ),
-    "accounting": ("No sound promise can be made of this", "Nothing was charged. Ask for less, or in another way."),
-    "access": ("This is not for your role", "Nothing was done."),
+    "accounting": ("No guarantee can be computed for this", "Nothing was charged. Ask for less, or in another form."),
+    "access": ("Your role does not allow this", "Nothing was done."),
     "auth": ("Your session has ended", "Nothing was charged. Sign in again to go on."),
-    "rate": ("A little slower, please", "Nothing was charged. Wait a moment and try again."),
+    "rate": ("Too many requests", "Nothing was charged. Wait a moment and try again."),
     "busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.ledger": (

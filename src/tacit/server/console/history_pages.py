@@ -19,7 +19,6 @@ from tacit.ledger.entries import plain_name
 from tacit.server.console.belief_bounds import Promise, promise
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.charts import draw_stairs
-from tacit.server.console.csrf import HEADERS
 from tacit.server.console.number_format import amounts_text, as_pair, down, symbol, up, when
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
@@ -49,8 +48,7 @@ async def receipt(visit: PageRequest) -> Response:
     """A receipt to keep: ``tacit receipt verify`` and :func:`tacit.verify_receipt` read it unchanged."""
     position = visit.request.path_params["position"]
     found = await visit.run(visit.service.receipt, visit.user, position)
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="receipt-{position}.json"'}
-    return Response(found.to_json() + "\n", media_type="application/json", headers=headers)
+    return visit.file(found.to_json() + "\n", f"receipt-{position}.json")
 
 
 async def show_budget(visit: PageRequest) -> Response:

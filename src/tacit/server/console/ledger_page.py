@@ -15,7 +15,8 @@ from tacit.core.numbers import with_noun
 from tacit.ledger import LedgerError
 from tacit.receipts.verify_receipt import outcome_problem
 from tacit.server.console.page_request import PageRequest
-from tacit.server.identity import Job, People, TokenScope
+from tacit.server.identity import Job, TokenScope
+from tacit.server.identity.credentials import new_id
 
 __all__ = ["LedgerCheck", "LedgerWatch", "alerts_of"]
 
@@ -88,7 +89,7 @@ class LedgerWatch:
         with self._lock:
             if not self._last.running:
                 self._last = LedgerCheck(running=True, by=visit.name)
-                self._id = People.new_id()
+                self._id = new_id()
                 # A thread of its own: it may take minutes, and no request waits for it.
                 work = threading.Thread(target=self._run, args=(visit, self._id), name="tacit-verify", daemon=True)
                 work.start()
@@ -116,7 +117,7 @@ class LedgerWatch:
         self._last = replace(found, when=f"{now:%Y-%m-%d %H:%M} UTC", by=by)
         text = json.dumps(asdict(self._last))
         try:
-            visit.people.put_job(Job(id, by, _VERIFICATION, now, state="done", outcome=text, finished=now))
+            visit.people.jobs.put(Job(id, by, _VERIFICATION, now, state="done", outcome=text, finished=now))
         except TacitError:
             # Then only this process knows; the ledger has other worries.
             return
@@ -126,7 +127,7 @@ class LedgerWatch:
         id = visit.request.query_params.get("check", "")  # noqa: A001
         if not id or id == self._id:
             return self._last
-        job = visit.people.job(id, visit.name)
+        job = visit.people.jobs.find(id, visit.name)
         if job is None or job.request != _VERIFICATION:
             return LedgerCheck(running=True)
         told = json.loads(job.outcome)

@@ -10,8 +10,7 @@ from starlette.responses import Response
 
 from tacit.core.errors import TacitError
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import fit_text, read_body
-from tacit.server.console.csrf import HEADERS
+from tacit.server.api.request_body import read_body
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.synthetic_pages import job_of
@@ -39,11 +38,6 @@ _BY_LINE: Final = {"cluster_centers_": "Centres of clusters", "components_": "Co
 _WIDTH, _HEIGHT = 240, 90
 
 
-async def show_models(visit: PageRequest) -> Response:
-    """All models, the newest first; for owners a form that fits one, and the state of its job."""
-    return await _models(visit)
-
-
 async def fit(visit: PageRequest) -> Response:
     """Put a fit down as a job; one that would be refused is refused now."""
     form = visit.form
@@ -52,9 +46,9 @@ async def fit(visit: PageRequest) -> Response:
     try:
         said = read_body(FitSchema, json.dumps(told).encode())
         await visit.run(visit.service.check_fit, visit.user, said)
-        job = await visit.run(put_job, visit.runtime, visit.user, fit_text(said, ""), "")
+        job = await visit.run(put_job, visit.runtime, visit.user, said)
     except TacitError as raised:
-        return await _models(visit, problem=problem_of(raised))
+        return await show_models(visit, problem=problem_of(raised))
     return visit.redirect(f"/console/models?job={job.id}")
 
 
@@ -79,8 +73,7 @@ async def download(visit: PageRequest) -> Response:
     """The model as a file."""
     position = visit.request.path_params["position"]
     found = await visit.run(visit.service.model, visit.user, position)
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="model-{position}.json"'}
-    return Response(found.text, media_type="application/json", headers=headers)
+    return visit.file(found.text, f"model-{position}.json")
 
 
 def _tables_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
@@ -137,7 +130,8 @@ def _points(scores: Any, largest: float) -> list[str]:
     return [f"{x:.1f},{_HEIGHT / 2 * (1 - y / largest):.1f}" for x, y in zip(across, scores, strict=True)]
 
 
-async def _models(visit: PageRequest, problem: PageProblem | None = None) -> Response:
+async def show_models(visit: PageRequest, problem: PageProblem | None = None) -> Response:
+    """All models, the newest first; for owners a form that fits one, and the state of its job."""
     found = await visit.run(visit.service.models, visit.user)
     job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
     return await visit.page(

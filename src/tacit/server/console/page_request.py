@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tacit.server.service import CuratorService
     from tacit.server.settings import Settings
 
-__all__ = ["ConsoleContext", "Handler", "PageRequest", "endpoint"]
+__all__ = ["ConsoleContext", "Handler", "PageRequest", "endpoint", "templates_of"]
 
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
@@ -40,6 +40,12 @@ Result = TypeVar("Result")
 _MOST_HEAD_GAUGES: Final = 2
 _DOOR: Final = "tacit_door"
 _SESSION: Final = "tacit_session"
+
+
+def templates_of(*packages: str) -> Environment:
+    """Templates of packages, escaped; of two with one name that of the first package counts."""
+    loader = ChoiceLoader([PackageLoader(package) for package in packages])
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 class ConsoleContext:
@@ -50,13 +56,7 @@ class ConsoleContext:
         self.people = people
         self.settings = settings
         self.statics = Statics()
-        self.pages = Environment(
-            loader=PackageLoader("tacit.server.console"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self.pages = templates_of("tacit.server.console")
         self.pages.globals |= {"static": self.statics.address, "project": service.curator.name}
         self.pages.filters["when"] = when
 
@@ -179,6 +179,11 @@ class PageRequest:
     def redirect(self, address: str) -> Response:
         """Redirect to ``address``."""
         return RedirectResponse(address, 303, headers=dict(HEADERS))
+
+    def file(self, content: str | bytes, name: str, kind: str = "application/json") -> Response:
+        """A file to keep, by its name and media type."""
+        disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type=kind, headers={**HEADERS, **disposition})
 
     def signed_in(self, opened: Opened, address: str) -> Response:
         """Redirect and set the session cookie."""

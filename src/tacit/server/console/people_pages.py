@@ -27,15 +27,14 @@ from tacit.wire.values import exact_text
 __all__ = ["add", "invite", "issue", "quota", "revoke", "role", "show_people", "show_person", "withdraw"]
 
 _MOST_DAYS: Final = 3650
-_ROLES: Final = ((Role.ANALYST, "asks"), (Role.AUDITOR, "looks on"), (Role.OWNER, "does everything"))
+_ROLES: Final = (
+    (Role.ANALYST, "asks"),
+    (Role.AUDITOR, "sees charges, never asks"),
+    (Role.OWNER, "also decides about people"),
+)
 
 
 _HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
-
-
-async def show_people(visit: PageRequest) -> Response:
-    """Show all people, and a form to add one."""
-    return await _people(visit)
 
 
 async def show_person(visit: PageRequest) -> Response:
@@ -54,8 +53,8 @@ async def add(visit: PageRequest) -> Response:
         person = await visit.run(visit.people.add, name, chosen, populations=sees, operator=visit.name)
         secret = await visit.run(visit.people.invite, person.name, operator=visit.name)
     except InputError as raised:
-        return await _people(visit, problem=problem_of(raised))
-    return await _people(visit, shown=_invitation(visit, person, secret))
+        return await show_people(visit, problem=problem_of(raised))
+    return await show_people(visit, shown=_invitation(visit, person, secret))
 
 
 async def invite(visit: PageRequest) -> Response:
@@ -93,7 +92,7 @@ async def withdraw(visit: PageRequest) -> Response:
         if visit.form.get("token", "") not in {token.id for token in visit.people.tokens(name)}:
             raise Unknown("token")
         visit.people.withdraw(visit.form["token"], operator=visit.name)
-        return "The token opens nothing any more."
+        return "The token was withdrawn and works no longer."
 
     return await _change(visit, work)
 
@@ -111,7 +110,7 @@ async def quota(visit: PageRequest) -> Response:
             if key.startswith("cap.") and text.strip()
         }
         visit.service.curator.ledger.set_quota(population, caps or None, analyst=person.name, operator=visit.name)
-        return "The share is set." if caps else "There is no limit of their own any more."
+        return "The share is set." if caps else "Their own limit was removed."
 
     return await _change(visit, work)
 
@@ -140,7 +139,7 @@ async def revoke(visit: PageRequest) -> Response:
         if person.name == visit.name:
             raise InputError("name", "an owner cannot revoke themselves; let another owner do it")
         visit.people.revoke(person.name, operator=visit.name, reason=visit.form.get("reason", ""))
-        return f"{person.name} is out: sessions and tokens have ended."
+        return f"{person.name} was revoked: sessions and tokens have ended."
 
     return await _change(visit, work)
 
@@ -210,9 +209,10 @@ def _address(visit: PageRequest) -> str:
     return ""
 
 
-async def _people(
+async def show_people(
     visit: PageRequest, *, shown: dict[str, str] | None = None, problem: PageProblem | None = None
 ) -> Response:
+    """Show all people, and a form to add one."""
     people = await visit.run(_rows, visit)
     populations = await visit.run(_accounts, visit)
     # Typed values are kept in the form only where they were right.

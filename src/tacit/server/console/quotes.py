@@ -104,21 +104,21 @@ class QuoteView:
     """A quote for a page; see the template for what stands where."""
 
     price: str
-    side: str
-    alone: str
     after: str
-    confidence: str
-    errors: tuple[ErrorView, ...]
-    releases: tuple[ReleaseView, ...]
     groups: str
-    bounding: str
     limits: str
-    bounds: str
-    left_out: str
     unit: str
     relation: str
     digest: str
-    engine_sql: str
+    side: str = ""
+    alone: str = ""
+    confidence: str = ""
+    errors: tuple[ErrorView, ...] = ()
+    releases: tuple[ReleaseView, ...] = ()
+    bounding: str = ""
+    bounds: str = ""
+    left_out: str = ""
+    engine_sql: str = ""
     gauges: tuple[Gauge, ...] = ()
     charge: Mapping[str, Fraction] = field(default_factory=dict)
     free: bool = False
@@ -205,21 +205,12 @@ def view_public_quote(quote: Quote) -> QuoteView:
     it = quote.explanation
     return QuoteView(
         price="Free",
-        side="",
-        alone="",
         after="Public tables alone: the answer is exact, and nothing is charged.",
-        confidence="",
-        errors=(),
-        releases=(),
         groups=f"It has {it.keys}.",
-        bounding="",
         limits=it.limits,
-        bounds="",
-        left_out="",
         unit=it.unit,
         relation=it.relation.replace("_", " or "),
         digest=it.digest[:16],
-        engine_sql="",
         free=True,
         public=True,
     )
@@ -244,7 +235,7 @@ def _delta(charge: Mapping[str, Fraction]) -> str:
 def _error(error: ExplainedError) -> ErrorView:
     if error.bound is None:
         return ErrorView(
-            error.label, "", "", "depends on how many values a group has; say what you suppose under “More to say”"
+            error.label, "", "", "depends on how many values a group has; say what you suppose under “More options”"
         )
     if error.meaning == f"within {error.bound}":
         return ErrorView(error.label, error.bound, "", error.meaning)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from tacit.core.errors import InputError
@@ -24,7 +26,7 @@ __all__ = [
 
 _WRONG = "Name and password do not belong together, or there were too many tries. Wait a moment and try again."
 _NOT_YOURS = "That is not your password, or there were too many tries. Wait a moment and try again."
-_GONE = "page; the link was used, has run out, or never was. Ask its sender for a new one"
+_GONE = "page; the link was used, has expired, or never existed. Ask its sender for a new one"
 
 
 async def home(visit: PageRequest) -> Response:
@@ -56,11 +58,6 @@ async def sign_out(visit: PageRequest) -> Response:
     return visit.signed_out("/console/sign-in")
 
 
-async def show_password(visit: PageRequest) -> Response:
-    """The form for another password."""
-    return await _password(visit)
-
-
 async def change_password(visit: PageRequest) -> Response:
     """Change the password of a user who knows the present one; sessions elsewhere end."""
     old, new = visit.form.get("old", ""), visit.form.get("password", "")
@@ -71,11 +68,11 @@ async def change_password(visit: PageRequest) -> Response:
         # Before the old one is looked at: what is wrong with the new one is no failed try.
         visit.people.check_password(visit.name, new)
     except InputError as problem:
-        return await _password(visit, problem=str(problem), status=400)
+        return await show_password(visit, problem=str(problem), status=400)
     work = visit.people.change_password
     opened = await visit.runtime.enter(visit.address, work, visit.name, old, new, origin=visit.address)
     if opened is None:
-        return await _password(visit, problem=_NOT_YOURS, status=401)
+        return await show_password(visit, problem=_NOT_YOURS, status=401)
     return visit.signed_in(opened, "/console/password?changed=1")
 
 
@@ -97,11 +94,6 @@ async def set_up(visit: PageRequest) -> Response:
     return await _entered(visit, opened)
 
 
-async def show_welcome(visit: PageRequest) -> Response:
-    """Show the form of an invitation."""
-    return await _welcome(visit)
-
-
 async def accept(visit: PageRequest) -> Response:
     """Set the password chosen by an invited person."""
     try:
@@ -109,7 +101,7 @@ async def accept(visit: PageRequest) -> Response:
         secret, password = visit.request.path_params["secret"], visit.form.get("password", "")
         opened = await visit.run(visit.people.accept, secret, password)
     except InputError as problem:
-        return await _welcome(visit, problem=str(problem))
+        return await show_welcome(visit, problem=str(problem))
     return await _entered(visit, opened)
 
 
@@ -139,74 +131,43 @@ def _next(where: str) -> str:
     return where if plain and not where.startswith("/console/sign-") else ""
 
 
+async def _door(
+    visit: PageRequest, heading: str, words: str, button: str, *, status: int = 200, **more: Any
+) -> Response:
+    """A page with one form, for a name, a password or both; by default for a fresh password alone."""
+    usual = {"action": visit.request.url.path, "asks_name": False, "fresh": True, "next": "", "name": "", "problem": ""}
+    return await visit.page("door.html", status, heading=heading, words=words, button=button, **(usual | more))
+
+
 async def _sign_in(visit: PageRequest, where: str, *, name: str = "", problem: str = "", status: int = 200) -> Response:
-    return await visit.page(
-        "door.html",
-        status,
-        heading="Sign in",
-        words=f"to ask questions of {visit.service.curator.name}, and get answers that reveal no individual.",
-        action="/console/sign-in",
-        asks_name=True,
-        fresh=False,
-        button="Sign in",
-        next=where,
-        name=name,
-        problem=problem,
-    )
+    words = f"to ask questions of {visit.service.curator.name}, and get answers that reveal no individual."
+    fields = {"asks_name": True, "fresh": False, "next": where, "name": name, "problem": problem}
+    return await _door(visit, "Sign in", words, "Sign in", status=status, **fields)
 
 
-async def _password(visit: PageRequest, *, problem: str = "", status: int = 200) -> Response:
+async def show_password(visit: PageRequest, *, problem: str = "", status: int = 200) -> Response:
+    """The form for another password."""
     changed = not problem and visit.request.query_params.get("changed") == "1"
-    return await visit.page(
-        "door.html",
-        status,
-        heading="Your password",
-        words="Choose another one. Wherever else you are signed in, you are signed out; tokens of your programs stay.",
-        action="/console/password",
-        asks_name=False,
-        asks_old=True,
-        fresh=True,
-        button="Change it",
-        next="",
-        name=visit.name,
-        problem=problem,
-        done="It is changed. This is the only place where you are signed in now." if changed else "",
-    )
+    words = "Choose another one. Wherever else you are signed in, you are signed out; tokens of your programs stay."
+    done = "It is changed. This is the only place where you are signed in now." if changed else ""
+    fields = {"asks_old": True, "name": visit.name, "problem": problem, "done": done}
+    return await _door(visit, "Your password", words, "Change it", status=status, **fields)
 
 
 async def _set_up(visit: PageRequest, *, name: str = "", problem: str = "") -> Response:
-    return await visit.page(
-        "door.html",
-        400 if problem else 200,
-        heading="Be the owner",
-        words=f"This link makes you the owner of {visit.service.curator.name}: you decide who may ask, and how much. "
-        "It works once.",
-        action=f"/console/setup/{visit.request.path_params['secret']}",
-        asks_name=True,
-        fresh=True,
-        button="Begin",
-        next="",
-        name=name,
-        problem=problem,
+    owned = f"This link makes you the owner of {visit.service.curator.name}: you decide who may ask, and how much."
+    fields = {"asks_name": True, "name": name, "problem": problem}
+    return await _door(
+        visit, "Become the owner", f"{owned} It works once.", "Begin", status=400 if problem else 200, **fields
     )
 
 
-async def _welcome(visit: PageRequest, *, problem: str = "") -> Response:
-    secret = visit.request.path_params["secret"]
-    person = await visit.run(visit.people.invited, secret)
+async def show_welcome(visit: PageRequest, *, problem: str = "") -> Response:
+    """Show the form of an invitation."""
+    person = await visit.run(visit.people.invited, visit.request.path_params["secret"])
     if person is None:
         visit.runtime.failed(visit.address)
         raise Unknown(_GONE)
-    return await visit.page(
-        "door.html",
-        400 if problem else 200,
-        heading=f"Welcome, {person.name}",
-        words=f"Choose a password, and you are in: {person.role} of {visit.service.curator.name}.",
-        action=f"/console/welcome/{secret}",
-        asks_name=False,
-        fresh=True,
-        button="Choose it and go in",
-        next="",
-        name=person.name,
-        problem=problem,
-    )
+    words = f"Choose a password, and you are in: {person.role} of {visit.service.curator.name}."
+    status, fields = 400 if problem else 200, {"name": person.name, "problem": problem}
+    return await _door(visit, f"Welcome, {person.name}", words, "Set the password and sign in", status=status, **fields)

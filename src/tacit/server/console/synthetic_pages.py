@@ -9,16 +9,14 @@ from starlette.responses import Response
 
 from tacit.core.errors import TacitError
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import read_body, synthesis_text
+from tacit.server.api.request_body import read_body
 from tacit.server.api.synthesis_routes import FORMS, one_of
-from tacit.server.console.csrf import HEADERS
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.synthetic_tables.synthetic_table import BANNER, SyntheticTable
-from tacit.wire.requests import SynthesisSchema
-from tacit.wire.requests import synthesis_text as body_text
+from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 __all__ = ["download", "job_of", "make", "show_synthetic", "show_tables"]
 
@@ -30,11 +28,6 @@ _METHODS: Final = (
 _MOST_PAIRS: Final = 20
 
 
-async def show_tables(visit: PageRequest) -> Response:
-    """All synthetic tables, the newest first; for owners a form that makes one, and the state of its job."""
-    return await _tables(visit)
-
-
 async def make(visit: PageRequest) -> Response:
     """Put a synthetic table down as a job; one that would be refused is refused now."""
     form = visit.form
@@ -42,11 +35,11 @@ async def make(visit: PageRequest) -> Response:
     words = {"source": {source: None, second: None} if second else source, "method": form.get("method", "aim")}
     priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
     try:
-        said = read_body(SynthesisSchema, body_text(words, priced).encode())
+        said = read_body(SynthesisSchema, synthesis_text(words, priced).encode())
         await visit.run(visit.service.check_synthesis, visit.user, said)
-        job = await visit.run(put_job, visit.runtime, visit.user, synthesis_text(said, ""), "")
+        job = await visit.run(put_job, visit.runtime, visit.user, said)
     except TacitError as raised:
-        return await _tables(visit, problem=problem_of(raised))
+        return await show_tables(visit, problem=problem_of(raised))
     return visit.redirect(f"/console/synthetic?job={job.id}")
 
 
@@ -86,11 +79,11 @@ async def download(visit: PageRequest) -> Response:
     made = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
     table = one_of(made, visit.request.query_params.get("name", ""))
     content = await visit.run(table.to_bytes, form)
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{table.name}.{form}"'}
-    return Response(content, media_type=FORMS[form], headers=headers)
+    return visit.file(content, f"{table.name}.{form}", FORMS[form])
 
 
-async def _tables(visit: PageRequest, problem: PageProblem | None = None) -> Response:
+async def show_tables(visit: PageRequest, problem: PageProblem | None = None) -> Response:
+    """All synthetic tables, the newest first; for owners a form that makes one, and the state of its job."""
     found = await visit.run(visit.service.synthetic_tables, visit.user)
     owns = visit.user.has(TokenScope.ADMIN)
     tables = await visit.run(visit.service.tables, visit.user) if owns else ()
@@ -111,7 +104,7 @@ async def _tables(visit: PageRequest, problem: PageProblem | None = None) -> Res
 
 def job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
     """The state of a job in words; None where there is none of this person."""
-    found = visit.people.job(identity, visit.name) if identity else None
+    found = visit.people.jobs.find(identity, visit.name) if identity else None
     if found is None:
         return None
     told: dict[str, Any] = {"state": found.state, "message": "", "open": found.state in ("waiting", "running")}

@@ -8,10 +8,9 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import read_body, workload_text
+from tacit.server.api.request_body import read_body
 from tacit.server.api.synthesis_routes import FORMS
 from tacit.server.api.workload_routes import table_file
-from tacit.server.console.csrf import HEADERS
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.synthetic_pages import job_of
@@ -32,11 +31,6 @@ _FIELDS: Final = ("source", "columns", "kind", "epsilon", "delta")
 _MOST_LISTED: Final = 200
 
 
-async def show_workloads(visit: PageRequest) -> Response:
-    """All workloads, the newest first; for those who may ask a form that has one answered, and the state of its job."""
-    return await _workloads(visit)
-
-
 async def answer(visit: PageRequest) -> Response:
     """Quote a workload, or put it down as a job; one that would be refused is refused now."""
     form = visit.form
@@ -46,10 +40,10 @@ async def answer(visit: PageRequest) -> Response:
         said = read_body(WorkloadSchema, synthesis_text(words, priced, WorkloadSchema).encode())
         quote = await visit.run(visit.service.quote_workload, visit.user, said)
         if form.get("do") != "answer":
-            return await _workloads(visit, quote=str(quote))
-        job = await visit.run(put_job, visit.runtime, visit.user, workload_text(said, ""), "")
+            return await show_workloads(visit, quote=str(quote))
+        job = await visit.run(put_job, visit.runtime, visit.user, said)
     except TacitError as raised:
-        return await _workloads(visit, problem=problem_of(raised))
+        return await show_workloads(visit, problem=problem_of(raised))
     return visit.redirect(f"/console/workloads?job={job.id}")
 
 
@@ -81,8 +75,7 @@ async def download(visit: PageRequest) -> Response:
         raise Unknown("page")
     found = await visit.run(visit.service.workload, visit.user, position)
     content = await visit.run(table_file, found, place, form)
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="workload-{position}-{place}.{form}"'}
-    return Response(content, media_type=FORMS[form], headers=headers)
+    return visit.file(content, f"workload-{position}-{place}.{form}", FORMS[form])
 
 
 def _workload(kind: str, columns: str) -> list[dict[str, Any]]:
@@ -96,7 +89,8 @@ def _workload(kind: str, columns: str) -> list[dict[str, Any]]:
     return [{"marginals": names, "ways": int(kind)}]
 
 
-async def _workloads(visit: PageRequest, problem: PageProblem | None = None, quote: str = "") -> Response:
+async def show_workloads(visit: PageRequest, problem: PageProblem | None = None, quote: str = "") -> Response:
+    """All workloads, the newest first; for those who may ask a form that has one answered, and the state of its job."""
     found = await visit.run(visit.service.workloads, visit.user)
     asks = visit.user.has(TokenScope.ADMIN) or visit.user.has(TokenScope.ASK)
     tables = await visit.run(visit.service.tables, visit.user) if asks else ()

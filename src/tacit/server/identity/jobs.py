@@ -47,7 +47,7 @@ class JobStore:
                 raise InputError("id", "is that of another job")
 
     def find(self, job_id: object, analyst: str) -> Job | None:
-        """A job of this analyst."""
+        """A job of this analyst; those of others are not there."""
         if not _is_id(job_id):
             return None
         rows = self._context.tables.read(
@@ -59,6 +59,9 @@ class JobStore:
         """Take a free job, or one whose lease ran out; or extend the lease of one's own.
 
         That it was taken is counted in the same statement, so before anything is done for it.
+
+        Returns:
+            Number of workers that have taken it, this one included; 0 where it was not to be had.
         """
         values = (line(worker, "worker", 200), stamp(lease_until, "lease_until"))
         with self._context.tables.write() as run:
@@ -79,8 +82,8 @@ class JobStore:
                 (line(job_id, "id", _ID), line(worker, "worker", 200)),
             )
 
-    def finish(self, job_id: str, outcome: str, *, failed: bool) -> bool:
-        """Keep the outcome of a job; the first one stays. The oldest finished jobs make room for it."""
+    def finish(self, job_id: str, outcome: str, *, failed: bool = False) -> bool:
+        """Keep the outcome of a job; whether it is the first, which stays. The oldest finished make room for it."""
         state = "failed" if failed else "done"
         with self._context.tables.write() as run:
             rows = run(
@@ -106,7 +109,7 @@ class JobStore:
         return int(self._context.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
 
     def forget(self, before: datetime) -> int:
-        """Delete those that were finished before a moment."""
+        """Delete those that were finished before a moment; how many."""
         with self._context.tables.write() as run:
             old = "DELETE FROM people_jobs WHERE finished < ? RETURNING id"
             return len(run(old, (stamp(before, "before"),)))

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Final, Literal
 
-__all__ = ["Access", "Issued", "Job", "JobState", "Opened", "Person", "Role", "TokenInfo", "TokenScope", "scopes_of"]
+__all__ = ["Access", "Issued", "Job", "JobState", "Opened", "Person", "Role", "TokenInfo", "TokenScope"]
 
 
 class Role(StrEnum):
@@ -34,11 +34,6 @@ _SCOPES: Final[Mapping[Role, frozenset[TokenScope]]] = {
 }
 
 
-def scopes_of(role: Role) -> frozenset[TokenScope]:
-    """Scopes that a role allows."""
-    return _SCOPES[role]
-
-
 @dataclass(frozen=True, slots=True)
 class Person:
     """A person in the ledger.
@@ -58,7 +53,7 @@ class Person:
     @property
     def scopes(self) -> frozenset[TokenScope]:
         """Their rights; none once revoked."""
-        return scopes_of(self.role) if self.active else frozenset()
+        return _SCOPES[self.role] if self.active else frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +139,7 @@ class Job:
     """A question that is answered later, by whichever worker takes it.
 
     Args:
-        id: as :meth:`People.new_id` makes them.
+        id: as :func:`~tacit.server.identity.credentials.new_id` makes them.
         analyst: its owner, who alone finds it.
         request: the question, as text of the server.
         created: when.

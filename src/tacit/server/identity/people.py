@@ -13,11 +13,10 @@ from tacit.core.numbers import Number
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
 from tacit.server.identity.context import NO_NAME, Clock, IdentityContext
-from tacit.server.identity.credentials import new_id
 from tacit.server.identity.invitations import SET_UP, WELCOME, OneTimeLinks
 from tacit.server.identity.jobs import JobStore
 from tacit.server.identity.ledger_people import details_of, end, open_chain, person_of, spelled
-from tacit.server.identity.models import Access, Issued, Job, Opened, Person, Role, TokenInfo, TokenScope
+from tacit.server.identity.models import Access, Issued, Opened, Person, Role, TokenInfo, TokenScope
 from tacit.server.identity.passwords import Hasher, Hashing, check_password
 from tacit.server.identity.saved_questions import SavedQuestions
 from tacit.server.identity.scram import ClientProof
@@ -45,7 +44,8 @@ class People(Closing):
         self._obvious = tuple(obvious)
         self._sessions = Sessions(context, Hasher(hashing), self._obvious)
         self._links = OneTimeLinks(context)
-        self._jobs = JobStore(context)
+        #: Questions that are answered later.
+        self.jobs = JobStore(context)
         #: Questions that people keep, beside the people.
         self.questions = SavedQuestions(context)
         #: Surveys without a trusted party, beside the people.
@@ -302,49 +302,6 @@ class People(Closing):
         if not self._links.use(WELCOME, secret):
             return None
         return self._sessions.open(person, self._sessions.keep(person, hashed, operator=person.name))
-
-    # Questions under way -----------------------------------------------------------------------------------------
-
-    @staticmethod
-    def new_id() -> str:
-        """A fresh id, which cannot be guessed."""
-        return new_id()
-
-    def put_job(self, job: Job) -> None:
-        """Keep a question that is to be answered later."""
-        self._jobs.put(job)
-
-    def job(self, job_id: str, analyst: str) -> Job | None:
-        """A question of this analyst's; those of others are not there."""
-        return self._jobs.find(job_id, analyst)
-
-    def claim_job(self, job_id: str, worker: str, lease_until: datetime) -> int:
-        """Take a question for a worker until a moment, or hold on to it.
-
-        Returns:
-            Number of workers that have taken it, this one included; 0 where it was not to be had.
-        """
-        return self._jobs.claim(job_id, worker, lease_until)
-
-    def put_back_job(self, job_id: str, worker: str) -> None:
-        """Leave a question that a worker took to others; it does not count as taken."""
-        self._jobs.put_back(job_id, worker)
-
-    def finish_job(self, job_id: str, outcome: str, *, failed: bool = False) -> bool:
-        """Write down what became of a question; whether this was the first to do so."""
-        return self._jobs.finish(job_id, outcome, failed=failed)
-
-    def unfinished_jobs(self) -> tuple[Job, ...]:
-        """Questions that a worker may take: waiting, or left behind by one whose lease ran out."""
-        return self._jobs.unfinished()
-
-    def open_jobs(self, analyst: str) -> int:
-        """Number of an analyst's questions that are not finished."""
-        return self._jobs.open(analyst)
-
-    def forget_jobs(self, before: datetime) -> int:
-        """Delete questions that were finished before a moment; how many."""
-        return self._jobs.forget(before)
 
     def _has_owner(self) -> bool:
         """Whether an owner can sign in."""

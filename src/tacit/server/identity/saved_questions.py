@@ -11,15 +11,15 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.ledger.entries import plain_name
-from tacit.ledger.storage.database import Schema
 from tacit.server.identity.context import IdentityContext, from_stamp, line, storable
 from tacit.server.identity.credentials import new_id
 from tacit.server.identity.models import Person
-from tacit.server.identity.tables import PeopleTables, words
+from tacit.server.identity.tables import PeopleTables, schema_of
 
 __all__ = ["SavedQuestion", "SavedQuestions"]
 
@@ -30,7 +30,6 @@ _OPTIONS: Final = 4_000
 _MOST: Final = 200
 _MOST_SHOWN: Final = 1_000
 _LOCK: Final = 0x71756573
-_VERSION: Final = "CREATE TABLE IF NOT EXISTS people_question_version (version {integer} NOT NULL) {end}"
 #: Words in braces differ between databases.
 _MIGRATIONS: Final = (
     (
@@ -49,6 +48,7 @@ _MIGRATIONS: Final = (
         "CREATE INDEX people_questions_of ON people_questions (name, saved)",
     ),
 )
+_schema = partial(schema_of, "the saved questions have", "people_question_version", _MIGRATIONS, _LOCK)
 _COLUMNS: Final = "SELECT id, name, title, sql, options, populations, shared, saved FROM people_questions "
 
 
@@ -184,9 +184,3 @@ def _question(row: tuple[Any, ...]) -> SavedQuestion:
         identity, name, title, sql, json.loads(options), frozenset(json.loads(populations)), bool(shared),
         from_stamp(saved),
     )  # fmt: skip
-
-
-def _schema(*, postgres: bool = False) -> Schema:
-    return Schema(
-        "the saved questions have", _MIGRATIONS, "people_question_version", _VERSION, words(postgres=postgres), _LOCK
-    )

@@ -13,16 +13,15 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger import ConflictError
-from tacit.ledger.storage.database import Schema
 from tacit.local import Aggregator, LocalProtocol, protocol_from
 from tacit.server.identity.context import IdentityContext, from_stamp, line
 from tacit.server.identity.credentials import new_id
-from tacit.server.identity.tables import PeopleTables, words
+from tacit.server.identity.tables import PeopleTables, schema_of
 
 __all__ = ["Collected", "SurveyRecord", "Surveys"]
 
@@ -37,7 +36,6 @@ _WEEK: Final = 7 * 24 * 3600_000
 #: Batches that are added up at once.
 _AT_ONCE: Final = 1000
 _LOCK: Final = 0x73757276
-_VERSION: Final = "CREATE TABLE IF NOT EXISTS people_survey_version (version {integer} NOT NULL) {end}"
 #: Words in braces differ between databases.
 _MIGRATIONS: Final = (
     (
@@ -63,6 +61,7 @@ _MIGRATIONS: Final = (
         """,
     ),
 )
+_schema = partial(schema_of, "the tables of surveys have", "people_survey_version", _MIGRATIONS, _LOCK)
 _COLUMNS: Final = "SELECT name, question, description, created, closed FROM people_surveys "
 
 
@@ -248,11 +247,6 @@ class Surveys:
                 )
             if len(rows) < _AT_ONCE:
                 return found
-
-
-def _schema(*, postgres: bool) -> Schema:
-    first, named = _VERSION, words(postgres=postgres)
-    return Schema("the tables of surveys have", _MIGRATIONS, "people_survey_version", first, named, _LOCK)
 
 
 def _record(row: tuple[Any, ...]) -> SurveyRecord:

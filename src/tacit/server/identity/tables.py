@@ -23,13 +23,12 @@ from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import is_postgres
 from tacit.ledger.storage.database import Database, Run, Schema
 
-__all__ = ["MIGRATIONS", "PeopleTables", "open_tables", "schema", "words"]
+__all__ = ["MIGRATIONS", "PeopleTables", "open_tables", "schema", "schema_of"]
 
 _WHAT: Final = "the people of the ledger"
 _POSTGRES_SETTINGS: Final = ("lock_timeout=30s",)
 _CONNECTIONS: Final = 4
 _LOCK: Final = 0x70656F70
-_VERSION: Final = "CREATE TABLE IF NOT EXISTS people_version (version {integer} NOT NULL) {end}"
 
 _SQLITE: Final = {"integer": "INTEGER", "text": "TEXT", "bytes": "BLOB", "end": "STRICT"}
 _POSTGRES: Final = {"integer": "BIGINT", "text": 'TEXT COLLATE "C"', "bytes": "BYTEA", "end": ""}
@@ -124,12 +123,15 @@ MIGRATIONS: Final = (
 
 def schema(*, postgres: bool = False, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Schema:
     """The tables in a kind of database."""
-    return Schema("the tables of people have", migrations, "people_version", _VERSION, words(postgres=postgres), _LOCK)
+    return schema_of("the tables of people have", "people_version", migrations, _LOCK, postgres=postgres)
 
 
-def words(*, postgres: bool) -> dict[str, str]:
-    """Words of statements that differ between databases."""
-    return _POSTGRES if postgres else _SQLITE
+def schema_of(
+    what: str, version: str, migrations: Sequence[Sequence[str]], lock: int, *, postgres: bool = False
+) -> Schema:
+    """Tables of one kind in a kind of database; ``version`` is the table that holds their version."""
+    first = f"CREATE TABLE IF NOT EXISTS {version} (version {{integer}} NOT NULL) {{end}}"
+    return Schema(what, migrations, version, first, _POSTGRES if postgres else _SQLITE, lock)
 
 
 class PeopleTables:

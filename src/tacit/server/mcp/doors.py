@@ -7,9 +7,8 @@ departure times are those of the API as well.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.charges.payment import Caller, hide_internal_errors
 from tacit.core.errors import InputError
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access
 
 __all__ = ["AssistantDoor", "CuratorDoor", "ServerDoor"]
-
-Words = ParamSpec("Words")
-Result = TypeVar("Result")
-
 
 #: Questions that are under way, kept so that they are not collected.
 _left_running: set[asyncio.Future[Any]] = set()
@@ -88,26 +83,26 @@ class CuratorDoor:
 
     async def quote(self, ask: Request) -> Quote:
         """Effect and price of a question; free."""
-        return await _in_thread(self._curator.explain, ask.sql, **ask.options)
+        return await asyncio.to_thread(self._curator.explain, ask.sql, **ask.options)
 
     async def ask(self, ask: Request) -> Answer:
         """The answer to a question, charged."""
         caller = Caller(self._curator.analyst, conversation=self._conversation.name)
-        return await _in_thread(answer, self._curator.context, ask.sql, ask, caller)
+        return await asyncio.to_thread(answer, self._curator.context, ask.sql, ask, caller)
 
     async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:
         """Accounts with the share of the conversation last; with a quote, the one that it would be charged to."""
         context, who = self._curator.context, self._curator.analyst
         if quote is not None and quote.plan is not None:
             population, charge = quote.plan.final.population, quote.plan.guarantee
-            return (await _in_thread(self._conversation.budget, context, who, population, charge),)
-        return await _in_thread(
+            return (await asyncio.to_thread(self._conversation.budget, context, who, population, charge),)
+        return await asyncio.to_thread(
             lambda: tuple(self._conversation.budget(context, who, name) for name in context.accounts)
         )
 
     async def history(self, limit: int) -> tuple[Record, ...]:
         """Charges of the person, newest first."""
-        return await _in_thread(self._charges, limit)
+        return await asyncio.to_thread(self._charges, limit)
 
     def _charges(self, limit: int) -> tuple[Record, ...]:
         with hide_internal_errors():
@@ -166,8 +161,3 @@ class ServerDoor:
         """Charges of the person, newest first."""
         page = await self._runtime.run(self._runtime.service.history, self._access, limit=limit)
         return page.records
-
-
-async def _in_thread(work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
-
-    return await asyncio.to_thread(work, *args, **words)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tacit.charges.notebook_tables import known_of, owner_of
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.server.pgwire.types import ARRAYS, OID, TEXT_OID, TYPES, column_of, oid_of
@@ -310,25 +311,10 @@ def _public(
 def _descriptions(catalog: Catalog, oids: dict[str, int]) -> Iterator[tuple[int, int, int, str]]:
     """Comments on tables and columns: whose they are, and what is publicly known about their values."""
     for table in catalog.tables:
-        yield oids[table.name], 1259, 0, _about(table)
+        yield oids[table.name], 1259, 0, owner_of(table)
         for place, column in enumerate(table.columns, 1):
-            if words := _known(table, column):
+            if words := "; ".join(known_of(table, column)):
                 yield oids[table.name], 1259, place, words
-
-
-def _about(table: Table) -> str:
-    return "public" if table.public else f"protects {table.population}"
-
-
-def _known(table: Table, column: Column) -> str:
-    """Public knowledge about a column, in words."""
-    parts = ["the unit"] if column.name == table.unit else []
-    if column.bounds is not None:
-        parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
-    if column.categories is not None:
-        shown = ", ".join("NULL" if value is None else str(value) for value in column.categories[:6])
-        parts.append(f"one of {shown}{', …' if len(column.categories) > 6 else ''}")
-    return "; ".join(parts)
 
 
 def _types() -> Iterator[tuple[Any, ...]]:

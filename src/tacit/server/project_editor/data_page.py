@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 from tacit.core.errors import InputError, TacitError
+from tacit.core.extras import install_command
 from tacit.engines.registry import is_database_address, stored_names
 from tacit.project.database_draft import address_without_secrets, postgres_tables
 from tacit.project.file_draft import CSV, PARQUET
@@ -72,14 +74,13 @@ async def add_database(visit: EditorVisit) -> Response:
         if not table:
             names = await run_in_threadpool(stored_names, engine)
             return await show_data(visit, names=names, engine=address_without_secrets(engine))
-        wanted = ([], [table]) if public else ([table], [])
-        drafted = await run_in_threadpool(postgres_tables, engine, [*wanted[0], *wanted[1]], [], None)
-        name = visit.editing.add(visit.revision, _as(drafted[0], public=public), address_without_secrets(engine))
+        drafted, *_ = await run_in_threadpool(postgres_tables, engine, [table], [], None)
+        if public:
+            drafted = replace(drafted, public=True, unit=None, guess=None)
+        name = visit.editing.add(visit.revision, drafted, address_without_secrets(engine))
     except TacitError as problem:
         return await show_data(visit, str(problem))
     except ModuleNotFoundError:
-        from tacit.core.extras import install_command
-
         return await show_data(visit, f"Tables of a database need a driver: {install_command('postgres')}")
     return visit.redirect(address("table", table=name))
 
@@ -110,12 +111,6 @@ async def list_files_beside(visit: EditorVisit) -> Response:
     near = visit.asked("near")
     found = await run_in_threadpool(lambda: list(_files(visit.editing.folder, near)))
     return JSONResponse(found, headers=dict(HEADERS))
-
-
-def _as(drafted: Any, *, public: bool) -> Any:
-    from dataclasses import replace
-
-    return replace(drafted, public=True, unit=None, guess=None) if public else drafted
 
 
 def _path(folder: Path, said: str) -> Path:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -21,6 +20,7 @@ from tacit.project.project_file import Project, TableModel, validate
 from tacit.project.source import Source
 from tacit.query.catalog import Table
 from tacit.server.console.csrf import HEADERS
+from tacit.server.console.page_request import templates_of
 from tacit.server.console.static_files import Statics
 from tacit.server.project_editor.gate import EditorGate
 
@@ -48,13 +48,7 @@ class EditorState:
         self.finish = finish
         self.statics = Statics()
         self._seen: dict[str, Any] = {}
-        self.pages = Environment(
-            loader=ChoiceLoader([PackageLoader("tacit.server.project_editor"), PackageLoader("tacit.server.console")]),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
+        self.pages = templates_of("tacit.server.project_editor", "tacit.server.console")
         self.pages.globals |= {"static": self.statics.address, "address": address, "readable": readable}
         self.pages.filters["share"] = _share
 

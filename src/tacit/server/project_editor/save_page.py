@@ -29,9 +29,7 @@ async def save(visit: EditorVisit) -> Response:
     try:
         effects = await run_in_threadpool(_effects, visit)
         if effects is not None and effects.refusal and visit.form.get("all_the_same") != "yes":
-            raise InputError(
-                "ledger", "would refuse this project; tick that you save it all the same, or change it back"
-            )
+            raise InputError("ledger", "would refuse this project; tick the box to save it anyway, or change it back")
         visit.editing.save(visit.revision)
     except TacitError as problem:
         return await show_save(visit, str(problem))

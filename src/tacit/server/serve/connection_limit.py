@@ -49,8 +49,10 @@ class Connections:
         if self.of(address) >= self._most_of_one:
             if not self._evict(address):
                 return False
-        elif self._count >= self._most and not self._evict(self._greediest()):
-            return False
+        elif self._count >= self._most:
+            greediest = max(self._idle, key=lambda each: (bool(self._idle[each]), self.of(each)), default="")
+            if not self._evict(greediest):
+                return False
         self._idle[address][connection] = None
         self._count += 1
         return True
@@ -77,9 +79,6 @@ class Connections:
             del self._idle[address]
         if not busy:
             del self._busy[address]
-
-    def _greediest(self) -> str:
-        return max(self._idle, key=lambda address: (bool(self._idle[address]), self.of(address)), default="")
 
     def _evict(self, address: str) -> bool:
         oldest = next(iter(self._idle.get(address, ())), None)

@@ -1,0 +1,183 @@
+"""Synthetic tables, workloads and sessions of a server: a checked receipt, and tables that are fetched."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tacit.client.client_errors import parsing
+from tacit.client.http_client import Channel, request_key
+from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
+from tacit.engines.registry import query_public
+from tacit.paid_work.query_session import SessionAnswer
+from tacit.receipts.receipt import Receipt
+from tacit.wire.job_responses import SyntheticTableBody, WorkloadBody
+from tacit.wire.session_responses import SessionAnswerBody, SessionBody
+
+__all__ = ["RemoteSession", "RemoteSyntheticTable", "RemoteWorkload"]
+
+
+class RemoteSyntheticTable:
+    """A synthetic table that a server made; its receipt holds.
+
+    Args:
+        body: about the table.
+        receipt: of its charge.
+        fetch: the file of the table, by its form.
+    """
+
+    def __init__(self, body: SyntheticTableBody, receipt: Receipt, fetch: Callable[[str], bytes]) -> None:
+        self.name = body.name
+        self.rows = body.rows
+        self.body = body
+        self.receipt = receipt
+        self._fetch = fetch
+
+    @cached_property
+    def _table(self) -> Any:
+        return _arrow(self._fetch("parquet"))
+
+    def to_arrow(self) -> Any:
+        """The table."""
+        return self._table
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame."""
+        return self._table.to_pandas()
+
+    def sql(self, question: str) -> Any:
+        """The answer to ordinary SQL about the table, computed here: free, and without intervals."""
+        found = query_public(question, {self.name: self._table})
+        return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": self.body.note.encode()})
+
+    def save(self, path: str | Path) -> None:
+        """Write the table to a Parquet or CSV file, by the ending of its name."""
+        target = Path(path)
+        if target.suffix not in (".parquet", ".csv"):
+            raise InputError("path", "must end in .parquet or .csv")
+        target.write_bytes(self._fetch(target.suffix[1:]))
+
+    def report(self) -> str:
+        """The quality in words, made of what was paid for alone."""
+        return self.body.report
+
+    def __repr__(self) -> str:
+        return f"<RemoteSyntheticTable {self.name}: {self.rows:,} rows, {len(self.body.columns)} columns>"
+
+
+class RemoteWorkload:
+    """Answers to a workload; its receipt holds.
+
+    Args:
+        body: about the workload.
+        receipt: of its charge.
+        fetch: the Parquet file of a table, by its place.
+    """
+
+    def __init__(self, body: WorkloadBody, receipt: Receipt, fetch: Callable[[int], bytes]) -> None:
+        self.body = body
+        self.receipt = receipt
+        self._fetch = fetch
+
+    @property
+    def root_mean_square_error(self) -> float:
+        """Root of the mean variance of all answers."""
+        return self.body.root_mean_square_error
+
+    def table(self, place: int) -> Any:
+        """The answers of one table as Arrow: labels, ``count``, ``stddev``, ``low`` and ``high``."""
+        if not 0 <= place < len(self.body.tables):
+            raise InputError("place", f"must be from 0 to {len(self.body.tables) - 1}, the places of the tables")
+        return _arrow(self._fetch(place))
+
+    def marginal(self, *columns: str) -> Any:
+        """The answers of the table with these columns, as :meth:`table`."""
+        for place, each in enumerate(self.body.tables):
+            if sorted(each.columns) == sorted(columns):
+                return self.table(place)
+        raise InputError("columns", f"{', '.join(columns)} is no table of the workload")
+
+    def __repr__(self) -> str:
+        return f"<RemoteWorkload {self.body.workload}: {self.body.queries:,} queries>"
+
+
+class RemoteSession:
+    """A session on a server; made by :meth:`tacit.client.remote_curator.RemoteCurator.query_session`.
+
+    Args:
+        channel: to the server.
+        body: about the session.
+        check: refuses a receipt that does not hold.
+    """
+
+    def __init__(self, channel: Channel, body: SessionBody, check: Callable[[Receipt], None]) -> None:
+        self._channel, self._check = channel, check
+        self.receipt = body.receipt.to_domain()
+        check(self.receipt)
+        self.body = body
+        self._path = f"/v1/sessions/{body.position}"
+
+    @property
+    def position(self) -> int:
+        """Place of the charge that opened the session, by which it can be gone on with."""
+        return self.body.position
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, with noise."""
+        return self.body.rows
+
+    @property
+    def hard(self) -> int:
+        """Number of queries that data had to answer."""
+        return len(self.refresh().hard)
+
+    def refresh(self) -> SessionBody:
+        """The session as it is now: parts, hard answers, whether it was closed; free."""
+        with parsing("the session"):
+            self.body = SessionBody.read(self._channel.get(self._path).content)
+        return self.body
+
+    def ask(self, where: Mapping[str, Any]) -> SessionAnswer:
+        """About how many rows have one of some values in each of some columns; see :meth:`.QuerySession.ask`.
+
+        Dates and decimals are compared with the texts of declared values.
+        """
+        listed = {
+            str(name): [_plain(each) for each in value]
+            if isinstance(value, list | tuple | set | range)
+            else _plain(value)
+            for name, value in where.items()
+        }
+        # Drawn once per query, so that whatever is sent again is the same query.
+        named = {"Idempotency-Key": request_key()}
+        content = self._channel.post(self._path, json.dumps({"where": listed}), named).content
+        with parsing("the answer"):
+            found = SessionAnswerBody.read(content)
+        return SessionAnswer(found.answer, found.hard, found.position, found.charged, found.within)
+
+    def histogram(self) -> Any:
+        """The public histogram as it is now, an Arrow table; free."""
+        return _arrow(self._channel.download(self._path, {"form": "parquet"}))
+
+    def close(self) -> None:
+        """End the session for good."""
+        with parsing("the session"):
+            self.body = SessionBody.read(self._channel.delete(self._path).content)
+
+    def __repr__(self) -> str:
+        return f"<RemoteSession {self.position} about {', '.join(self.body.columns)} of {self.body.source}>"
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _arrow(content: bytes) -> Any:
+    """The table in a Parquet file."""
+    return load_arrow("pyarrow.parquet").read_table(io.BytesIO(content))
