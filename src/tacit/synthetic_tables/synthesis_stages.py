@@ -49,6 +49,8 @@ _PERSONS_SHARE: Final = Fraction(1, 3)
 _MOST_CHILDREN: Final = 200
 #: Cells that columns of persons may have together in the model of the other table.
 _OUTER_CELLS: Final = 100_000
+#: Kinds of columns that every engine sorts alike.
+_ORDERED: Final = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE, Kind.DATE, Kind.TIMESTAMP)
 #: Word for the values of the row before the first one.
 FIRST_ROW: Final = "no row before"
 
@@ -479,6 +481,11 @@ def _order(request: SynthesisRequest, rows: Table, owner: str) -> str | None:
         raise Refusal("unknown_column", f"There is no column {request.order_by[:63]!r} in {rows.name}.")
     if column.name in (owner, rows.unit):
         raise InputError("order_by", f"{column.name} names the person, and is the same in all rows of a person")
+    if column.type.kind not in _ORDERED:
+        raise InputError(
+            "order_by",
+            f"{column.name} is {column.type.kind.value}; name a date, a time or a number, which databases sort alike",
+        )
     return column.name
 
 
