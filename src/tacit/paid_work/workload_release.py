@@ -99,7 +99,7 @@ class WorkloadQuote:
         lines = [
             f"{self.plan.count:,} queries: {self.plan.workload}",
             f"counted: {self.bounding}",
-            f"released: {vectors:,} vectors with {self.plan.noise.words}, {numbers:,} integers in all",
+            f"released: {vectors:,} vector{'s' * (vectors != 1)} with {self.plan.noise.words}, {numbers:,} integers in all",
             f"root-mean-square error: {self.root_mean_square_error:.4g}",
             f"every answer within ± {self.largest_error:.4g} with probability {sure}, each by itself",
             f"charge: {self.charge}",

@@ -29,6 +29,7 @@ from tacit.query.types import Kind
 from tacit.receipts.release_format import canonical
 from tacit.synth.bin_edges import edges_of
 from tacit.synth.count_measurement import divide
+from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.table_synthesis import MINUTES, QUANTILES, Method, SynthesisPlan, Transcript, fitted
@@ -36,7 +37,6 @@ from tacit.synthetic_tables.column_bins import ColumnBins, EqualBins, QuantileBi
 from tacit.synthetic_tables.declared_rules import DeterminedColumn
 from tacit.synthetic_tables.star_rows import StarNames, numbers_sql, persons_sql, rows_sql
 from tacit.synthetic_tables.synthesis_request import SynthesisRequest
-from tacit.synthetic_tables.synthetic_table import ExpandedShares
 
 __all__ = ["FittedStage", "SynthesisStage", "SynthesisStages"]
 

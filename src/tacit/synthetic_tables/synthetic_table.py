@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import hashlib
 import io
 import json
 import math
@@ -32,12 +31,13 @@ from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
 from tacit.synth.count_chart import count_chart
 from tacit.synth.count_noise import COUNT_NOISES
+from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.value_pools import Pools, pool
 from tacit.synthetic_tables.column_bins import ColumnBins, bins_from_plain, bins_to_plain, decimal_of
 
-__all__ = ["BANNER", "MOST_ROWS", "ExpandedShares", "MarginalQuality", "SyntheticTable", "checked_rows", "table_bytes"]
+__all__ = ["BANNER", "MOST_ROWS", "MarginalQuality", "SyntheticTable", "checked_rows", "table_bytes"]
 
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"
@@ -429,20 +429,6 @@ class SyntheticTable:
 
     def __repr__(self) -> str:
         return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
-
-
-class ExpandedShares:
-    """Numbers of [0, 1) that follow from a text; the text is public, and so is what is drawn with them."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._calls = 0
-
-    def __call__(self, count: int) -> NDArray[np.float64]:
-        """So many numbers, other ones at each call."""
-        self._calls += 1
-        words = hashlib.shake_256(f"{self._calls} {self._text}".encode()).digest(8 * count)
-        return (np.frombuffer(words, dtype="<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @contextmanager
