@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
+from tacit.synthetic_tables.synthetic_table import SyntheticTable
+
 Run = Callable[..., Result]
 Json = Callable[..., Any]
 ROWS = "SELECT ward FROM visits"
@@ -41,6 +43,37 @@ def test_refusals_cost_nothing(clinic: Path, run: Run) -> None:
     for price in (("--epsilon", "1e-11"), ("--rho", "1"), ("--mu", "1"), ("--epsilon", "5")):
         assert run("synth", ROWS, *price, "-o", "made.csv").exit_code != 0
     assert "0 of 4 spent" in run("budget").stdout
+
+
+def test_a_place_where_nothing_can_be_written_is_found_before_the_charge(clinic: Path, run: Run) -> None:
+    (clinic / "file").write_text("x")
+    (clinic / "made.report.txt").mkdir()
+    asked = ("synth", ROWS, "--epsilon", "1", "--method", "independent", "--rows", "9")
+    for place in (("-o", "file/made.csv"), ("-o", "made.csv"), ("-o", "x.csv", "--model", "file/model")):
+        refused = run(*asked, *place)
+        assert refused.exit_code == 2
+        assert "cannot be written" in refused.output
+    assert "0 of 4 spent" in run("budget").stdout
+    # A folder that is not there yet is made.
+    assert run(*asked, "-o", "new/folder/made.csv", "--model", "new/model").exit_code == 0
+    assert (clinic / "new/folder/made.csv").exists()
+    drawn = SyntheticTable.load_model(clinic / "new/model").sample(7)
+    assert (drawn.num_rows, drawn.column_names) == (7, ["ward"])
+
+
+def test_listed_marginals_and_a_second_report_at_its_own_price(concentrated: Path, run: Run, run_json: Json) -> None:
+    rows = "SELECT ward, cost > 100 AS dear FROM visits"
+    asked = ("synth", rows, "--epsilon", "1", "--method", "marginals", "-o", "made.csv")
+    refused = run(*asked)
+    assert "--marginals: must list" in refused.output
+    told = run_json(*asked, "--marginals", "ward, dear", "--check", "0.5")
+    assert "ward × dear: measured" in (concentrated / "made.report.txt").read_text()
+    assert "against the real data" in Path(told["check"]).read_text()
+    assert "rho" in told["charge"]
+    assert "rho" in told["check_charge"]
+    shown = run(*asked, "--marginals", "ward,dear", "--check", "0.5").stdout
+    assert shown.count("charged nothing") == 2
+    assert run("synth", "visits", "visits", "--epsilon", "1", "--check", "1").exit_code == 2
 
 
 WORKLOAD = """

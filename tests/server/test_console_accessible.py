@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ from support.accessible import DESK, FLAGS, findings
 from support.served import COUNT, Served, serve
 from support.visiting import PASSWORD, listening
 from tacit.local import KaryResponse
+from tacit.server.api.request_body import read_body
+from tacit.wire.requests import SynthesisSchema, WorkloadSchema
 
 pytestmark = pytest.mark.browser
 
 PAGES = ("questions", "datasets", "history", "budget", "guarantee", "synthetic", "surveys", "people",
-         "people/one?name=alice", "ledger", "password", "nowhere", "answers/1")  # fmt: skip
+         "people/one?name=alice", "ledger", "password", "nowhere", "answers/1", "workloads")  # fmt: skip
 OUTSIDE = ("sign-in", "survey/drinks", "setup/x")
 
 
@@ -44,6 +47,20 @@ def page(hospital: Served) -> Iterator[Any]:
         browser.close()
 
 
+def table_of(served: Served) -> int:
+    """The place of a synthetic table."""
+    words = {"source": "SELECT ward FROM visits", "method": "independent", "epsilon": 1, "delta": 1e-7}
+    said = read_body(SynthesisSchema, json.dumps(words).encode())
+    return served.service.synthesize(served.access("olga"), said, key="a table").receipt.position
+
+
+def workload_of(served: Served) -> int:
+    """The place of an answered workload."""
+    words = {"source": "SELECT ward FROM visits", "workload": [{"each": "ward"}], "epsilon": 1, "delta": 1e-7}
+    said = read_body(WorkloadSchema, json.dumps(words).encode())
+    return served.service.answer_workload(served.access("olga"), said, key="a workload").receipt.position
+
+
 def test_the_checker_finds_nothing_on_any_page(page: Any, hospital: Served) -> None:
     found = []
     for name in OUTSIDE:
@@ -64,9 +81,13 @@ def test_the_checker_finds_nothing_on_any_page(page: Any, hospital: Served) -> N
     page.click("summary:has-text('Noise')")
     found += findings(page)
     page.click("button[formaction='/console/questions']")
-    for name in PAGES:
+    paid = [f"synthetic/{table_of(hospital)}", f"workloads/{workload_of(hospital)}"]
+    for name in (*PAGES, *paid):
         page.goto(f"/console/{name}")
         found += findings(page)
+    page.goto("/console/synthetic")
+    page.click("summary:has-text('Two tables')")
+    found += findings(page)
     page.goto("/console/ask")
     page.fill("#sql", "")
     page.type("#sql", "SELECT COUNT(*) FROM vis")

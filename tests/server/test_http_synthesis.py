@@ -17,8 +17,11 @@ from support.served import Served, serve
 from support.toy_engine import Killed
 from support.visiting import PASSWORD, Visitor
 from tacit.core.errors import BudgetError, InputError
+from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.request_body import job_back
 from tacit.server.service import CuratorService
+from tacit.synthetic_tables.synthesis_parts import KeptParts
+from tacit.wire.job_responses import SyntheticTableBody
 from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 TABLE = {"source": "SELECT ward, patient % 2 = 0 AS even FROM visits", "method": "mst", "epsilon": 2, "delta": 1e-7}
@@ -109,6 +112,14 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
         shown = analyst.get(f"/console/synthetic/{position}").text
         assert "only where a marginal was measured" in shown
         assert "ward × even" in shown
+        # The report in full: the model's counts, the noisy ones and their intervals, of each line by its link.
+        for chosen in ("", "?column=even", "?column=ward&column=even"):
+            page = analyst.get(f"/console/synthetic/{position}{chosen}").text
+            assert "Counts of " + {"": "", "?column=even": "even"}.get(chosen, "ward × even") in page
+            assert page.count('<td class="number">') >= 6
+            assert "<svg" in page
+        for chosen in ("?column=nothing", "?column=even&column=ward", "?column=ward&column=ward"):
+            assert analyst.get(f"/console/synthetic/{position}{chosen}").status_code == 404
         assert analyst.get(f"/console/synthetic/{position}/csv").text.startswith("ward,")
         assert analyst.get(f"/console/synthetic/{position}/parquet").content.startswith(b"PAR1")
         assert analyst.get(f"/console/synthetic/{position}/exe").status_code == 404
@@ -119,6 +130,49 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
     finally:
         for visitor in (owner, analyst, other):
             visitor.close()
+        served.close()
+
+
+def test_the_console_says_how_far_a_table_has_come_and_where_it_is() -> None:
+    served = serve()
+    served.people.set_password("olga", PASSWORD, operator="test")
+    owner = Visitor(served)
+    try:
+        owner.sign_in("olga")
+        asked = {"source": str(TABLE["source"]), "method": "aim", "epsilon": "2", "delta": "1e-7", "rows": "7"}
+        for wrong, words in (
+            ({"rows": "many"}, "must be a whole number"),
+            ({"method": "marginals"}, "must list the sets"),
+            ({"method": "marginals", "marginals": "ward + nothing"}, "not among the columns"),
+        ):
+            refused = owner.post("/console/synthetic", **(asked | wrong))
+            assert refused.status_code == 400
+            assert words in refused.text
+            # What was typed is still there, and the page does not go away by itself.
+            assert f'value="{wrong.get("marginals", wrong.get("rows", "7"))}"' in refused.text
+            assert "data-again" not in refused.text
+        put = owner.post("/console/synthetic", **asked)
+        assert "data-again" in owner.get(put.headers["location"]).text
+        (job,) = served.people.jobs.unfinished()
+        said, _ = job_back(job.request)
+        assert isinstance(said, SynthesisSchema)
+        keep, seen = KeptParts.keep, list[str]()
+
+        def looking(self: KeptParts, part: Any) -> None:
+            keep(self, part)
+            seen.append(owner.get(put.headers["location"]).text)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(KeptParts, "keep", looking)
+            table = served.service.synthesize(served.access("olga"), said, key="console")
+        assert table.rows == 7
+        assert "1 part is measured and kept" in seen[0]
+        assert f"{len(seen)} parts are measured and kept" in seen[-1]
+        outcome = json_bytes(SyntheticTableBody.of(table).plain()).decode()
+        served.people.jobs.finish(job.id, outcome, failed=False)
+        assert f'<a href="/console/synthetic/{table.receipt.position}">' in owner.get(put.headers["location"]).text
+    finally:
+        owner.close()
         served.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +20,7 @@ import tacit
 from support.bits import SeededBits
 from synth.small_tables import counts_of, open_people
 from tacit.accounting.currencies import ZERO_CONCENTRATED
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, QueryError
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.curator import Curator
 from tacit.paid_work.marginal_counts import PublicColumn
@@ -389,3 +390,104 @@ def test_columns_with_other_signs_in_their_names_are_asked_about() -> None:
     curator.synthesize("t", ["visit cost"], rho="1e5", method="independent")
     answer = curator.sql('SELECT "visit cost", COUNT(*) FROM t_synthetic GROUP BY 1 ORDER BY 1')
     assert answer.finished.values == ((0, 30), (1, 30))
+
+
+# -- bounds
+
+
+def bounded(name: str, values: list[Any], kind: str, bounds: list[Any], **more: Any) -> Curator:
+    """A curator of one column with bounds, each value that of one person."""
+    rows = pa.table({"person": list(range(len(values))), name: values})
+    columns = {"person": {"type": "integer"}, name: {"type": kind, "bounds": bounds, **more}}
+    return tacit.open(rows, table="t", unit="person", rho="9e6", delta="1e-3", columns=columns, max_rows=1)
+
+
+DAY = datetime.date(2020, 1, 1)
+INSIDE: dict[str, tuple[list[Any], list[Any], list[Any]]] = {
+    # Bounds, values between them with both ends, values beyond; 1010 and 1.01 would be in the last equal bin.
+    "integer": ([0, 1000], [0, 2, 500, 1000], [-1, 1001, 1010, 5000, None]),
+    "decimal": (["0.5", "80"], [Decimal("0.50"), Decimal("80.00")], [Decimal("0.49"), Decimal("80.01"), None]),
+    "double": (["0.3", "1"], [0.3, 0.31, 1.0], [0.2999, 1.0001, 1.01, -1.0, math.nan, math.inf, -math.inf, None]),
+    "date": (
+        [str(DAY), "2021-01-14"],
+        [DAY, datetime.date(2021, 1, 14)],
+        [datetime.date(2019, 12, 31), datetime.date(2021, 1, 15), datetime.date(1, 1, 1), None],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", list(INSIDE))
+@pytest.mark.parametrize("nulls", [False, True])
+def test_rows_beyond_bounds_are_left_out_whatever_the_bins(kind: str, nulls: bool) -> None:
+    bounds, inside, beyond = INSIDE[kind]
+    curator = bounded("v", [*inside, *beyond], kind, bounds, **({"step": "0.01"} if kind == "decimal" else {}))
+    listed = ["v"] if nulls else []
+    missing = 0
+    if nulls:
+        # A value that is no number is none.
+        missing = sum(each is None or (isinstance(each, float) and not math.isfinite(each)) for each in beyond)
+    for quantiles in ([], ["v"]):
+        request = SynthesisRequest.of("t", None, {"rho": "1"}, "independent", nulls=listed, quantiles=quantiles)
+        stages = SynthesisStages(curator.context, request)
+        last = stages._stage(len(stages) - 1, None)
+        bins = last.bins["v"]
+        assert isinstance(bins, QuantileBins if quantiles else EqualBins)
+        counted = last.counts.count(curator.context, [("v",)])["v",]
+        assert len(counted) == len(bins.starts) + nulls
+        places = [bins.place(each) for each in inside]
+        expected = np.zeros(len(counted), dtype=int)
+        np.add.at(expected, places, 1)
+        if nulls:
+            expected[0] += missing
+        assert counted.tolist() == expected.tolist()
+        for each in beyond:
+            if each is not None:
+                assert bins.place(each) is None
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [([1e-300, 1], "too many digits"), ([-1.7e308, 1.7e308], "too many digits")],
+)
+def test_bounds_that_no_bins_can_have_are_refused_before_the_charge(bounds: list[Any], words: str) -> None:
+    curator = bounded("v", [0.5], "double", bounds)
+    with pytest.raises(InputError, match=f"the bounds of v have {words}"):
+        curator.synthesize("t", rho="1", method="independent", rows=5)
+    wide = bounded("v", [1, 2], "integer", [-(2**63), 2**63 - 1])
+    with pytest.raises(InputError, match="the bounds of v have too many digits"):
+        wide.synthesize("t", rho="1", method="independent", rows=5)
+    assert len(curator.history()) == len(wide.history()) == 0
+
+
+def test_drawn_values_are_between_their_bounds_and_of_one_type() -> None:
+    shares = np.array([0.0, 0.5, 1 - 2.0**-53])
+    for bounds in (["0.1", "0.7"], [1, 20], ["0.3333333333333333", "0.9"], [1e15, 2e15], ["0.5", "0.5"], [0, 1e-9]):
+        bins = EqualBins.of(bounded("v", [0.5], "double", bounds).context.catalog.table("t").find("v"))  # type: ignore[union-attr, arg-type]
+        assert bins is not None
+        drawn = bins.drawn(np.repeat(np.arange(len(bins.starts)), 3), np.tile(shares, len(bins.starts))).to_pylist()
+        assert (min(drawn), max(drawn)) == (float(bounds[0]), float(bounds[1]))
+        assert bins.place(float(bounds[0])) == 0
+        assert bins.place(float(bounds[1])) == len(bins.starts) - 1
+    huge = EqualBins(-(2**62), 2**62 - 1, 2**58)
+    assert huge.drawn(np.array([0, 31]), np.array([0.0, 1 - 2.0**-53])).to_pylist()[0] == -(2**62)
+    # A decimal column has one type, whichever values are drawn, and so have declared decimals.
+    cents = EqualBins.of(
+        bounded("v", [Decimal("1.00")], "decimal", [-5, 5000], step="0.01").context.catalog.table("t").find("v")  # type: ignore[union-attr, arg-type]
+    )
+    assert cents is not None
+    assert {str(cents.drawn(np.array([at]), np.array([0.0])).type) for at in (0, 1, 31)} == {"decimal128(6, 2)"}
+    rows = pa.table({"person": [1, 2], "v": [Decimal("1.50"), Decimal("2.25")]})
+    columns = {"person": {"type": "integer"}, "v": {"type": "decimal", "categories": ["1.50", "2.25"]}}
+    curator = tacit.open(rows, table="t", unit="person", rho="9e6", delta="1e-3", columns=columns, max_rows=1)
+    table = curator.synthesize("t", rho="10", method="independent", rows=9)
+    assert str(table.to_arrow()["v"].type) == "decimal128(3, 2)"
+    assert set(table.sample(5, {"v": Decimal("2.25")})["v"].to_pylist()) == {Decimal("2.25")}
+
+
+def test_a_column_of_times_is_refused_with_an_expression_that_would_do() -> None:
+    at = datetime.datetime(2020, 1, 1, 7)
+    curator = bounded("v", [at, at], "timestamp", ["2020-01-01 00:00:00", "2020-02-01 00:00:00"])
+    with pytest.raises(QueryError, match=r"leave it out, or select an expression .* such as CAST\(v AS DATE\)"):
+        curator.synthesize("t", rho="1", method="independent", rows=5)
+    table = curator.synthesize("SELECT CAST(v AS DATE) AS day FROM t", rho="1", method="independent", rows=5)
+    assert str(table.to_arrow()["day"].type) == "date32[day]"

@@ -448,7 +448,8 @@ def test_wide_integers_are_put_into_bins_by_a_public_rule() -> None:
     drawn = bins.drawn(places, np.array([0.0, 0.999999])[: len(places)])
     assert drawn[0].as_py() == -5 + bins.width * places[0]
     assert max(drawn.to_pylist()) <= 994
-    every = bins.drawn(np.repeat(np.arange(ready.counts.sizes["pay"]), 2), np.tile([0.0, 0.999999], 33)[: 2 * 33])
+    assert ready.counts.sizes["pay"] == 32
+    every = bins.drawn(np.repeat(np.arange(32), 2), np.tile([0.0, 0.999999], 32))
     assert (min(every.to_pylist()), max(every.to_pylist())) == (-5, 994)
 
 

@@ -342,6 +342,51 @@ def test_intervals_of_laplace_noise_hold_for_any_number_of_terms(terms: int) -> 
     assert laplace_factor(Fraction(1) - Fraction(1, 10**8), 200.0) < laplace_factor(1 - Fraction(1, 10**10), 200.0)
 
 
+@pytest.mark.usefixtures("seeded")
+def test_whole_numbers_are_counts_of_one_table_near_the_answers() -> None:
+    plan = plan_workload(MIXED, SIZES, price=Fraction(1, 4))
+    noisy = []
+    for m in plan.measurements:
+        exact = m.inputs(counts_of(CELLS, "abc")(m.columns))
+        noisy.append(exact + m.mechanism.noise.sampler.sample_many(m.outputs).reshape(exact.shape))
+    answer = WorkloadEstimates(plan, VALUES, noisy)
+    whole = answer.whole_numbers()
+    assert "post-processing" in whole.note
+    assert abs(whole.rows - CELLS.sum()) < 60
+    # Not negative, whole, and every total the sum of its parts, across all parts of the workload.
+    tables = {names: whole.marginal(*names) for names in ("ab", "ac", "bc", "a", "b", "c")}
+    cells = {names: np.array(table["count"].to_pylist()) for names, table in tables.items()}
+    assert all(each.dtype.kind == "i" and each.min() >= 0 and each.sum() == whole.rows for each in cells.values())
+    assert cells["ab"].reshape(2, 3).sum(axis=1).tolist() == cells["a"].tolist()
+    assert cells["ac"].reshape(2, 5).sum(axis=0).tolist() == cells["c"].tolist()
+    assert cells["bc"].reshape(3, 5).sum(axis=0).tolist() == cells["c"].tolist()
+    assert whole.count(c=(1, 3), a="u") == cells["ac"].reshape(2, 5)[0, 1:4].sum()
+    assert whole.count(b=[1, 3]) == cells["b"][[0, 2]].sum()
+    # As near to the truth as the answers are, but for rounding.
+    for names in ("ab", "ac", "bc"):
+        exact = CELLS.sum(axis=next(at for at, name in enumerate("abc") if name not in names)).ravel()
+        wide = answer.marginal(*names).variances.max() ** 0.5
+        assert np.abs(cells[names] - exact).max() < 4.5 * wide + 3
+    # Every process has the same ones, and combinations that were not asked for are not told.
+    assert answer.whole_numbers().marginal("a", "b").equals(tables["ab"])
+    for refused in (
+        lambda: whole.count(a="u", b=1, c=2),
+        lambda: whole.count(d=1),
+        lambda: whole.marginal("a", "b", "c"),
+    ):
+        with pytest.raises(InputError):
+            refused()
+
+
+def test_whole_numbers_of_too_large_a_table_are_refused() -> None:
+    sizes = dict.fromkeys("abcdef", 40)
+    plan = plan_workload(Workload.marginals(list("abcdef"), ways=2), sizes, price=Fraction(1))
+    noisy = [np.zeros([s.outputs for s in m.strategies], dtype=np.int64) for m in plan.measurements]
+    answer = WorkloadEstimates(plan, {name: list(range(40)) for name in sizes}, noisy)
+    with pytest.raises(InputError, match=r"combinations, and 10,000,000 is the most"):
+        answer.whole_numbers()
+
+
 def test_strategies_that_would_take_hours_are_refused_at_once() -> None:
     sizes = {f"c{place}": 2_048 for place in range(5)}
     parts = [Workload.prefixes(name) for name in sizes]

@@ -40,8 +40,16 @@ def synth(
     columns: Annotated[
         list[str] | None, typer.Option("--column", "-c", help="A column to synthesise; by default all declared ones.")
     ] = None,
-    rows: Annotated[int | None, typer.Option("--rows", help="Number of rows to draw.")] = None,
-    method: Annotated[str, typer.Option("--method", help="aim, mst or independent.")] = "aim",
+    rows: Annotated[int | None, typer.Option("--rows", help="How many rows to draw.")] = None,
+    method: Annotated[str, typer.Option("--method", help="aim, mst, marginals or independent.")] = "aim",
+    marginals: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--marginals",
+            help="Columns that matter together, as ward,sex: measured by marginals, preferred by aim.",
+            show_default=False,
+        ),
+    ] = None,
     minutes: Annotated[
         int | None,
         typer.Option(
@@ -73,6 +81,18 @@ def synth(
         Path | None,
         typer.Option("--rules", help="A JSON file with impossible, determined and only_if.", show_default=False),
     ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", help="A file for the fitted model, to draw more rows from.", show_default=False),
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            "--check",
+            help="Compare the table with the real data, at this further price in epsilon.",
+            show_default=False,
+        ),
+    ] = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -91,8 +111,18 @@ def synth(
             raise InputError("source", "must be one table, or two")
         if len(source) == 2 and columns:
             raise InputError("column", "is for one table; of two, all declared columns are used")
+        if len(source) == 2 and check is not None:
+            raise InputError("check", "is for one table; of two, compare each by its name in Python")
         if len(source) == 1 and output.suffix not in (".parquet", ".csv"):
             raise InputError("output", "must end in .parquet or .csv")
+        folder = output.with_suffix("")
+        beside = output if len(source) == 1 else folder / "synthetic"
+        report, receipt = beside.with_suffix(".report.txt"), beside.with_suffix(".receipt.json")
+        compared = beside.with_suffix(".check.txt")
+        # Files that cannot be written are found out before anything is charged.
+        for name, path in (("output", beside), ("output", report), ("output", receipt), ("model", model)):
+            if path is not None:
+                _prepare(name, path)
         screen = console()
         asked: Any = source[0] if len(source) == 1 else dict.fromkeys(source)
         make: Callable[..., SyntheticTable | SyntheticStar] = curator.synthesize
@@ -107,6 +137,7 @@ def synth(
             rho=rho,
             mu=mu,
             max_rows=max_rows,
+            marginals=[_names(each) for each in marginals] if marginals else None,
             quantiles=quantiles or (),
             nulls=nulls or (),
             order_by=order_by,
@@ -114,13 +145,10 @@ def synth(
             **_rules(rules),
         )
         if len(source) == 2:
-            folder = output.with_suffix("")
             written = list(map(str, table.save(folder) or ()))
-            beside = folder / "synthetic"
         else:
             table.save(output)
-            written, beside = [str(output)], output
-        report, receipt = beside.with_suffix(".report.txt"), beside.with_suffix(".receipt.json")
+            written = [str(output)]
         report.write_text(table.report() + "\n", encoding="utf-8")
         table.receipt.save(receipt)
         told: dict[str, Any] = {
@@ -130,12 +158,40 @@ def synth(
             "receipt": str(receipt),
             "charge": table.charge.text,
         } | ({"beside": written[1]} if len(written) > 1 else {})
+        if model is not None:
+            table.save_model(model)
+            told["model"] = str(model)
         if not as_json:
             screen.print(table.report(), markup=False, soft_wrap=True)
-            files = ", ".join([*written, str(report)])
+            files = ", ".join([*written, *([] if model is None else [str(model)]), str(report)])
             screen.print(f"{table.charge.text}. Wrote {files} and {receipt}.", markup=False, soft_wrap=True)
+        if check is not None:
+            found = curator.check_synthetic(table.receipt.position, epsilon=check)
+            compared.write_text(f"{found}\n", encoding="utf-8")
+            told |= {"check": str(compared), "check_charge": found.charge.text}
+            if not as_json:
+                screen.print(str(found), markup=False, soft_wrap=True)
+                screen.print(f"{found.charge.text}. Wrote {compared}.", markup=False, soft_wrap=True)
     if as_json:
         print_json(told)
+
+
+def _names(text: str) -> list[str]:
+    """Names of columns, with commas between."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _prepare(name: str, path: Path) -> None:
+    """Make the folder of a file, and refuse a place where no file can be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        with path.open("ab"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as problem:
+        raise InputError(name, f"{path} cannot be written: {problem.strerror}") from None
 
 
 def _rules(path: Path | None) -> Any:

@@ -8,7 +8,7 @@ of them agree, and one unit adds at most that many rows to each.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from time import monotonic
@@ -34,7 +34,7 @@ from tacit.query.relational.ownership import keep
 from tacit.query.resolve import resolve_rows
 from tacit.query.resolve.aggregation import EnumerationBudget, check_key
 from tacit.query.resolve.public_keys import public_values
-from tacit.query.types import INTEGER, SqlType, Value
+from tacit.query.types import INTEGER, Kind, SqlType, Value
 
 __all__ = ["CountingWork", "MarginalCounts", "PublicColumn", "countable_rows"]
 
@@ -42,6 +42,15 @@ __all__ = ["CountingWork", "MarginalCounts", "PublicColumn", "countable_rows"]
 _LEAST_SECONDS: Final = 0.001
 #: Cells that one statement may count; several small marginals are read off one larger count.
 _MOST_CELLS: Final = 250_000
+
+#: By kind, an expression with few values.
+_FEW_VALUES: Final = {
+    Kind.INTEGER: ", or select an expression with few values, such as FLOOR({} / 10)",
+    Kind.DECIMAL: ", or select an expression with few values, such as FLOOR({} / 10)",
+    Kind.DOUBLE: ", or select an expression with few values, such as FLOOR({} / 10)",
+    Kind.DATE: ", or select an expression with few values, such as EXTRACT(MONTH FROM {})",
+    Kind.TIMESTAMP: ", or select an expression with few values, such as CAST({} AS DATE)",
+}
 
 
 @dataclass(frozen=True)
@@ -205,6 +214,7 @@ def countable_rows(
     columns: Sequence[str] | None = None,
     *,
     max_rows: ContributionNumber | None = None,
+    numbers: Mapping[str, range] | None = None,
 ) -> MarginalCounts:
     """The rows of a table or of a SELECT, as they can be counted; reads no data.
 
@@ -213,6 +223,8 @@ def countable_rows(
         source: the name of a table, or a SELECT of rows.
         columns: to be counted by; None for all that the SELECT names.
         max_rows: the most rows of one unit that count, if other than declared.
+        numbers: columns that are numbers of bins, each with those that count. The list of an expression has more: NULL
+            where it has no number for a value beyond the bounds, or one more where bounds end inside a bin.
 
     Raises:
         Refusal, InputError: a column does not exist or has no public list of values, or ``max_rows`` is AUTO.
@@ -231,7 +243,7 @@ def countable_rows(
             raise Refusal(
                 "unknown_column", f"There is no column {name[:63]!r} in the rows; those are {', '.join(named)}."
             )
-        found[name] = _public_column(rows, named[name], work)
+        found[name] = _public_column(rows, named[name], work, (numbers or {}).get(name))
     limit = ContributionLimit("max_rows", rows.max_rows, rows.row_units).stating(max_rows, rows)
     known = Sizes().rows(rows)
     if limit.is_auto and known > 1:
@@ -254,7 +266,9 @@ def _column_names(context: CuratorContext, table: str) -> list[str]:
     return [column.name for column in known.columns if column.name != known.unit]
 
 
-def _public_column(rows: RelationNode, slot: int, work: EnumerationBudget) -> PublicColumn:
+def _public_column(
+    rows: RelationNode, slot: int, work: EnumerationBudget, numbers: range | None = None
+) -> PublicColumn:
     part = rows.fields[slot]
     name = part.name or ""
     if slot == rows.unit or (part.identifies or "").startswith("unit "):
@@ -263,11 +277,14 @@ def _public_column(rows: RelationNode, slot: int, work: EnumerationBudget) -> Pu
     check_key(name, expression)
     values = public_values(expression, work)
     if not values:
+        few = _FEW_VALUES.get(part.type.kind, "")
         raise Refusal(
             "no_categories",
-            f"The values of {name} are not a public list; declare its categories or bounds, or select an expression "
-            f"with few values, such as FLOOR({name} / 10).",
+            f"The values of {name} are not a public list; declare its categories{few and ' or bounds'}, or leave it out"
+            f"{few.format(name)}.",
         )
+    if numbers is not None:
+        values = tuple(value for value in values if value in numbers)
     return PublicColumn(name, slot, part.type, values)
 
 

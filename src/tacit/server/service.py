@@ -61,6 +61,7 @@ from tacit.synthetic_tables.table_synthesis_release import (
     SyntheticRelease,
     check_synthesis,
     drawn_again,
+    kept_parts,
     published_tables,
     synthesize,
 )
@@ -170,6 +171,11 @@ class CuratorService:
             self._drawn[position] = table
             while len(self._drawn) > _MOST_DRAWN:
                 del self._drawn[next(iter(self._drawn))]
+
+    def kept_parts(self, access: Access, said: SynthesisSchema) -> int:
+        """How many parts of a synthetic table are measured that is being made; for owners."""
+        self._need(access, ADMIN)
+        return kept_parts(self._for(access).context, said.asked[0])
 
     def synthetic_tables(self, access: Access) -> tuple[SyntheticRelease, ...]:
         """Synthetic tables of the populations that the person sees; they were paid for, and are free to use."""

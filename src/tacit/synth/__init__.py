@@ -8,6 +8,7 @@ Modules:
   the two
 * :mod:`.count_noise` — Noise on counts, one object for each currency of a price: which noise it buys, and what
   selections cost in it
+* :mod:`.expanded_shares` — Numbers of [0, 1) that follow from a text, for rows that every process draws alike
 * :mod:`.graphical_model` — Graphical models of a table: fitted to noisy marginals, queried, conditioned and sampled
 * :mod:`.junction_tree` — Junction trees: cliques of columns in a tree, on which the marginals of a graphical model are
   exact
@@ -22,6 +23,8 @@ Modules:
 * :mod:`.table_synthesis` — Measurements for a synthetic table: which marginals are measured, within one budget
 * :mod:`.value_pools` — Pools of rare values: values of a column that a marginal counts together, because noise would
   hide each by itself
+* :mod:`.whole_counts` — Answers to a workload as counts of one made-up table: whole numbers, not negative, every total
+  the sum of its parts
 * :mod:`.workload` — Workloads: many counting queries over the cross product of some columns, as one value
 * :mod:`.workload_answer` — Answers to a workload: every query with its variance, consistent with one another, from the
   noisy integers alone

@@ -21,6 +21,8 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number
 from tacit.synth.count_chart import count_chart
+from tacit.synth.graphical_model import NoisyMarginal
+from tacit.synth.whole_counts import WholeCounts, whole_counts
 from tacit.synth.workload import Factor
 from tacit.synth.workload_plan import MarginalPlan, ProductPlan, WorkloadPlan
 
@@ -157,6 +159,23 @@ class WorkloadEstimates:
         value, variance = min(known, key=lambda answer: answer[1])
         return _estimate(value, variance, self._factor)
 
+    def whole_numbers(self) -> WholeCounts:
+        """Counts of one made-up table near all answers: whole numbers, not negative, which add up; free.
+
+        They are post-processing: not unbiased, and without intervals.
+
+        Raises:
+            InputError: such a table would be too large.
+        """
+        measured = [each for part in self._parts for each in part.noisy()]
+        return whole_counts(self.values, measured, self._checked_weights, lambda names: any(
+            part.has(names) for part in self._parts
+        ))  # fmt: skip
+
+    def _checked_weights(self, conditions: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+        self.count(**conditions)
+        return {name: self._weights(name, condition) for name, condition in conditions.items()}
+
     def _weights(self, name: str, condition: Any) -> NDArray[np.float64]:
         if name not in self.values:
             raise InputError("conditions", f"{name!r} is no column of the workload; those are {', '.join(self.values)}")
@@ -180,6 +199,18 @@ class _Marginals:
 
     plan: MarginalPlan
     residuals: Mapping[tuple[str, ...], NDArray[np.float64]]
+
+    def noisy(self) -> list[NoisyMarginal]:
+        """The marginals of the workload, with the deviation of each cell."""
+        found = []
+        for names in self.plan.part.sets:
+            values, variance = self.marginal(names)
+            found.append(NoisyMarginal(names, values, math.sqrt(variance)))
+        return found
+
+    def has(self, names: tuple[str, ...]) -> bool:
+        """Whether some marginal has these columns."""
+        return self.covers(names)
 
     def covers(self, names: tuple[str, ...]) -> bool:
         """Whether some marginal of the workload has these columns."""
@@ -230,6 +261,18 @@ class _Product:
 
     plan: ProductPlan
     counts: NDArray[np.float64]
+
+    def noisy(self) -> list[NoisyMarginal]:
+        """The counts behind the queries, with the mean deviation of a cell."""
+        names = tuple(name for each, _ in self.plan.factors for name in each.columns)
+        shape = tuple(self.plan.sizes[name] for name in names)
+        spread = [float(np.diagonal(strategy.covariance).mean()) for _, strategy in self.plan.factors]
+        stddev = math.sqrt(self.plan.measurement.sigma2 * math.prod(spread))
+        return [NoisyMarginal(names, self.counts.reshape(shape), stddev)]
+
+    def has(self, names: tuple[str, ...]) -> bool:
+        """Whether the product has these columns."""
+        return set(names) <= {name for each, _ in self.plan.factors for name in each.columns}
 
     def table(self, values: Values, factor: float) -> QueryTable:
         """The answers to all combinations."""

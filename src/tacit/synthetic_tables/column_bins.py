@@ -32,6 +32,8 @@ _MOST_VALUES: Final = 64
 _BINS: Final = 32
 #: Cells of the grid on which quantiles are measured.
 _GRID: Final = 1_024
+#: Characters of a number in a statement.
+_LONGEST: Final = 60
 _DIGITS: Final = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,1100})?")
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 
@@ -68,6 +70,11 @@ class ColumnBins(ABC):
         return f"CASE WHEN {name} IS NULL THEN -1 ELSE {read} END" if self.nulls else read
 
     @property
+    def numbers(self) -> range:
+        """Every number that :meth:`expression` gives to a value that counts."""
+        return range(-1 if self.nulls else 0, len(self.starts))
+
+    @property
     def single(self) -> bool:
         """Whether every bin is one value."""
         starts = self.starts
@@ -77,11 +84,12 @@ class ColumnBins(ABC):
         """Values spread evenly over bins, as an Arrow array of the column's own type."""
         pa = load_arrow()
 
-        starts = self.starts
-        # The range of an expression may have one more value than there are bins.
-        at = np.clip(places - self.nulls, 0, len(starts) - 1)
-        begin, wide = starts[at], np.append(starts[1:], self.high + 1)[at] - starts[at]
-        steps = begin + np.minimum(np.floor(shares * wide).astype(np.int64), wide - 1)
+        # A file of a model may say that there are more places than bins.
+        starts, at = self.starts, np.clip(places - self.nulls, 0, len(self.starts) - 1)
+        ends = [*starts[1:].tolist(), self.high + 1]
+        wide = np.array([end - begin for begin, end in zip(starts.tolist(), ends, strict=True)])[at]
+        # The product may be rounded up to the next bin.
+        steps = starts[at] + np.minimum(np.floor(shares * wide).astype(np.int64), wide - 1)
         missing = places < self.nulls if self.nulls else None
         if self.kind == Kind.BOOLEAN.value:
             return pa.array(steps == 1, mask=missing)
@@ -91,9 +99,14 @@ class ColumnBins(ABC):
             return pa.array(steps, mask=missing)
         step = Fraction(self.step)
         if self.kind == Kind.DOUBLE.value:
-            return pa.array(steps * float(step), mask=missing)
+            return pa.array(steps * float(step.numerator) / float(step.denominator), mask=missing)
+        # The type follows from the bounds, so that it is the same for all rows that are ever drawn.
+        scale = len(decimal_of(step).partition(".")[2])
+        digits = len(str(math.floor(max(abs(self.low), abs(self.high)) * step))) + scale
         distinct, back = np.unique(steps, return_inverse=True)
-        listed = pa.array([Decimal(decimal_of(int(each) * step)) for each in distinct])
+        listed = pa.array(
+            [Decimal(decimal_of(int(each) * step)) for each in distinct], pa.decimal128(min(digits, 38), scale)
+        )
         return listed.take(pa.array(back, mask=missing))
 
     def place(self, value: Any) -> int | None:
@@ -106,11 +119,12 @@ class ColumnBins(ABC):
             return None
         if not dated and (not isinstance(value, int | float | Decimal | Fraction) or not math.isfinite(value)):
             return None
-        exact = Fraction(value.toordinal()) if dated else Fraction(value) / Fraction(self.step)
+        # A double is the decimal number that it is written as, like the bounds.
+        exact = Fraction(value.toordinal()) if dated else _written(value) / Fraction(self.step)
         steps = math.floor(exact)
         if steps != exact and self.kind != Kind.DOUBLE.value:
             return None
-        if not self.low <= steps <= self.high:
+        if not self.low <= exact <= self.high:
             return None
         return int(np.searchsorted(self.starts, steps, side="right")) - 1 + self.nulls
 
@@ -137,7 +151,7 @@ class ColumnBins(ABC):
             told = [str(datetime.date.fromordinal(each)) for each in ends]
         else:
             told = [decimal_of(each * Fraction(self.step)) for each in ends]
-        return told[0] if self.single else " to ".join(told)
+        return told[0] if told[0] == told[1] else " to ".join(told)
 
     def _text(self, steps: int) -> str:
         """A value as SQL."""
@@ -169,7 +183,10 @@ class EqualBins(ColumnBins):
         """The bins of a column; None where it has few values, each for itself, or no bounds.
 
         Integers and dates have 32 bins where they have more than 64 values. Decimals are counted in their steps,
-        doubles in steps of 1/2048 of their range.
+        doubles in a power of ten that their bounds are multiples of and that is at most 1/2048 of their range.
+
+        Raises:
+            InputError: no value of a decimal column is between its bounds, or bounds have too many digits.
         """
         kind, step = column.type.kind, Fraction(1)
         if kind is Kind.BOOLEAN:
@@ -184,8 +201,13 @@ class EqualBins(ColumnBins):
             if kind is Kind.DECIMAL:
                 step = column.step or Fraction(1, 10**column.type.scale)
             elif kind is Kind.DOUBLE:
-                step = (ends[1] - ends[0]) / (_BINS * _MOST_VALUES) or Fraction(1)
+                ends = _written(float(ends[0])), _written(float(ends[1]))
+                step = _step_of(*ends)
             low, high = math.ceil(ends[0] / step), math.floor(ends[1] / step)
+            longest = max(len(decimal_of(each * step)) for each in (low, high))
+            if low > high or longest > _LONGEST or high - low >= 2**63:
+                what = f"no step of {decimal_of(step)} between them" if low > high else "too many digits for bins"
+                raise InputError("columns", f"the bounds of {column.name} have {what}; declare others, or leave it out")
         else:
             return None
         few = high - low < _MOST_VALUES
@@ -204,14 +226,19 @@ class EqualBins(ColumnBins):
     @property
     def starts(self) -> NDArray[np.int64]:
         """Equal steps."""
-        return np.arange(self.low, self.high + 1, self.width)
+        return np.array(range(self.low, self.high + 1, self.width), dtype=np.int64)
 
     def _numbered(self, name: str) -> str:
         if self.kind == Kind.BOOLEAN.value:
             return f"CASE WHEN {name} THEN 1 ELSE 0 END"
-        if self.kind == Kind.DATE.value:
-            return f"FLOOR(({name} - {self._text(self.low)}) / {self.width})"
-        return f"FLOOR(({name} - {self._text(self.low)}) / {decimal_of(self.width * Fraction(self.step))})"
+        wide = str(self.width) if self.kind == Kind.DATE.value else decimal_of(self.width * Fraction(self.step))
+        number = f"FLOOR(({name} - {self._text(self.low)}) / {wide})"
+        # A value beyond the bounds has no number, and its row does not count: not that of the last bin, where bounds
+        # end inside it, nor -1, which is NULL.
+        beyond = self.kind == Kind.DOUBLE.value or (self.high + 1 - self.low) % self.width
+        inside = [f"{name} >= {self._text(self.low)}"] * self.nulls
+        inside += [f"{name} <= {self._text(self.high)}"] * bool(beyond)
+        return f"CASE WHEN {' AND '.join(inside)} THEN {number} END" if inside else number
 
 
 @dataclass(frozen=True)
@@ -246,8 +273,6 @@ class QuantileBins(ColumnBins):
     def _numbered(self, name: str) -> str:
         # Values beyond the bounds have no number, and their rows do not count.
         inside = f"{name} >= {self._text(self.low)} AND {name} <= {self._text(self.high)}"
-        if self.kind == Kind.DOUBLE.value:
-            inside = f"{name} >= {self._text(self.low)} AND {name} < {self._text(self.high + 1)}"
         parts = [f"WHEN {name} < {self._text(at)} THEN {number}" for number, at in enumerate(self.begin[1:])]
         last = len(self.begin) - 1
         chosen = f"CASE {' '.join(parts)} ELSE {last} END" if parts else str(last)
@@ -276,3 +301,19 @@ def decimal_of(value: Fraction) -> str:
     whole = int(value * 10**digits)
     sign, text = "-" if whole < 0 else "", str(abs(whole)).rjust(digits + 1, "0")
     return sign + (text if not digits else f"{text[:-digits]}.{text[-digits:]}")
+
+
+def _written(value: Any) -> Fraction:
+    """A number; of a double the decimal number that it is written as."""
+    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+
+
+def _step_of(low: Fraction, high: Fraction) -> Fraction:
+    """The largest power of ten that both bounds are multiples of and that divides what is between into many parts."""
+    step = Fraction(10) ** _LONGEST
+    least = (high - low) / (_BINS * _MOST_VALUES) or step
+    while step > least or (low / step).denominator != 1 or (high / step).denominator != 1:
+        step /= 10
+        if step.denominator > 10**_LONGEST:
+            break
+    return step

@@ -120,8 +120,10 @@ def _in_order_sql(star: StarNames, rows: Listed, columns: Mapping[str, PublicCol
     numbered = [f'b."{name}" AS "{name}"' for name, _ in rows]
     numbered += [f'{_value_number(name, columns[name])} AS "{star.before(name)}"' for name, _ in rows]
     inner = f'SELECT b."{star.owner}" AS "{star.owner}", b.order_of_rows, {", ".join(numbered)} FROM ({counting}) AS b'  # noqa: S608
-    # Rows at one place of the order are told apart by their values, so that the order of a file says nothing.
-    ties = ", ".join(f'v."{star.before(name)}"' for name, _ in rows)
+    # Rows at one place of the order stand in the order of the public lists of their values, column by column as names
+    # are sorted: neither the order of a file nor that of the columns that were asked for says anything, and numbers
+    # are sorted alike by all engines. Rows that are alike in all of them count alike.
+    ties = ", ".join(f'v."{star.before(name)}"' for name in sorted(name for name, _ in rows))
     window = f'(PARTITION BY v."{star.owner}" ORDER BY v.order_of_rows, {ties})'
     listed = [f'v."{name}" AS "{name}"' for name, _ in rows]
     listed += [f'LAG(v."{star.before(name)}") OVER {window} AS "{star.before(name)}"' for name, _ in rows]

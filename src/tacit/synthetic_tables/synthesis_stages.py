@@ -29,6 +29,7 @@ from tacit.query.types import Kind
 from tacit.receipts.release_format import canonical
 from tacit.synth.bin_edges import edges_of
 from tacit.synth.count_measurement import divide
+from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.table_synthesis import MINUTES, QUANTILES, Method, SynthesisPlan, Transcript, fitted
@@ -36,7 +37,6 @@ from tacit.synthetic_tables.column_bins import ColumnBins, EqualBins, QuantileBi
 from tacit.synthetic_tables.declared_rules import DeterminedColumn
 from tacit.synthetic_tables.star_rows import StarNames, numbers_sql, persons_sql, rows_sql
 from tacit.synthetic_tables.synthesis_request import SynthesisRequest
-from tacit.synthetic_tables.synthetic_table import ExpandedShares
 
 __all__ = ["FittedStage", "SynthesisStage", "SynthesisStages"]
 
@@ -49,6 +49,8 @@ _PERSONS_SHARE: Final = Fraction(1, 3)
 _MOST_CHILDREN: Final = 200
 #: Cells that columns of persons may have together in the model of the other table.
 _OUTER_CELLS: Final = 100_000
+#: Kinds of columns that every engine sorts alike.
+_ORDERED: Final = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE, Kind.DATE, Kind.TIMESTAMP)
 #: Word for the values of the row before the first one.
 FIRST_ROW: Final = "no row before"
 
@@ -273,16 +275,19 @@ class SynthesisStages:
             return countable_rows(self._context, source, columns, max_rows=stated)
         listed = [f'{read} AS "{name}"' for name, read in self._listed(0, found)]
         # The text is resolved by our own parser and never reaches an engine.
-        return countable_rows(self._context, f'SELECT {", ".join(listed)} FROM "{source}"', max_rows=stated)  # noqa: S608
+        text = f'SELECT {", ".join(listed)} FROM "{source}"'  # noqa: S608
+        return countable_rows(self._context, text, max_rows=stated, numbers=self._numbers_of(0, found))
 
     def _persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
         text = persons_sql(star, self._listed(0, found, "p."), self._numbers(star, found))
-        return countable_rows(self._context, text, max_rows=1)
+        return countable_rows(self._context, text, max_rows=1, numbers=self._numbers_of(0, found))
 
     def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
         persons, rows = self._listed(0, found), self._listed(1, found)
         text = rows_sql(star, persons, rows, self._rows_alone(found).columns, self._numbers(star, found))
-        return countable_rows(self._context, text, max_rows=star.most)
+        numbers = {star.outer(name): each for name, each in self._numbers_of(0, found).items()}
+        numbers |= self._numbers_of(1, found)
+        return countable_rows(self._context, text, max_rows=star.most, numbers=numbers)
 
     def _numbers(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> str:
         return numbers_sql(star, self._listed(1, found), self._rows_alone(found).columns)
@@ -292,7 +297,8 @@ class SynthesisStages:
         source = self.request.tables[1][0]
         listed = [f'{read} AS "{name}"' for name, read in self._listed(1, found)]
         most = None if self.star is None else self.star.most
-        return countable_rows(self._context, f'SELECT {", ".join(listed)} FROM "{source}"', max_rows=most)  # noqa: S608
+        text = f'SELECT {", ".join(listed)} FROM "{source}"'  # noqa: S608
+        return countable_rows(self._context, text, max_rows=most, numbers=self._numbers_of(1, found))
 
     def _grid_counts(self, number: int, grids: Mapping[str, EqualBins]) -> MarginalCounts:
         """Rows of a table by columns whose quantiles are measured, on fine grids."""
@@ -300,7 +306,9 @@ class SynthesisStages:
         names = {column.name.lower(): column.name for column in table.columns}
         listed = [f'{grid.expression(_quoted(names[key]))} AS "{key}"' for key, grid in grids.items()]
         most = Request.of("", self.request.options).stated_rows if self.star is None else (1, self.star.most)[number]
-        return countable_rows(self._context, f'SELECT {", ".join(listed)} FROM "{table.name}"', max_rows=most)  # noqa: S608
+        text = f'SELECT {", ".join(listed)} FROM "{table.name}"'  # noqa: S608
+        numbers = {key: grid.numbers for key, grid in grids.items()}
+        return countable_rows(self._context, text, max_rows=most, numbers=numbers)
 
     def _listed(
         self, number: int, found: Mapping[tuple[int, str], ColumnBins], prefix: str = ""
@@ -311,6 +319,10 @@ class SynthesisStages:
             own, read = bins.get(column.name.lower()), f"{prefix}{_quoted(column.name)}"
             made.append((column.name.lower(), read if own is None else own.expression(read)))
         return made
+
+    def _numbers_of(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, range]:
+        """Numbers that stand for the values of columns in bins."""
+        return {name: bins.numbers for name, bins in self._bins(number, found).items()}
 
     def _wanted(self, number: int) -> list[Column]:
         """Columns of a table that are counted."""
@@ -479,6 +491,11 @@ def _order(request: SynthesisRequest, rows: Table, owner: str) -> str | None:
         raise Refusal("unknown_column", f"There is no column {request.order_by[:63]!r} in {rows.name}.")
     if column.name in (owner, rows.unit):
         raise InputError("order_by", f"{column.name} names the person, and is the same in all rows of a person")
+    if column.type.kind not in _ORDERED:
+        raise InputError(
+            "order_by",
+            f"{column.name} is {column.type.kind.value}; name a date, a time or a number, which databases sort alike",
+        )
     return column.name
 
 

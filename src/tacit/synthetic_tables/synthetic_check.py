@@ -81,8 +81,9 @@ class SyntheticCheck:
         )
 
     def __str__(self) -> str:
-        head = f"{self.name} against the real data: {100 * self.mean:.1f}% of rows apart on average over "
-        lines = [head + f"{len(self.sets)} marginals, each ± {100 * self.wide:.1f}% ({float(self.confidence):.0%})"]
+        many = f"on average over {len(self.sets)} marginals, each" if len(self.sets) > 1 else "in one marginal,"
+        head = f"{self.name} against the real data: {100 * self.mean:.1f}% of rows apart {many} "
+        lines = [head + f"± {100 * self.wide:.1f}% ({float(self.confidence):.0%})"]
         worst = sorted(zip(self.distances, self.sets, strict=True), reverse=True)
         lines += [f"  {' × '.join(names)}: {100 * apart:.1f}%" for apart, names in worst[:10]]
         if len(worst) > 10:

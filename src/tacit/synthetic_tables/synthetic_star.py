@@ -23,12 +23,12 @@ from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
+from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import Shares, uniform
 from tacit.synthetic_tables.star_rows import StarNames
 from tacit.synthetic_tables.synthetic_table import (
     BANNER,
     MOST_ROWS,
-    ExpandedShares,
     SyntheticTable,
     arrays_of,
     checked_rows,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import datetime
-import hashlib
 import io
 import json
 import math
@@ -15,7 +14,8 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -31,18 +31,21 @@ from tacit.engines.registry import query_public
 from tacit.receipts.receipt import Receipt
 from tacit.synth.count_chart import count_chart
 from tacit.synth.count_noise import COUNT_NOISES
+from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.value_pools import Pools, pool
-from tacit.synthetic_tables.column_bins import ColumnBins, bins_from_plain, bins_to_plain
+from tacit.synthetic_tables.column_bins import ColumnBins, bins_from_plain, bins_to_plain, decimal_of
 
-__all__ = ["BANNER", "MOST_ROWS", "ExpandedShares", "MarginalQuality", "SyntheticTable", "checked_rows", "table_bytes"]
+__all__ = ["BANNER", "MOST_ROWS", "MarginalQuality", "SyntheticTable", "checked_rows", "table_bytes"]
 
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"
 #: Bytes of all arrays of a model's file, and cells of its tables.
 _MOST_BYTES: Final = 2**31
 _MOST_CELLS: Final = 20_000_000
+#: Share of rows that noise moves, from which on counts tell next to nothing.
+_HIDDEN: Final = 0.5
 #: Errors of content that is damaged, encrypted, too deep, or says that it is larger than it is.
 _NO_MODEL: Final = (
     KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, EOFError, RuntimeError, MemoryError,
@@ -65,6 +68,7 @@ class MarginalQuality:
         noise: the same distance that noise alone would make, on average.
         stddev: of the noise on each count.
         wide: half-width of an interval for each count, at 95 %.
+        times: how often the marginal was measured, where this stands for all of them.
     """
 
     columns: tuple[str, ...]
@@ -72,6 +76,7 @@ class MarginalQuality:
     noise: float
     stddev: float
     wide: float
+    times: int = 1
 
 
 class SyntheticTable:
@@ -164,7 +169,7 @@ class SyntheticTable:
             if name in self.bins:
                 made[name] = self.bins[name].drawn(places, (shares or uniform)(len(places)))
             else:
-                plain = [float(value) if isinstance(value, Fraction) else value for value in values]
+                plain = [Decimal(decimal_of(value)) if isinstance(value, Fraction) else value for value in values]
                 made[name] = pa.array(plain).take(pa.array(places))
         return pa.table(made)
 
@@ -298,6 +303,13 @@ class SyntheticTable:
             )
         return tuple(found)
 
+    def best_quality(self) -> tuple[MarginalQuality, ...]:
+        """One line for each set of columns that was measured: of several measurements that with the least noise."""
+        found: dict[tuple[str, ...], list[MarginalQuality]] = {}
+        for each in self.quality():
+            found.setdefault(each.columns, []).append(each)
+        return tuple(replace(min(group, key=lambda each: each.stddev), times=len(group)) for group in found.values())
+
     @property
     def not_measured(self) -> tuple[tuple[str, str], ...]:
         """Pairs of columns about which nothing is promised."""
@@ -309,11 +321,16 @@ class SyntheticTable:
     def report(self) -> str:
         """The quality in words: measured marginals, the model's distance, and what was not measured."""
         lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
-        lines += [
-            f"  {' × '.join(each.columns)}: measured, each count within ± {each.wide:.1f} (95%); model "
-            f"and noisy counts are {100 * each.distance:.1f}% apart, by noise alone {100 * each.noise:.1f}%"
-            for each in self.quality()
-        ]
+        for each in (quality := self.best_quality()):
+            often = "" if each.times == 1 else f" {each.times} times"
+            lines.append(
+                f"  {' × '.join(each.columns)}: measured{often}, each count within ± {each.wide:.1f} (95%); model and "
+                f"noisy counts are {_percent(each.distance)} apart, by noise alone {_percent(each.noise)}"
+            )
+        if quality and min(each.noise for each in quality) >= _HIDDEN:
+            lines.append(
+                "  noise hides what was measured: at this price the table tells next to nothing of the real one"
+            )
         missing, pairs = self.not_measured, math.comb(len(self.columns), 2) - math.comb(len(self.outer), 2)
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
@@ -414,20 +431,6 @@ class SyntheticTable:
         return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
 
 
-class ExpandedShares:
-    """Numbers of [0, 1) that follow from a text; the text is public, and so is what is drawn with them."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._calls = 0
-
-    def __call__(self, count: int) -> NDArray[np.float64]:
-        """So many numbers, other ones at each call."""
-        self._calls += 1
-        words = hashlib.shake_256(f"{self._calls} {self._text}".encode()).digest(8 * count)
-        return (np.frombuffer(words, dtype="<u8") >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
 @contextmanager
 def reading_model() -> Iterator[None]:
     """Say that a file is no model where its content is of another form."""
@@ -477,6 +480,10 @@ def table_bytes(table: Any, form: str) -> bytes:
     writer.writerow(table.column_names)
     writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
     return text.getvalue().encode()
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%" if share <= 1 else "more than 100%"
 
 
 def checked_rows(rows: object) -> int:

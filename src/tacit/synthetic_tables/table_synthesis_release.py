@@ -44,6 +44,7 @@ __all__ = [
     "SyntheticRelease",
     "check_synthesis",
     "drawn_again",
+    "kept_parts",
     "published_tables",
     "stored_synthesis",
     "synthesize",
@@ -69,7 +70,7 @@ def synthesize(
     with hide_internal_errors():
         stages = SynthesisStages(context, request)
         _check_rows(stages, rows)
-        label = f"{_LABEL}{request.method}): {request.label}"
+        label = _label(request)
         text = stages.text
         about: dict[str, Any] = {
             "name": label,
@@ -299,6 +300,22 @@ def stored_synthesis(context: CuratorContext, position: int) -> StoredSynthesis:
     record = charged.record
     charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
     return StoredSynthesis(stages, outcome, charge)
+
+
+def kept_parts(context: CuratorContext, request: SynthesisRequest) -> int:
+    """How many parts of a table that is being made are measured and kept; free, reads no data."""
+    label, parts = _label(request), 0
+    with hide_internal_errors():
+        for population in context.catalog.populations:
+            for record in context.ledger.history(population=population.name):
+                if record.sql == label:
+                    parts = 0
+                parts += record.sql.endswith(f" of the {label}") and record.answered
+    return parts
+
+
+def _label(request: SynthesisRequest) -> str:
+    return f"{_LABEL}{request.method}): {request.label}"
 
 
 def _name(source: str) -> str:

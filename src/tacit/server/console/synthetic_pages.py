@@ -3,38 +3,47 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from tacit.core.errors import TacitError
+from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import read_body
+from tacit.server.api.request_body import job_back, read_body
 from tacit.server.api.synthesis_routes import FORMS, one_of
+from tacit.server.console.charts import MOST_BARS, draw_panels
+from tacit.server.console.drawings import Drawing, Panel, Point, Series
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
-from tacit.synthetic_tables.synthetic_table import BANNER, SyntheticTable
+from tacit.synthetic_tables.synthetic_table import SyntheticTable
 from tacit.wire.requests import SynthesisSchema, synthesis_text
 
-__all__ = ["download", "job_of", "make", "show_synthetic", "show_tables"]
+__all__ = ["MOST_COUNTS", "count_text", "counts_drawn", "download", "job_of", "make", "show_synthetic", "show_tables"]
 
 _METHODS: Final = (
-    ("aim", "round by round, the best table; minutes"),
-    ("mst", "a tree of pairs; seconds"),
+    ("aim", "best, minutes"),
+    ("mst", "good, seconds"),
+    ("marginals", "listed sets"),
     ("independent", "columns alone"),
 )
+_FIELDS: Final = ("source", "second", "order_by", "method", "marginals", "rows", "epsilon", "delta")
 _MOST_PAIRS: Final = 20
+#: Counts that a page lists.
+MOST_COUNTS: Final = 200
 
 
 async def make(visit: PageRequest) -> Response:
     """Put a synthetic table down as a job; one that would be refused is refused now."""
     form = visit.form
     source, second = form.get("source", "").strip(), form.get("second", "").strip()
-    words = {"source": {source: None, second: None} if second else source, "method": form.get("method", "aim")}
+    words: dict[str, Any] = {"source": {source: None, second: None} if second else source}
+    words |= {name: form[name].strip() for name in ("method", "order_by") if form.get(name, "").strip()}
     priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
     try:
+        words |= _listed(form.get("marginals", ""), form.get("rows", "").strip())
         said = read_body(SynthesisSchema, synthesis_text(words, priced).encode())
         await visit.run(visit.service.check_synthesis, visit.user, said)
         job = await visit.run(put_job, visit.runtime, visit.user, said)
@@ -49,13 +58,19 @@ async def show_synthetic(visit: PageRequest) -> Response:
     table = one_of(made, visit.request.query_params.get("name", ""))
     quality = [
         {
-            "columns": " × ".join(each.columns),
-            "stddev": f"{each.stddev:.3g}",
-            "distance": f"{100 * each.distance:.2g} %",
-            "noise": f"{100 * each.noise:.2g} %",
+            "columns": each.columns,
+            "shown": " × ".join(each.columns),
+            "times": each.times,
+            "wide": f"{each.wide:.3g}",
+            "distance": _percent(each.distance),
+            "noise": _percent(each.noise),
         }
-        for each in await visit.run(table.quality)
+        for each in await visit.run(table.best_quality)
     ]
+    chosen = tuple(visit.request.query_params.getlist("column"))
+    known = {each["columns"] for each in quality}
+    if chosen and chosen not in known:
+        raise Unknown("page")
     missing = [" × ".join(pair) for pair in table.not_measured]
     return await visit.page(
         "synthetic_table.html",
@@ -65,7 +80,7 @@ async def show_synthetic(visit: PageRequest) -> Response:
         quality=quality,
         missing=missing[:_MOST_PAIRS],
         more=len(missing) - _MOST_PAIRS,
-        note=BANNER,
+        counts=await visit.run(_counts, table, chosen or min(known, key=len)) if known else None,
         beside=[] if isinstance(made, SyntheticTable) else [each for each in made.names if each != table.name],
         forms=list(FORMS),
     )
@@ -96,18 +111,81 @@ async def show_tables(visit: PageRequest, problem: PageProblem | None = None) ->
         owns=owns,
         sources=[each.name for each in tables if not each.table.public],
         methods=_METHODS,
-        draft={name: visit.form.get(name, "") for name in ("source", "second", "method", "epsilon", "delta")},
+        draft={name: visit.form.get(name, "") for name in _FIELDS},
         job=job,
         problem=problem,
     )
 
 
 def job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
-    """The state of a job in words; None where there is none of this person."""
+    """The state of a job in words, and the place of what it made; None where there is none of this person."""
     found = visit.people.jobs.find(identity, visit.name) if identity else None
     if found is None:
         return None
-    told: dict[str, Any] = {"state": found.state, "message": "", "open": found.state in ("waiting", "running")}
+    is_open = found.state in ("waiting", "running")
+    told: dict[str, Any] = {"state": found.state, "message": "", "open": is_open, "position": None}
+    said, _ = job_back(found.request)
     if found.state == "failed":
         told["message"] = json.loads(found.outcome).get("message", "")
+    elif found.state == "done":
+        told["position"] = json.loads(found.outcome).get("position")
+    elif isinstance(said, SynthesisSchema) and said.method == "aim" and visit.user.has(TokenScope.ADMIN):
+        parts = visit.service.kept_parts(visit.user, said)
+        told["message"] = f"{parts} {'part is' if parts == 1 else 'parts are'} measured and kept." if parts else ""
     return told
+
+
+def _listed(marginals: str, rows: str) -> dict[str, Any]:
+    """Sets of columns, as ``ward + sex, ward + age``, and a number of rows, where they are stated."""
+    sets = [[name.strip() for name in each.split("+") if name.strip()] for each in marginals.split(",")]
+    told: dict[str, Any] = {"marginals": [each for each in sets if each]} if any(sets) else {}
+    if rows:
+        if not rows.isascii() or not rows.isdigit() or len(rows) > 12:
+            raise InputError("rows", "must be a whole number, or left out")
+        told["rows"] = int(rows)
+    return told
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share <= 1 else "more than 100 %"
+
+
+def _counts(table: SyntheticTable, columns: tuple[str, ...]) -> dict[str, Any]:
+    """Counts of a marginal that was measured: the model's, the noisy one and its interval."""
+    found = table.marginal(columns).slice(0, MOST_COUNTS).to_pylist()
+    rows = [
+        {
+            "labels": ["NULL" if row[name] is None else str(row[name]) for name in columns],
+            "model": count_text(row["model"]),
+            "measured": None if row["measured"] is None else count_text(row["measured"]),
+            "low": "" if row["low"] is None else count_text(row["low"]),
+            "high": "" if row["high"] is None else count_text(row["high"]),
+        }
+        for row in found
+    ]
+    points = [
+        (row["labels"], each["measured"], each["low"], each["high"])
+        for row, each in zip(rows, found, strict=True)
+        if each["measured"] is not None
+    ]
+    cells = math.prod(len(table.columns[name]) for name in columns)
+    return {
+        "columns": columns,
+        "title": " × ".join(columns),
+        "rows": rows,
+        "more": cells - len(rows),
+        "charts": counts_drawn("measured", points),
+    }
+
+
+def count_text(count: float) -> str:
+    """A count with one digit after the point, where it is small enough for that to matter."""
+    return f"{count:,.0f}" if abs(count) >= 1_000 else f"{count:,.1f}"
+
+
+def counts_drawn(title: str, counts: list[tuple[list[str], float, float, float]]) -> list[dict[str, Any]]:
+    """A picture of counts with their intervals, where there are few enough for a bar each."""
+    if not 1 < len(counts) <= MOST_BARS:
+        return []
+    points = tuple(Point(", ".join(labels), value, low, high) for labels, value, low, high in counts)
+    return list(draw_panels(Drawing((Panel(title, (Series("", points),)),), "95%")))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
@@ -13,10 +14,13 @@ from tacit.server.api.synthesis_routes import FORMS
 from tacit.server.api.workload_routes import table_file
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
-from tacit.server.console.synthetic_pages import job_of
+from tacit.server.console.synthetic_pages import MOST_COUNTS, count_text, counts_drawn, job_of
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.requests import WorkloadSchema, synthesis_text
+
+if TYPE_CHECKING:
+    from tacit.paid_work.workload_release import WorkloadAnswer
 
 __all__ = ["answer", "download", "show_workload", "show_workloads"]
 
@@ -56,8 +60,12 @@ async def show_workload(visit: PageRequest) -> Response:
          "stddev": f"{each.variances.max() ** 0.5:.4g}"}
         for place, each in enumerate(found.tables())
     ]  # fmt: skip
+    place = visit.request.query_params.get("table", "0")
+    if not place.isascii() or not place.isdigit() or not int(place[:9]) < len(tables):
+        raise Unknown("page")
     return await visit.page(
         "workload.html",
+        answers=await visit.run(_answers, found, int(place[:9])),
         words=str(found.plan.workload),
         queries=f"{found.plan.count:,}",
         error=f"{found.plan.root_mean_square_error:.4g}",
@@ -66,6 +74,35 @@ async def show_workload(visit: PageRequest) -> Response:
         more=len(tables) - _MOST_LISTED,
         forms=list(FORMS),
     )
+
+
+def _answers(found: WorkloadAnswer, place: int) -> dict[str, Any]:
+    """The first answers of one table, each with its interval."""
+    table = next(islice(found.tables(), place, None))
+    listed = [([_label(each) for each in labels], told) for labels, told in islice(table.rows(), MOST_COUNTS)]
+    points = [(labels, told.value, told.low, told.high) for labels, told in listed]
+    return {
+        "place": place,
+        "columns": table.columns,
+        "title": " × ".join(table.columns) or "all rows",
+        "rows": [
+            {
+                "labels": labels,
+                "value": count_text(told.value),
+                "low": count_text(told.low),
+                "high": count_text(told.high),
+            }
+            for labels, told in listed
+        ],
+        "more": len(table) - len(listed),
+        "charts": counts_drawn("answers", points) if len(table) == len(listed) else [],
+    }
+
+
+def _label(label: Any) -> str:
+    if isinstance(label, tuple):
+        return f"{label[0]} to {label[1]}"
+    return "NULL" if label is None else str(label)
 
 
 async def download(visit: PageRequest) -> Response:
