@@ -6,7 +6,8 @@ unions apart before any row is read; what it computes then must be as total as w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["CONSTANTS", "FOLDED", "FRAGILE", "WINDOWS", "WINDOWS_TOGETHER", "of_one", "together"]
 
@@ -87,15 +88,17 @@ CONSTANTS = {
 #: A planner that knows a column's value writes it into the conditions beside it.
 _OF_NOTE = ["CAST(c AS INTEGER)", "CAST(c AS DATE)", "CAST(c AS DOUBLE)", "10 / CAST(c AS INTEGER)", "CAST(c AS DECIMAL(18,2))", "CAST(c AS TIMESTAMP)", "CAST(c AS BOOLEAN)"]  # fmt: skip
 
-#: Where a constant of one row stands, and what is asked of it.
+#: Where constants of one row stand, and what is asked of them.
 _SHAPES = (
-    "SELECT COUNT(*) FROM visits CROSS JOIN (VALUES ({one})) AS v(c) WHERE {asked}",
-    "SELECT COUNT(*) FROM visits WHERE level IN (SELECT CASE WHEN {asked} THEN 3 ELSE 4 END FROM (VALUES ({one})) AS v(c))",
-    "SELECT COUNT(*) FROM (SELECT patient_id, {columns} FROM visits LEFT JOIN (VALUES ({one})) AS v(c) ON level > 90) WHERE {missing}",
-    "SELECT COUNT(*) FROM (SELECT patient_id, {one} AS c FROM visits UNION ALL SELECT patient_id, {one} FROM visits WHERE urgent) WHERE {asked}",
-    "SELECT COUNT(*) FROM (SELECT patient_id, MAX({one}) AS c FROM visits GROUP BY patient_id) WHERE {asked}",
-    "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, {one} AS c FROM visits) WHERE {asked}",
+    "SELECT COUNT(*) FROM visits CROSS JOIN (VALUES ({ones})) AS v({names}) WHERE {asked}",
+    "SELECT COUNT(*) FROM visits WHERE level IN (SELECT CASE WHEN {asked} THEN 3 ELSE 4 END FROM (VALUES ({ones})) AS v({names}))",
+    "SELECT COUNT(*) FROM (SELECT patient_id, {columns} FROM visits LEFT JOIN (VALUES ({ones})) AS v({names}) ON level > 90) WHERE {missing}",
+    "SELECT COUNT(*) FROM (SELECT patient_id, {named} FROM visits UNION ALL SELECT patient_id, {ones} FROM visits WHERE urgent) WHERE {asked}",
+    "SELECT COUNT(*) FROM (SELECT patient_id, {largest} FROM visits GROUP BY patient_id) WHERE {asked}",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT patient_id, {named} FROM visits) WHERE {asked}",
 )  # fmt: skip
+#: Expressions in one question, for an engine that takes long over each question.
+_AT_ONCE = 14
 _GUARDED = (
     "CASE WHEN note LIKE '1%' THEN CAST(note AS INTEGER) END",
     "CASE WHEN level <> 0 THEN 10 / level ELSE 0 END",
@@ -111,16 +114,33 @@ _ZEROS = [
 ]
 
 
-def _about(shape: str, one: str, expressions: list[str], missing: Callable[[str, str], bool]) -> str:
+def _about(shape: str, constants: Mapping[str, Sequence[str]], missing: Callable[[str, str], bool]) -> str:
     """A question in which conditions on all the expressions hold, if ``missing`` is right about which are NULL."""
-    asked = [f"({e}) IS {'' if missing(one, e) else 'NOT '}NULL" for e in expressions]
+    ones = [*constants]
+    names = ["c"] if len(ones) == 1 else [f"c{i}" for i in range(len(ones))]
+    listed = [
+        (one, e, re.sub(r"\bc\b", name, e)) for one, name in zip(ones, names, strict=True) for e in constants[one]
+    ]
     return shape.format(
-        one=one,
-        asked=" AND ".join(asked),
-        columns=", ".join(f"({e}) AS x{i}" for i, e in enumerate(expressions)),
+        ones=", ".join(ones),
+        names=", ".join(names),
+        named=", ".join(f"{one} AS {name}" for one, name in zip(ones, names, strict=True)),
+        largest=", ".join(f"MAX({one}) AS {name}" for one, name in zip(ones, names, strict=True)),
+        asked=" AND ".join(f"({written}) IS {'' if missing(one, e) else 'NOT '}NULL" for one, e, written in listed),
+        columns=", ".join(f"({written}) AS x{i}" for i, (_, _, written) in enumerate(listed)),
         # Where no row of the list is joined, the constant is NULL, and so is all that is computed from it.
-        missing=" AND ".join(f"x{i} IS NULL" for i in range(len(expressions))),
+        missing=" AND ".join(f"x{i} IS NULL" for i in range(len(listed))),
     )
+
+
+def _parts() -> list[dict[str, list[str]]]:
+    """:data:`CONSTANTS` in parts of about as many expressions as are asked at once."""
+    parts: list[dict[str, list[str]]] = [{}]
+    for one, expressions in CONSTANTS.items():
+        if sum(map(len, parts[-1].values())) + len(expressions) > _AT_ONCE and parts[-1]:
+            parts.append({})
+        parts[-1][one] = expressions
+    return parts
 
 
 def of_one(one: str, expression: str) -> str:
@@ -131,14 +151,14 @@ def of_one(one: str, expression: str) -> str:
 def together(missing: Callable[[str, str], bool]) -> list[str]:
     """:data:`FOLDED` in fewer questions, for an engine that takes long over each.
 
-    All expressions of a constant stand in one question of each shape, as conditions which all rows pass: planners take
-    conditions apart, and one that is decided otherwise leaves no row.
+    The expressions of several constants stand in one question of each shape, as conditions which all rows pass: planners
+    take conditions apart, and one that is decided otherwise leaves no row.
 
     Args:
         missing: whether an expression of a constant is NULL.
     """
     return [
-        *(_about(shape, one, listed, missing) for one, listed in CONSTANTS.items() for shape in _SHAPES),
+        *(_about(shape, part, missing) for part in _parts() for shape in _SHAPES),
         *(
             f"SELECT {', '.join(f'COUNT(*) FILTER (WHERE ({_of_note(e)}) IS NULL)' for e in _OF_NOTE)}, COUNT(*)"
             f" FROM visits WHERE note = '{note}' AND ({' OR '.join(f'({_of_note(e)}) IS NULL' for e in _OF_NOTE)} OR level > 3)"
@@ -157,12 +177,12 @@ def _of_note(expression: str) -> str:
 #: Constants where a planner computes them before any row is read, or where no row comes to them.
 FOLDED = [
     *(
-        question.format(one=one, e=e)
+        question
         for one, expressions in CONSTANTS.items()
         for e in expressions
         for question in (
-            "SELECT COUNT(*) FROM visits CROSS JOIN (VALUES ({one})) AS v(c) WHERE ({e}) IS NULL OR level > 3",
-            *(_about(shape, "{one}", ["{e}"], lambda *_: True) for shape in _SHAPES[1:]),
+            f"SELECT COUNT(*) FROM visits CROSS JOIN (VALUES ({one})) AS v(c) WHERE ({e}) IS NULL OR level > 3",
+            *(_about(shape, {one: [e]}, lambda *_: True) for shape in _SHAPES[1:]),
         )
     ),
     *(

@@ -74,6 +74,6 @@ def test_spark(people: int, generated: bool) -> None:
     ):
         folded = together(missing_of(known))
         all_of_them = bool(people) and not generated
-        some = [*WINDOWS, *folded] if all_of_them else [WINDOWS_TOGETHER, *folded[::9]]
+        some = [*WINDOWS, *folded] if all_of_them else [WINDOWS_TOGETHER, *folded[::7]]
         for sql in plannable([*FRAGILE, *some]):
             assert asked(two, sql) == asked(one, sql), sql

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 from engines.makers import database
+from support.engine_comparison import final_of
 from support.spark import spark_engine
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
-from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER, TEXT, decimal
 
 X = Column("x", INTEGER, bounds=(0, 9))
@@ -54,6 +55,7 @@ QUESTIONS = [
 ]
 
 
+@cache
 def catalog(kind: Any) -> Catalog:
     said: dict[str, Any] = {"population": "p", "max_rows": MOST_ROWS, "max_groups": MOST_GROUPS}
     return Catalog(
@@ -118,7 +120,7 @@ def on_spark(known: Catalog, form: str, without: int | None) -> Iterator[Engine]
 
 
 def measured(engine: Engine, sql: str, known: Catalog) -> dict[Any, tuple[int, tuple[int, ...]]]:
-    found = engine.measure(MeasurementTask(resolve(sql, known).final, b"k"))
+    found = engine.measure(MeasurementTask(final_of(sql, known), b"k"))
     raw = [
         [int(pairs[:, 1].sum()) for pairs in array]
         if array.dtype == object and len(array) and isinstance(array[0], np.ndarray)

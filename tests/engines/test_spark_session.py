@@ -71,6 +71,8 @@ def test_sessions_are_taken_by_what_they_can_do() -> None:
         assert [array.tolist() for array in found.raw] == [[3], [16]]
     with pytest.raises(InputError, match="session"):
         SparkEngine(CATALOG, source, LIMITS, session=object())
+    with pytest.raises(InputError, match="timeZone"):
+        SparkEngine(CATALOG, source, LIMITS, session=session(spark__sql__session__timeZone="Europe/Berlin"))
 
 
 def test_an_owners_session_keeps_its_settings_and_views() -> None:

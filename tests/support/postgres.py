@@ -16,6 +16,8 @@ import psycopg
 from support.ledgers import Place
 
 _numbers = itertools.count(1)
+#: Servers that this process started.
+processes: list[int] = []
 
 
 @cache
@@ -37,6 +39,7 @@ def server() -> Any:
         shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(stop)
+    processes.append(started.get_pid())
     return started
 
 

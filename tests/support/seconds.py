@@ -6,47 +6,113 @@ among them, so other work on the machine hardly shows in it. The order of tests 
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from support import postgres
 from support.schedule import SECONDS, module_of
 
 #: Number of modules shown, and the seconds from which on a module is written down.
 _SHOWN, _LEAST = 40, 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 _found: defaultdict[str, float] = defaultdict(float)
-_before: list[float] = []
 
 
-def processor_seconds(process: int) -> float:
-    """Processor time of a process, of its children that ended and of those that run; 0 where it is gone."""
+class Use(NamedTuple):
+    """Processor time of one process, in ticks: its own, and that of its children which ended and were waited for."""
+
+    parent: int
+    own: int
+    children: int
+
+
+class ProcessorTime:
+    """Processor time of some processes and of all that they started, counted once each.
+
+    A child's time stands with the child while it lives, and with its parent from the moment on at which that has waited
+    for it. So what a parent got of children is counted less what was counted of them while they lived. A process
+    whose parent has ended is watched on. One that came and went between two readings, and whose parent did not wait for
+    it, is not seen.
+
+    Args:
+        roots: the processes; there may be more of them later.
+    """
+
+    def __init__(self, roots: Callable[[], Collection[int]]) -> None:
+        self._roots = roots
+        self._known: dict[tuple[int, int], Use] = {}
+        self._owed: defaultdict[int, int] = defaultdict(int)
+        self.seconds()
+
+    def seconds(self) -> float:
+        """Seconds since the last call."""
+        before, self._known = self._known, self._read()
+        alive = {process for process, _ in self._known}
+        for key in before.keys() - self._known.keys():
+            # The nearest that lives of those who waited for one another.
+            heir = before[key].parent
+            while (
+                heir not in alive and (above := next((u for k, u in before.items() if k[0] == heir), None)) is not None
+            ):
+                heir = above.parent
+            self._owed[heir] += before[key].own + before[key].children
+        used = 0
+        for (process, start), now in self._known.items():
+            then = before.get((process, start), Use(0, 0, 0))
+            inherited = now.children - then.children
+            counted = min(inherited, self._owed[process])
+            self._owed[process] -= counted
+            used += now.own - then.own + inherited - counted
+        return used / _TICKS
+
+    def _read(self) -> dict[tuple[int, int], Use]:
+        found: dict[tuple[int, int], Use] = {}
+        waiting = [*self._roots()]
+        seen = dict(self._known)
+        while waiting or seen:
+            known = None if waiting else seen.popitem()[0]
+            process = waiting.pop() if known is None else known[0]
+            fields = _text(f"/proc/{process}/stat").rpartition(")")[2].split()
+            if not fields or (key := (process, int(fields[19]))) in found:
+                continue
+            if known not in (None, key):
+                continue  # Another process has the number now.
+            own, ended = sum(map(int, fields[11:13])), sum(map(int, fields[13:15]))
+            found[key] = Use(int(fields[1]), own, ended)
+            # A thread may end while the others are listed; its children are those of another one then.
+            for task in glob.glob(f"/proc/{process}/task/*/children"):
+                waiting += map(int, _text(task).split())
+        return found
+
+
+def _text(path: str) -> str:
     try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        tasks = [*Path(f"/proc/{process}/task").iterdir()]
-        children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        return Path(path).read_text()
     except OSError:
-        return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS + sum(map(processor_seconds, children))
+        return ""
+
+
+_used: list[ProcessorTime] = []
 
 
 def pytest_collection_finish() -> None:
     """Begin to count."""
-    _before[:] = [processor_seconds(os.getpid())]
+    # A database leaves the process that started it at once.
+    _used[:] = [ProcessorTime(lambda: [os.getpid(), *postgres.processes])]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Note what was used since the last report of this process, and send it with this one."""
     report = yield
-    now = processor_seconds(os.getpid())
-    # A process that was ended by others and left to itself takes its time along.
-    report.processor = max(0.0, now - _before[0])
-    _before[:] = [now]
+    report.processor = _used[0].seconds()
     return report
 
 

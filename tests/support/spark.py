@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from tacit.engines.duckdb import DataSource, Limits
 from tacit.engines.spark import SparkEngine
@@ -61,5 +62,10 @@ def spark_engine(
         name: frame if isinstance(frame, DataSource) else DataSource("frame", None, frame)
         for name, frame in frames.items()
     }
-    with SparkEngine(catalog, sources, limits, session=held(generated=generated).spark) as engine:
+    session = held(generated=generated).spark
+    with pytest.MonkeyPatch.context() as patch:
+        # It passed its trial when it was opened. The trial takes half of the time that an engine takes to open.
+        patch.setattr("tacit.engines.spark.session.try_out", lambda _: None)
+        engine = SparkEngine(catalog, sources, limits, session=session)
+    with engine:
         yield engine

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,8 +20,15 @@ from tacit.engines.spark import SparkEngine
 from tacit.engines.spark.dialect import SPARK
 from tacit.engines.spark.engine import SparkWriter
 from tacit.engines.sql.engine import Answered, read_measurements, with_cells
+from tacit.engines.sql.statements import Statement
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import loss_table
+from tacit.query.question import FinalAggregation
+
+
+def _statements(engine: SparkEngine, final: FinalAggregation, left_out: bool) -> tuple[Statement, ...]:
+    table = loss_table(final) if left_out else None
+    return SparkWriter.of(SPARK, final, engine._tables, SECRET, table).statements()
 
 
 def measured(
@@ -33,10 +40,7 @@ def measured(
     """
     finals = {sql: final_of(sql, catalog) for sql in questions}
     tables = {sql: loss_table(final) if left_out else None for sql, final in finals.items()}
-    planned = {
-        sql: SparkWriter.of(SPARK, final, engine._tables, SECRET, tables[sql]).statements()
-        for sql, final in finals.items()
-    }
+    planned = {sql: _statements(engine, final, left_out) for sql, final in finals.items()}
     texts = list(dict.fromkeys(part.sql for parts in planned.values() for part in parts))
 
     def run(text: str) -> list[Any]:
@@ -75,27 +79,46 @@ def _kind(word: str, after: str) -> str:
     return "name" if _NAME.fullmatch(word) and after != "(" else word
 
 
-def covering(engine: SparkEngine, catalog: Catalog, questions: Iterable[str]) -> list[str]:
+def forms_of(engine: SparkEngine, final: FinalAggregation, *, left_out: bool = False) -> frozenset[tuple[str, ...]]:
+    """Every three neighbouring words of a question's statements."""
+    listed = [form_of(part.sql) for part in _statements(engine, final, left_out)]
+    return frozenset(three for words in listed for three in zip(words, words[1:], words[2:], strict=False))
+
+
+def covering(
+    engine: SparkEngine,
+    catalog: Catalog,
+    questions: Iterable[str],
+    *,
+    left_out: bool = False,
+    read: Iterable[tuple[str, ...]] = (),
+) -> list[str]:
     """Questions whose statements hold, together, every three neighbouring words that the statements of all hold.
 
-    So every form of SQL that the corpora make Spark read is read, and most questions that differ in constants and
-    names alone are left out: Spark takes a fifth of a second for each.
+    So every form of SQL that the corpora make Spark read is read, and questions that differ in constants and names
+    alone, or put together what others have, are left out: Spark takes half a second for each. Those with most new forms
+    for their length come first.
+
+    Args:
+        engine: Spark.
+        catalog: tables of the questions.
+        questions: candidates.
+        left_out: as of :func:`measured`.
+        read: forms that Spark reads elsewhere.
     """
-    words: dict[str, set[tuple[str, ...]]] = {}
-    times: Counter[tuple[str, ...]] = Counter()
-    for sql in questions:
-        new: set[tuple[str, ...]] = set()
-        for part in SparkWriter.of(SPARK, final_of(sql, catalog), engine._tables, SECRET).statements():
-            found = form_of(part.sql)
-            new |= set(zip(found, found[1:], found[2:], strict=False))
-        if not all(times[each] for each in new):
-            words[sql] = new
-            times.update(new)
-    # What a later one holds as well need not stay; the shortest go first.
-    for sql in sorted(words, key=lambda sql: len(words[sql])):
-        if all(times[each] > 1 for each in words[sql]):
-            times.subtract(words.pop(sql))
-    return list(words)
+    forms = {sql: forms_of(engine, final_of(sql, catalog), left_out=left_out) for sql in questions}
+    missing = frozenset().union(*forms.values()) - frozenset(read)
+    found, queue = [], [(-1.0, sql) for sql in sorted(forms)]
+    while missing:
+        share, sql = heapq.heappop(queue)
+        now = -len(forms[sql] & missing) / len(forms[sql])
+        # A share only shrinks while others are chosen: one that is still the best of all is looked at no further.
+        if now > share and queue and now > queue[0][0]:
+            heapq.heappush(queue, (now, sql))
+        elif now:
+            found.append(sql)
+            missing -= forms[sql]
+    return found
 
 
 def compare(
@@ -105,11 +128,12 @@ def compare(
     *,
     some: bool = False,
     left_out: bool = False,
+    read: Iterable[tuple[str, ...]] = (),
 ) -> int:
     """Compare both on all questions; the number of those with a measure that is not zero throughout.
 
-    With ``some``, integers are compared on the :func:`covering` questions alone; with ``left_out``, also the units by
-    what bounding left out of them, where one statement counts both.
+    With ``some``, integers are compared on the :func:`covering` questions alone, without forms that were ``read``
+    elsewhere; with ``left_out``, also the units by what bounding left out of them, where one statement counts both.
     """
     told = 0
     with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
@@ -119,7 +143,7 @@ def compare(
             refused = refusal(duckdb, final)
             assert refused == refusal(spark, final), sql
             asked += [] if refused else [sql]
-        asked = covering(spark, catalog, asked) if some else asked
+        asked = covering(spark, catalog, asked, left_out=left_out, read=read) if some else asked
         found = measured(spark, catalog, asked, left_out=left_out)
         for sql in asked:
             final, cells = final_of(sql, catalog), found[sql].raw_left_out

@@ -230,7 +230,7 @@ class Finished:
         ``bias`` widens them by the estimated bound of what bounding left out, where anything can be left out. An end
         that no number bounds is None: the largest double would look like a bound.
         """
-        if confidence is None and rows is None:
+        if confidence is None and (rows is None or rows >= len(self.rows)):
             return self._wide_intervals if bias else self._own_intervals
         return self._intervals(self.confidence if confidence is None else confidence, self.rows[:rows], bias=bias)
 
