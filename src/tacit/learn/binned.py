@@ -39,6 +39,7 @@ __all__ = [
     "StandardTarget",
     "bins_of",
     "kept_shares",
+    "merged_counts",
     "noisy_bin_counts",
     "one_row",
     "raw_bin_sums",
@@ -51,6 +52,8 @@ Floats = NDArray[np.float64]
 
 #: Bins of a feature of an additive model, of equal width between its bounds.
 BINS: Final = 64
+#: Differences of numbers of rows are believed from so many times their noise on.
+_SURE: Final = 4.0
 
 
 def bins_of(steps: Integers, bins: int = BINS) -> Integers:
@@ -122,37 +125,58 @@ def one_row(columns: int) -> int:
     return math.isqrt(UNIT * UNIT // columns)
 
 
-def noisy_bin_counts(
-    places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None, *, pooled: bool = False
-) -> Floats:
-    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one.
+def counted_row(columns: int) -> tuple[int, int]:
+    """A row in a bin, in steps, and how many times that it is in the number of all rows; its norm is at most UNIT."""
+    times = max(math.isqrt(columns // 3), 1)
+    return math.isqrt(UNIT * UNIT // (columns + times * times)), times
 
-    Where ``pooled``, bins of little more than noise share their rows with their neighbours.
-    """
-    unit = one_row(places.shape[1])
+
+def raw_bin_counts(places: Integers | StoredRows, shares: Integers | None = None) -> Integers:
+    """Numbers of rows per column and bin and, last, of all rows, in steps before noise, exactly."""
+    unit, times = counted_row(places.shape[1])
     if isinstance(places, StoredRows):
         raw = stored_bin_sums(places, places.columns, stored_shared([Whole.constant(unit)], places.share), BINS)
     else:
         raw = raw_bin_sums(places, shared(np.full((len(places), 1), unit, dtype=np.int64), shares))
-    noisy = release.release_gaussian(raw, sigma2)[:, :, 0] / unit
-    if pooled:
-        noisy = _pooled(noisy, math.sqrt(float_nearest(sigma2)) / unit)
-    return np.maximum(noisy, 0.0)
+    return np.append(raw.ravel(), times * raw[0].sum())
 
 
-def _pooled(noisy: Floats, noise: float) -> Floats:
-    """Noisy numbers of rows, averaged over as many neighbouring bins as it takes to see rows through the noise.
+def noisy_bin_counts(places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None) -> Floats:
+    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one."""
+    columns = places.shape[1]
+    unit, times = counted_row(columns)
+    noisy = release.release_gaussian(raw_bin_counts(places, shares), sigma2) / unit
+    noise = math.sqrt(float_nearest(sigma2)) / unit
+    # One standard deviation less: rows that do not exist do more harm than rows that are missed.
+    total = max((float(noisy[-1]) - noise) / times, 1.0)
+    return merged_counts(noisy[:-1].reshape(columns, BINS), noise, total)
 
-    Numbers that are mostly noise and are cut at zero would add up to rows that do not exist.
+
+def merged_counts(noisy: Floats, noise: float, total: float) -> Floats:
+    """Numbers of rows from noisy ones: neighbouring bins that differ by no more than noise are alike.
+
+    Differences of halves, quarters and so on of a column (Haar's wavelets) are kept where noise hardly makes them; all
+    columns have the same number of rows. Noisy numbers cut at zero would add up to rows that do not exist.
+
+    Args:
+        noisy: numbers of rows by column and bin.
+        noise: of each.
+        total: number of all rows.
     """
     columns, bins = noisy.shape
-    rows = max(float(noisy.sum()) / columns, 1.0)
-    for width in (1, 4, 16):
-        if noise <= rows / bins * math.sqrt(width):
-            break
-    else:
-        width = bins
-    return cast("Floats", np.repeat(noisy.reshape(columns, -1, width).mean(axis=2), width, axis=1))
+    means, kept = noisy, []
+    while means.shape[1] > 1:
+        left, right = means[:, ::2], means[:, 1::2]
+        # Of means of w bins the noise is noise/√w; half of a difference of two has that over √2.
+        apart = (left - right) / 2
+        sure = np.abs(apart) > _SURE * noise / math.sqrt(2 * bins / means.shape[1])
+        kept.append(np.where(sure, apart, 0.0))
+        means = (left + right) / 2
+    found = np.full((columns, 1), total / bins)
+    for apart in reversed(kept):
+        found = np.stack([found + apart, found - apart], axis=2).reshape(columns, -1)
+    found = np.maximum(found, 0.0)
+    return cast("Floats", found * total / np.maximum(found.sum(axis=1, keepdims=True), 1e-9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +261,7 @@ class StandardTarget:
 
     @classmethod
     def from_counts(cls, box: Box, counts: Floats) -> StandardTarget:
-        """The standardisation that noisy numbers of rows per bin of the target ask for."""
+        """The standardisation that merged numbers of rows per bin of the target ask for."""
         middle, spread = _middle_and_spread(counts)
         return cls(box, round(middle * FINE), max(round(GRID / (spread * FINE) * 2**30), 1))
 
@@ -305,8 +329,6 @@ def _middle_and_spread(counts: Floats) -> tuple[float, float]:
     """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
     bins = len(counts)
     middles = (np.arange(bins) + 0.5) * 2 / bins - 1
-    # Bins of no more rows than noise brings would widen the spread.
-    kept = np.where(counts > 3 * float(np.median(counts)) / 2, counts, 0.0) if counts.any() else np.ones(bins)
-    shares = kept / max(float(kept.sum()), 1e-9)
+    shares = counts / float(counts.sum()) if counts.any() else np.full(bins, 1 / bins)
     mean = float(shares @ middles)
     return mean, max(math.sqrt(max(float(shares @ (middles - mean) ** 2), 0.0)), 0.02)

@@ -30,6 +30,7 @@ from tacit.learn.binned import (
     StandardTarget,
     bins_of,
     kept_shares,
+    merged_counts,
     one_row,
     raw_bin_sums,
     stored_bin_sums,
@@ -118,11 +119,13 @@ class _Histograms:
         counts: by feature and bin, at least zero.
         rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
         noise: of a number of rows.
+        target: numbers of rows per bin of a target, merged; those of the last column.
     """
 
     counts: Floats
     rates: dict[int, Floats]
     noise: float
+    target: Floats
 
     def ranks(self, feature: int, nominal: tuple[int, ...]) -> Integers | None:
         """An order of categories for one question: by the rate of a class drawn by chance, or any order."""
@@ -201,7 +204,10 @@ def _noisy_histograms(plan: _Forest, rows: BinnedRows | StoredRows, sigma2: Frac
         mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
         pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
         rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    return _Histograms(np.maximum(counts, 0.0), rates, noise)
+    # The target has fewer and fuller bins, which say more about its spread than about the noise.
+    last = counts[-1:, :BINS]
+    target = merged_counts(last, noise, max(float(last.sum()), 1.0))[0]
+    return _Histograms(np.maximum(counts, 0.0), rates, noise, target)
 
 
 def _grow(
@@ -490,17 +496,16 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         """Grow the trees, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
         plan, spent = self._plan(steps.shape[1] - 1)
-        # The target has fewer and fuller bins, which say more about its spread than about the noise.
         rows: BinnedRows | StoredRows
         if isinstance(steps, StoredRows):
             histograms = _noisy_histograms(plan, stored_bins(steps, _BINS, BINS), spent.of("bins"))
-            self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
+            self._target = StandardTarget.from_counts(target_box, histograms.target)
             rows = stored_bins(self._target.stored(steps), _BINS)
         else:
             shares = self._shares(sample_weight, len(steps))
             places = np.hstack([bins_of(steps[:, :-1], _BINS), bins_of(steps[:, -1:])])
             histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
-            self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
+            self._target = StandardTarget.from_counts(target_box, histograms.target)
             rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         self._keep_trees(_grow(plan, Squared(), rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)

@@ -34,7 +34,7 @@ _REACH: Final = 4
 #: Steps beyond which scores are cut first: no square leaves 62 bits, whatever the numbers of trees and features.
 _FARTHEST: Final = 1 << 24
 #: Part of the privacy, beside that of all other releases.
-_SHARE: Final = Fraction(1, 25)
+_SHARE: Final = Fraction(1, 12)
 #: Below this ε all of the privacy goes to the scores themselves.
 LEAST_EPSILON: Final = 3
 #: Slopes of fewer times their noise say nothing.
