@@ -32,18 +32,16 @@ from tacit.learn.binned import (
     Floats,
     StandardTarget,
     bins_of,
-    kept_shares,
     noisy_bin_counts,
     raw_bin_sums,
     stored_bin_sums,
     stored_bins,
     stored_residuals,
 )
-from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of, stored_slopes
 from tacit.learn.integer_rows import UNIT, Box, Integers
-from tacit.learn.labels import ClassLabels
-from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
+from tacit.learn.losses import GRID, WHOLE, Loss, Squared, clip_residuals
 from tacit.learn.progress import progress
 from tacit.learn.shape_strategy import STRATEGY_UNIT, SUMS, ShapeStrategy, prior_precision, strategy_of
 from tacit.learn.sklearn_compat import check_is_fitted
@@ -331,7 +329,7 @@ class _Additive(BinnedEstimator):
         return band + base.mark_line().encode(y="score:Q")
 
 
-class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
+class AdditiveClassifier(_Additive, BinnedClassifier):
     """A generalised additive model of classes: explainable boosting on exact histograms.
 
     >>> AdditiveClassifier(epsilon=1, delta="1e-5", bounds=(0, 1), classes=[0, 1]).get_params()["rounds"]
@@ -399,37 +397,19 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveClassifier:
         """Learn the shapes, once; another fit costs the guarantee again."""
-        values = self._read(X, reset=True)
-        box = self._stated_box()
-        box.check_columns(values.shape[1])
-        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
-        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
-        rows: BinnedRows | StoredRows
-        if isinstance(values, StoredRows):
-            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
-            rows = stored_bins(box.to_steps(labelled), BINS)
-            counts = noisy_bin_counts(rows, spent.of("bins"))
-        else:
-            kept = places >= 0
-            shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
-            rows = BinnedRows(bins_of(box.to_steps(values))[kept], places[kept][:, None], shares)
-            counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
-        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        fitted = _descend(plan, loss, rows, counts, spent.of("residuals"), type(self).__name__)
+        begun = self._labelled(X, y, sample_weight, BINS)
+        plan, rows, spent = begun.plan, begun.rows, begun.spent
+        counts = (
+            noisy_bin_counts(rows, spent.of("bins"))
+            if isinstance(rows, StoredRows)
+            else noisy_bin_counts(rows.places, spent.of("bins"), rows.shares)
+        )
+        fitted = _descend(plan, begun.loss, rows, counts, spent.of("residuals"), type(self).__name__)
         if plan.confident:
-            fitted = _made_confident(plan, loss, rows, fitted, spent.of("confidence"))
-        self._keep_shapes(fitted, box)
-        self._keep(spent.price)
-        if chosen is not None:
-            self._add_discovery(chosen)
+            fitted = _made_confident(plan, begun.loss, rows, fitted, spent.of("confidence"))
+        self._keep_shapes(fitted, begun.box)
+        self._keep_account(begun)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        declared = self._declared_classes()
-        self._check_weights(declared)
-        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Rounds, Spent]:
         outputs = 1 if classes == 2 else classes
@@ -504,13 +484,6 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         self._keep_shapes(fitted, box, self._target.unit)
         self._keep(spent.price)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        self._target_box()
-        self._check_weights()
-        return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[_Rounds, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)

@@ -17,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import float_nearest
+from tacit.core.events import ApproxEvent
+from tacit.core.numbers import Number, float_nearest
 from tacit.core.row_sums import Whole, where_at_least
-from tacit.core.sensitivity import check_bounds
 from tacit.learn import release
-from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy
+from tacit.learn.estimator import BoundedTarget, PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
-from tacit.learn.losses import GRID, Loss, clip_stored_residuals
+from tacit.learn.labels import ClassLabels
+from tacit.learn.losses import GRID, Logistic, Loss, Softmax, clip_stored_residuals
 from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
-from tacit.learn.value_reading import as_elements, one_column, read_numbers
 from tacit.learn.weights import Weighted, shared, stored_shared
 
 __all__ = [
@@ -36,9 +37,9 @@ __all__ = [
     "BinnedRegressor",
     "BinnedRows",
     "Floats",
+    "Labelled",
     "StandardTarget",
     "bins_of",
-    "kept_shares",
     "merged_counts",
     "noisy_bin_counts",
     "one_row",
@@ -188,9 +189,16 @@ class BinnedRows:
     shares: Integers | None = None
 
 
-def kept_shares(shares: Integers | None, kept: NDArray[np.bool_]) -> Integers | None:
-    """Shares of the rows that count."""
-    return None if shares is None else shares[kept]
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Beginning of a fit of classes: bounds, plan of releases, noise, loss, rows, and the event of found classes."""
+
+    box: Box
+    plan: Any
+    spent: Spent
+    loss: Loss
+    rows: BinnedRows | StoredRows
+    chosen: ApproxEvent | None
 
 
 class BinnedEstimator(Weighted, PrivateEstimator):
@@ -217,10 +225,46 @@ class BinnedEstimator(Weighted, PrivateEstimator):
         return encoding.nominal
 
 
-class BinnedClassifier(ClassifierMixin, BinnedEstimator):  # type: ignore[misc]
+class BinnedClassifier(ClassLabels, ClassifierMixin, BinnedEstimator):  # type: ignore[misc]
     """Classes from scores: one score per row for two classes, one per class otherwise."""
 
-    classes_: NDArray[Any]
+    epsilon: Number
+    delta: Number | None
+
+    @abstractmethod
+    def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[Any, Spent]:
+        """Releases of a fit, and their noise."""
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        columns = self._width(columns)
+        declared = self._declared_classes()
+        self._check_weights(declared)
+        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
+
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, bins: int) -> Labelled:
+        """Rows that count, in bins, with the plan of a fit to them."""
+        values = self._read(X, reset=True)
+        box = self._stated_box()
+        box.check_columns(values.shape[1])
+        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
+        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
+        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
+        if isinstance(values, StoredRows):
+            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
+            return Labelled(box, plan, spent, loss, stored_bins(box.to_steps(labelled), bins), chosen)
+        kept = places >= 0
+        shares = self._row_shares(sample_weight, places, self.classes_)
+        counted = BinnedRows(
+            bins_of(box.to_steps(values), bins)[kept], places[kept][:, None], None if shares is None else shares[kept]
+        )
+        return Labelled(box, plan, spent, loss, counted, chosen)
+
+    def _keep_account(self, begun: Labelled) -> None:
+        """Guarantee of the fit, with what the classes cost."""
+        self._keep(begun.spent.price)
+        if begun.chosen is not None:
+            self._add_discovery(begun.chosen)
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
@@ -284,11 +328,21 @@ class StandardTarget:
         return np.clip(start + scores * self.unit, float(self.box.low[0]), float(self.box.high[0]))
 
 
-class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
+class BinnedRegressor(RegressorMixin, BoundedTarget, BinnedEstimator):  # type: ignore[misc]
     """Numbers from scores in standard deviations of the target."""
 
-    target_bounds: Any
     _target: StandardTarget
+
+    @abstractmethod
+    def _plan(self, columns: int) -> tuple[Any, Spent]:
+        """Releases of a fit, and their noise."""
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        columns = self._width(columns)
+        self._target_box()
+        self._check_weights()
+        return self._plan(columns)[1].price
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
@@ -299,17 +353,6 @@ class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
         check_is_fitted(self, "guarantee_")
         return self._target.in_units(self._scores(X)[:, 0])
 
-    def _boxes(self, columns: int) -> tuple[Box, Box]:
-        box = self._stated_box()
-        box.check_columns(columns)
-        return box, self._target_box()
-
-    def _target_box(self) -> Box:
-        if self.target_bounds is None:
-            raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
-        low, high = check_bounds(self.target_bounds, "target_bounds")
-        return Box((low,), (high,))
-
     def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Any]:
         """Bounds of features and target, and both in steps of them, the target last."""
         values = self._read(X, reset=True)
@@ -317,12 +360,9 @@ class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
             box, target_box = self._boxes(values.shape[1])
             joint = box.joined(target_box, values.shape[1])
             return box, target_box, joint.to_steps(self._stored_shares(values))
-        if y is None:
-            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+        self._check_target(y)
         box, target_box = self._boxes(values.shape[1])
-        targets = read_numbers(one_column(as_elements(y)))
-        self._same_length(values, targets)
-        return box, target_box, np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+        return box, target_box, self._joint_steps(values, y, box, target_box)
 
 
 def _middle_and_spread(counts: Floats) -> tuple[float, float]:

@@ -29,19 +29,17 @@ from tacit.learn.binned import (
     Floats,
     StandardTarget,
     bins_of,
-    kept_shares,
     merged_counts,
     one_row,
     raw_bin_sums,
     stored_bin_sums,
     stored_bins,
 )
-from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, scale_of
 from tacit.learn.integer_rows import UNIT, Box, Integers
-from tacit.learn.labels import ClassLabels
 from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores, SymmetricTree
-from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared
+from tacit.learn.losses import GRID, WHOLE, Loss, Squared
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
@@ -337,7 +335,7 @@ class _Boosted(BinnedEstimator):
         self.feature_importances_ = used / max(float(used.sum()), 1e-300)
 
 
-class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
+class BoostedTreesClassifier(_Boosted, BinnedClassifier):
     """Gradient-boosted trees for classes.
 
     >>> model = BoostedTreesClassifier(epsilon=1, delta="1e-5", bounds=(0, 1), classes=[0, 1])
@@ -409,33 +407,12 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesClassifier:
         """Grow the trees, once; another fit costs the guarantee again."""
-        values = self._read(X, reset=True)
-        box = self._stated_box()
-        box.check_columns(values.shape[1])
-        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
-        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
-        rows: BinnedRows | StoredRows
-        if isinstance(values, StoredRows):
-            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
-            rows = stored_bins(box.to_steps(labelled), _BINS)
-        else:
-            kept = places >= 0
-            shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
-            rows = BinnedRows(bins_of(box.to_steps(values), _BINS)[kept], places[kept][:, None], shares)
-        histograms = _noisy_histograms(plan, rows, spent.of("bins"))
-        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        self._keep_trees(_grow(plan, loss, rows, histograms, spent, type(self).__name__), box)
-        self._keep(spent.price)
-        if chosen is not None:
-            self._add_discovery(chosen)
+        begun = self._labelled(X, y, sample_weight, _BINS)
+        histograms = _noisy_histograms(begun.plan, begun.rows, begun.spent.of("bins"))
+        trees = _grow(begun.plan, begun.loss, begun.rows, histograms, begun.spent, type(self).__name__)
+        self._keep_trees(trees, begun.box)
+        self._keep_account(begun)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        declared = self._declared_classes()
-        self._check_weights(declared)
-        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Forest, Spent]:
         clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
@@ -510,13 +487,6 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         self._keep_trees(_grow(plan, Squared(), rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        self._target_box()
-        self._check_weights()
-        return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[_Forest, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
