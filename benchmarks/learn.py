@@ -9,8 +9,9 @@ defaults; bounds are declared by the owner of the data, and all contenders are t
 chosen on the tables that :mod:`learning_tables` marks so, on splits from 0 on; ``--first 5000`` takes other splits. The
 parts ``tables`` and ``regression`` hold every estimator beside diffprivlib, DP-EBM (``interpret-core``, left out where
 it is not installed) and scikit-learn without privacy. ``--tables`` takes parts of their names, ``untuned`` for all that
-nothing was tuned on; ``--scores`` keeps the score of every fit, from which ``docs/figures/learning.py`` draws. Prints
-Markdown.
+nothing was tuned on; ``--scores`` keeps the score of every fit, from which ``docs/figures/learning.py`` draws, and a
+run goes on where an earlier one with that file was ended. The part ``plans`` measures what ``expected_excess`` and
+``rows_needed`` state (:mod:`learning_plans`). Prints Markdown.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from learning_plans import plans
 from learning_tables import ADULT_BOUNDS, Table, adult_frame
 from learning_tables import classification as classification_tables
 from learning_tables import regression as regression_tables
@@ -562,7 +564,13 @@ def _regress(table_: Table, split: Split, run: Callable[..., None]) -> None:
         run("diffprivlib LinearRegression", epsilon, lambda model=other: score(model))
 
 
+def planned(repeats: int) -> None:
+    """Excess errors as planned and as measured, at ε from 0.3 to 10."""
+    plans(repeats, (0.3, 1.0, 3.0, 10.0), FIRST, CHOSEN)
+
+
 PARTS: dict[str, Callable[[int], None]] = {
+    "plans": planned,
     "tables": tables,
     "regression": regression,
     "breast_cancer": breast_cancer,

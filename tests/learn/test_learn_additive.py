@@ -204,3 +204,22 @@ def test_scores_that_are_too_cautious_are_stretched_and_noise_is_not_believed() 
     raw = raw_slopes(Logistic(), WHOLE, logits, BinnedRows(logits, targets))
     assert 1.8 < scale_of(raw, Fraction(WHOLE**2)) < 2.2
     assert 0.9 < scale_of(raw, Fraction(WHOLE**2 * 10**8)) < 1.1
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_factor_beyond_the_last_is_found_where_noise_brings_slopes_out_of_order() -> None:
+    slopes = np.array([-2000, -1250, -830, -480, -210, -60, -62], dtype=np.int64) * WHOLE
+    assert scale_of(slopes, Fraction((5 * WHOLE) ** 2)) > 2
+
+
+@pytest.mark.usefixtures("seeded")
+def test_many_features_do_not_carry_the_constant_away() -> None:
+    """With noisy numbers of rows shapes are not centred well; all of them used to follow a constant, and it ran off."""
+    made = np.random.default_rng(6)
+    X = made.normal(size=(2400, 25))
+    y = 50 * (X[:, :8] @ np.linspace(0.5, 1.5, 8)) + made.normal(size=2400) * 80
+    found = []
+    for _ in range(3):
+        model = AdditiveRegressor(epsilon=1, delta="1e-5", bounds=(-5, 5), target_bounds=(-1200, 1200)).fit(X, y)
+        found.append(abs(float(model.predict(X).mean() - y.mean())) / y.std())
+    assert np.median(found) < 0.6

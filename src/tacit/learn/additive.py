@@ -56,6 +56,8 @@ _ROUNDS: Final = 60
 _COUNTS: Final = Fraction(1, 10)
 #: Momentum of the rounds.
 _MOMENTUM: Final = 0.8
+#: Part of the features that may say the same of a row, beside what trust in their constant takes off.
+_TOGETHER: Final = 1.5
 #: Size that a constant is expected to have.
 _CONSTANT: Final = 2.0
 #: Inertia of a bin against the noise of all rounds together.
@@ -148,13 +150,14 @@ def _descend(
         strategy_of(each, loss.curvature, noise, pull, plan.features, nominal=place in plan.nominal)
         for place, (each, pull) in enumerate(zip(counts, pulled, strict=True))
     ]
-    # Shapes of several features share what a row's residual says; half of them at once is where most tables lie.
-    together = max(plan.features / 2, 1.0)
+    level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), plan.rounds)
+    # Shapes of several features share what a row's residual says; half of them at once is where most tables lie. Where
+    # numbers of rows are uncertain, shapes are not centred well and all of them follow a constant.
+    together = max(plan.features * (_TOGETHER - level.trust), 1.0)
     inertia = (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(BINS)
     inverses = [
         np.linalg.inv(together * each.bend + pull + inertia) for each, pull in zip(strategies, pulled, strict=True)
     ]
-    level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), plan.rounds)
     table = np.zeros((plan.features, BINS, plan.outputs))
     constants = np.zeros(plan.outputs)
     ahead, offset = table, constants

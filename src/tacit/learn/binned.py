@@ -53,8 +53,8 @@ Floats = NDArray[np.float64]
 
 #: Bins of a feature of an additive model, of equal width between its bounds.
 BINS: Final = 64
-#: Differences of numbers of rows are believed from so many times their noise on.
-_SURE: Final = 4.0
+#: Of k differences of numbers of rows those beyond √(2·ln(this·k)) times their noise are believed.
+_SURE: Final = 4
 
 
 def bins_of(steps: Integers, bins: int = BINS) -> Integers:
@@ -156,8 +156,9 @@ def noisy_bin_counts(places: Integers | StoredRows, sigma2: Fraction, shares: In
 def merged_counts(noisy: Floats, noise: float, total: float) -> Floats:
     """Numbers of rows from noisy ones: neighbouring bins that differ by no more than noise are alike.
 
-    Differences of halves, quarters and so on of a column (Haar's wavelets) are kept where noise hardly makes them; all
-    columns have the same number of rows. Noisy numbers cut at zero would add up to rows that do not exist.
+    Differences of halves, quarters and so on of a column (Haar's wavelets) are kept as far as noise hardly makes them,
+    the less the more there are; all columns have the same number of rows. Noisy numbers cut at zero would add up to
+    rows that do not exist.
 
     Args:
         noisy: numbers of rows by column and bin.
@@ -170,8 +171,8 @@ def merged_counts(noisy: Floats, noise: float, total: float) -> Floats:
         left, right = means[:, ::2], means[:, 1::2]
         # Of means of w bins the noise is noise/√w; half of a difference of two has that over √2.
         apart = (left - right) / 2
-        sure = np.abs(apart) > _SURE * noise / math.sqrt(2 * bins / means.shape[1])
-        kept.append(np.where(sure, apart, 0.0))
+        limit = noise / math.sqrt(2 * bins / means.shape[1]) * math.sqrt(2 * math.log(_SURE * left.shape[1]))
+        kept.append(apart * np.maximum(apart**2 - limit**2, 0.0) / np.maximum(apart**2, 1e-300))
         means = (left + right) / 2
     found = np.full((columns, 1), total / bins)
     for apart in reversed(kept):

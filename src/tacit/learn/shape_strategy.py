@@ -30,6 +30,8 @@ _BEND: Final = 0.03
 _FLAT: Final = 0.05
 #: Size that the value of a category is expected to have.
 _CATEGORY: Final = 1.0
+#: Part of a bin's weight, squared, in the sum over all bins, whatever the number of features.
+_OVERALL: Final = 0.08
 #: Fewest rows of a bin, beside an equal share of them, with which weights are found.
 _FEWEST: Final = 0.01
 #: Part of the largest variance that every variance has at least, so that no matrix is singular.
@@ -80,7 +82,7 @@ def strategy_of(
         features: how many there are; all tell the overall sum.
         nominal: whether bins are categories.
     """
-    share = math.sqrt(0.5 / (features + 1))
+    share = math.sqrt(_OVERALL + 0.5 / (features + 1))
     weights = np.eye(BINS) if nominal else _smooth_weights(counts, curvature, noise, precision)
     weights = np.vstack([np.full((1, BINS), share), math.sqrt(1 - share**2) * weights])
     whole = np.trunc(weights * STRATEGY_UNIT).astype(np.int64)
