@@ -9,23 +9,27 @@ defaults; bounds are declared by the owner of the data, and all contenders are t
 chosen on the tables that :mod:`learning_tables` marks so, on splits from 0 on; ``--first 5000`` takes other splits. The
 parts ``tables`` and ``regression`` hold every estimator beside diffprivlib, DP-EBM (``interpret-core``, left out where
 it is not installed) and scikit-learn without privacy. ``--tables`` takes parts of their names, ``untuned`` for all that
-nothing was tuned on; ``--scores`` keeps the score of every fit, from which ``docs/figures/learning.py`` draws. Prints
-Markdown.
+nothing was tuned on; ``--scores`` keeps the score of every fit, from which ``docs/figures/learning.py`` draws, and a
+run goes on where an earlier one with that file was ended. The part ``plans`` measures what ``expected_excess`` and
+``rows_needed`` state (:mod:`learning_plans`). Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import signal
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from learning_plans import plans
 from learning_tables import ADULT_BOUNDS, Table, adult_frame
 from learning_tables import classification as classification_tables
 from learning_tables import regression as regression_tables
@@ -33,6 +37,8 @@ from learning_tables import regression as regression_tables
 Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 #: A contender: from a training set, ε and δ to a score on a test set; None where it does not apply.
 Contender = Callable[[Split, float, float], float]
+#: Scores by contender and ε, one of each split; ε = 0 stands for a model without privacy.
+Cells = dict[str, dict[float, list[tuple[float, ...]]]]
 
 #: The first split.
 FIRST = 0
@@ -41,6 +47,8 @@ CHOSEN: list[str] = []
 #: Parts of names of contenders in the parts "tables" and "regression"; all if none.
 WANTED: list[str] = []
 SCORES: Path | None = None
+#: Whether scores of chosen contenders in that file are forgotten.
+ANEW = False
 #: A fit that takes longer, in seconds, is given up.
 LONGEST = 120
 #: Prices of the large tables.
@@ -388,6 +396,8 @@ def _explainable(kind: str, table_: Table, epsilon: float, delta: float) -> Any:
 
 
 def _shown(cells: list[tuple[float, ...]]) -> str:
+    if not cells:
+        return "—"
     return " / ".join(f"{value:.3f}" if value > -100 else f"{value:.1e}" for value in np.mean(cells, axis=0))
 
 
@@ -401,30 +411,79 @@ def is_chosen(table_: Table) -> bool:
     return not CHOSEN or any(part in table_.name or (part == "untuned" and not table_.tuned) for part in CHOSEN)
 
 
-def _keep_scores(table_: Table, found: dict[str, dict[float, list[tuple[float, ...]]]], words: str) -> None:
-    if SCORES is None:
-        return
-    kept = json.loads(SCORES.read_text()) if SCORES.exists() else {}
-    cells = {
-        name: {f"{e:g}": np.round(scores, 4).tolist() for e, scores in each.items()} for name, each in found.items()
-    }
-    kept[table_.label] = {"scores": words.split(" / "), "contenders": cells}
-    lines = [f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(each)}" for name, each in kept.items()]
-    SCORES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+class Measured:
+    """Scores of one table, by contender and ε in the order of splits; kept in a file, if one was named.
 
+    Cells that the file holds are not measured again, so a run that was ended goes on where it was. Several processes
+    may share a file, each with tables or contenders of its own.
+    """
 
-def _print_table(table_: Table, found: dict[str, dict[float, list[tuple[float, ...]]]], words: str) -> None:
-    _keep_scores(table_, found, words)
-    print(f"\n### {table_.label}: {words}\n\n| | " + " | ".join(f"ε = {e:g}" for e in EPSILONS) + " |")
-    print("|---|" + "---|" * len(EPSILONS))
-    for name, cells in found.items():
-        shown = [_shown(cells[e]) if cells.get(e) else "—" for e in EPSILONS]
-        print(f"| {name} | " + " | ".join([_shown(cells[0.0])] * len(EPSILONS) if 0.0 in cells else shown) + " |")
-    print(flush=True)
+    def __init__(self, table_: Table, words: str) -> None:
+        self._label, self._words, self._own = table_.label, words.split(" / "), {}  # type: ignore[var-annotated]
+        kept = json.loads(SCORES.read_text()) if SCORES is not None and SCORES.exists() else {}
+        told = kept.get(self._label, {"contenders": {}})
+        self.cells: Cells = {
+            name: {float(epsilon): list(map(tuple, scores)) for epsilon, scores in each.items()}
+            for name, each in told["contenders"].items()
+            if not (ANEW and is_wanted(name))
+        }
+
+    def run(self, number: int, name: str, epsilon: float, fit: Callable[[], tuple[float, ...]]) -> None:
+        """Note the score of a split, unless it is known, was not asked for or takes too long."""
+        cell = self.cells.setdefault(name, {}).setdefault(epsilon, [])
+        if len(cell) != number or not is_wanted(name):
+            return
+        signal.alarm(LONGEST)
+        try:
+            cell.append(fit())
+        except TimeoutError as failure:
+            print(f"<!-- {name} at ε = {epsilon:g}: {failure} -->", flush=True)
+            return
+        finally:
+            signal.alarm(0)
+        self._own.setdefault(name, {})[epsilon] = cell
+
+    def keep(self) -> None:
+        """Write what was measured into the file, beside what others wrote."""
+        if SCORES is None or not self._own:
+            return
+        with SCORES.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            kept = json.loads(SCORES.read_text()) if SCORES.exists() else {}
+            told = kept.setdefault(self._label, {"scores": self._words, "contenders": {}})
+            for name, cells in self._own.items():
+                shown = {f"{epsilon:g}": np.round(scores, 4).tolist() for epsilon, scores in cells.items()}
+                told["contenders"].setdefault(name, {}).update(shown)
+            lines = [f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(each)}" for name, each in kept.items()]
+            SCORES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+    def print(self) -> None:
+        """A Markdown table: contenders down, ε across."""
+        print(
+            f"\n### {self._label}: {' / '.join(self._words)}\n\n| | "
+            + " | ".join(f"ε = {e:g}" for e in EPSILONS)
+            + " |"
+        )
+        print("|---|" + "---|" * len(EPSILONS))
+        for name, cells in self.cells.items():
+            if any(cells.values()):
+                shown = [_shown(cells.get(0.0) or cells.get(e) or []) for e in EPSILONS]
+                print(f"| {name} | " + " | ".join(shown) + " |")
+        print(flush=True)
 
 
 def tables(repeats: int) -> None:
     """Every classifier on every table: accuracy / log loss / calibration error."""
+    for table_ in filter(is_chosen, classification_tables()):
+        measured = Measured(table_, "accuracy / log loss / calibration error")
+        for number in range(repeats):
+            seed = FIRST + number
+            _classify(table_, splits(*table_.make(seed), seed), partial(measured.run, number))
+            measured.keep()
+        measured.print()
+
+
+def _classify(table_: Table, split: Split, run: Callable[..., None]) -> None:
     from diffprivlib.models import LogisticRegression as Rival
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression as Plain
@@ -433,41 +492,45 @@ def tables(repeats: int) -> None:
 
     from tacit.learn import AdditiveClassifier, BoostedTreesClassifier, GaussianNB, LogisticRegression
 
-    for table_ in filter(is_chosen, classification_tables()):
-        found: dict[str, dict[float, list[tuple[float, ...]]]] = {}
-        for seed in range(FIRST, FIRST + repeats):
-            train, test, y_train, y_test = splits(*table_.make(seed), seed)
-            classes = sorted(set(y_train.tolist()))
-            (flat, limits), (flat_test, _) = one_hot(train, table_), one_hot(test, table_)
-            plain = make_pipeline(StandardScaler(), Plain(max_iter=1000)).fit(flat, y_train)
-            _note(found, "scikit-learn LogisticRegression, no privacy", 0.0, _scores(plain, flat_test, y_test))
-            trees = HistGradientBoostingClassifier(categorical_features=list(table_.categories or ()) or None)
-            score = _scores(trees.fit(train, y_train), test, y_test)
-            _note(found, "scikit-learn HistGradientBoosting, no privacy", 0.0, score)
-            for epsilon in EPSILONS:
-                common = {"epsilon": epsilon, "delta": 1 / (10 * len(train)), "classes": classes}
-                for kind in (LogisticRegression, AdditiveClassifier, BoostedTreesClassifier):
-                    if not is_wanted(kind.__name__):
-                        continue
-                    model = kind(**common, **declared(table_)).fit(train, y_train)
-                    _note(found, f"tacit {kind.__name__}", epsilon, _scores(model, test, y_test))
-                if is_wanted("GaussianNB"):
-                    bayes = GaussianNB(**common, bounds=limits).fit(flat, y_train)
-                    _note(found, "tacit GaussianNB", epsilon, _scores(bayes, flat_test, y_test))
-                told = is_wanted("DP-EBM") and len(classes) == 2
-                rival = _explainable("Classifier", table_, epsilon, common["delta"]) if told else None
-                if rival is not None:
-                    _note(found, "DP-EBM", epsilon, _scores(rival.fit(train, y_train), test, y_test))
-                if len(limits) <= 64 and is_wanted("diffprivlib"):
-                    other = Rival(epsilon=epsilon, data_norm=float(np.sqrt(len(limits))), max_iter=500)
-                    other.fit(to_box(flat, limits), y_train)
-                    score = _scores(other, to_box(flat_test, limits), y_test)
-                    _note(found, "diffprivlib LogisticRegression", epsilon, score)
-        _print_table(table_, found, "accuracy / log loss / calibration error")
+    train, test, y_train, y_test = split
+    classes, delta = sorted(set(y_train.tolist())), 1 / (10 * len(train))
+    (flat, limits), (flat_test, _) = one_hot(train, table_), one_hot(test, table_)
+    boxed, boxed_test = to_box(flat, limits), to_box(flat_test, limits)
+
+    def score(model: Any, rows: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
+        return _scores(model.fit(rows, y_train), others, y_test)
+
+    plain = make_pipeline(StandardScaler(), Plain(max_iter=1000))
+    run("scikit-learn LogisticRegression, no privacy", 0.0, lambda: score(plain, flat, flat_test))
+    trees = HistGradientBoostingClassifier(categorical_features=list(table_.categories or ()) or None)
+    run("scikit-learn HistGradientBoosting, no privacy", 0.0, lambda: score(trees, train, test))
+    for epsilon in EPSILONS:
+        common = {"epsilon": epsilon, "delta": delta, "classes": classes}
+        for kind in (LogisticRegression, AdditiveClassifier, BoostedTreesClassifier):
+            model = kind(**common, **declared(table_))
+            run(f"tacit {kind.__name__}", epsilon, lambda model=model: score(model, train, test))
+        bayes = GaussianNB(**common, bounds=limits)
+        run("tacit GaussianNB", epsilon, lambda model=bayes: score(model, flat, flat_test))
+        rival = _explainable("Classifier", table_, epsilon, delta) if len(classes) == 2 else None
+        if rival is not None:
+            run("DP-EBM", epsilon, lambda model=rival: score(model, train, test))
+        if len(limits) <= 64:
+            other = Rival(epsilon=epsilon, data_norm=float(np.sqrt(len(limits))), max_iter=500)
+            run("diffprivlib LogisticRegression", epsilon, lambda model=other: score(model, boxed, boxed_test))
 
 
 def regression(repeats: int) -> None:
     """Every regression on every table: R²."""
+    for table_ in filter(is_chosen, regression_tables()):
+        measured = Measured(table_, "R²")
+        for number in range(repeats):
+            seed = FIRST + number
+            _regress(table_, splits(*table_.make(seed), seed, stratify=False), partial(measured.run, number))
+            measured.keep()
+        measured.print()
+
+
+def _regress(table_: Table, split: Split, run: Callable[..., None]) -> None:
     from diffprivlib.models import LinearRegression as Rival
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import LinearRegression as Plain
@@ -476,42 +539,38 @@ def regression(repeats: int) -> None:
 
     made: dict[str, Callable[..., Any]] = {
         "tacit LinearRegression": LinearRegression,
-        "tacit LinearRegression, statistics": lambda **more: LinearRegression(**more, method="statistics"),
-        "tacit Ridge, alpha chosen": lambda **more: Ridge(**more, alpha="auto"),
+        "tacit LinearRegression, statistics": partial(LinearRegression, method="statistics"),
+        "tacit Ridge, alpha chosen": partial(Ridge, alpha="auto"),
         "tacit AdditiveRegressor": AdditiveRegressor,
         "tacit BoostedTreesRegressor": BoostedTreesRegressor,
     }
-    for table_ in filter(is_chosen, regression_tables()):
-        found: dict[str, dict[float, list[tuple[float, ...]]]] = {}
-        for seed in range(FIRST, FIRST + repeats):
-            train, test, y_train, y_test = splits(*table_.make(seed), seed, stratify=False)
-            score = Plain().fit(train, y_train).score(test, y_test)
-            _note(found, "scikit-learn LinearRegression, no privacy", 0.0, (score,))
-            score = HistGradientBoostingRegressor().fit(train, y_train).score(test, y_test)
-            _note(found, "scikit-learn HistGradientBoosting, no privacy", 0.0, (score,))
-            low, high = map(np.array, zip(*table_.bounds, strict=True))
-            for epsilon in EPSILONS:
-                delta = 1 / (10 * len(train))
-                for name, kind in made.items():
-                    if not is_wanted(name):
-                        continue
-                    model = kind(epsilon=epsilon, delta=delta, bounds=table_.bounds, target_bounds=table_.target)
-                    _note(found, name, epsilon, (float(model.fit(train, y_train).score(test, y_test)),))
-                rival = _explainable("Regressor", table_, epsilon, delta) if is_wanted("DP-EBM") else None
-                if rival is not None:
-                    score = rival.fit(train, np.clip(y_train, *table_.target)).score(test, y_test)
-                    _note(found, "DP-EBM", epsilon, (score,))
-                if is_wanted("diffprivlib"):
-                    other = Rival(epsilon=epsilon, bounds_X=(low, high), bounds_y=table_.target).fit(train, y_train)
-                    _note(found, "diffprivlib LinearRegression", epsilon, (other.score(test, y_test),))
-        _print_table(table_, found, "R²")
+    train, test, y_train, y_test = split
+    delta = 1 / (10 * len(train))
+    ends = tuple(map(np.array, zip(*table_.bounds, strict=True)))
+
+    def score(model: Any, targets: np.ndarray = y_train) -> tuple[float]:
+        return (float(model.fit(train, targets).score(test, y_test)),)
+
+    run("scikit-learn LinearRegression, no privacy", 0.0, lambda: score(Plain()))
+    run("scikit-learn HistGradientBoosting, no privacy", 0.0, lambda: score(HistGradientBoostingRegressor()))
+    for epsilon in EPSILONS:
+        for name, kind in made.items():
+            model = kind(epsilon=epsilon, delta=delta, bounds=table_.bounds, target_bounds=table_.target)
+            run(name, epsilon, lambda model=model: score(model))
+        rival = _explainable("Regressor", table_, epsilon, delta)
+        if rival is not None:
+            run("DP-EBM", epsilon, lambda model=rival: score(model, np.clip(y_train, *table_.target)))
+        other = Rival(epsilon=epsilon, bounds_X=ends, bounds_y=table_.target)
+        run("diffprivlib LinearRegression", epsilon, lambda model=other: score(model))
 
 
-def _note(found: dict[str, Any], name: str, epsilon: float, score: tuple[float, ...]) -> None:
-    found.setdefault(name, {}).setdefault(epsilon, []).append(score)
+def planned(repeats: int) -> None:
+    """Excess errors as planned and as measured, at ε from 0.3 to 10."""
+    plans(repeats, (0.3, 1.0, 3.0, 10.0), FIRST, CHOSEN)
 
 
 PARTS: dict[str, Callable[[int], None]] = {
+    "plans": planned,
     "tables": tables,
     "regression": regression,
     "breast_cancer": breast_cancer,
@@ -536,11 +595,12 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=[], help="parts of names of tables, or 'untuned'")
     parser.add_argument("--contenders", nargs="*", default=[], help="parts of names, in the parts with all estimators")
     parser.add_argument("--epsilons", nargs="*", type=float, default=list(EPSILONS), help="likewise")
-    parser.add_argument("--scores", type=Path, help="file for the score of every fit; tables in it are replaced")
+    parser.add_argument("--scores", type=Path, help="file for the score of every fit; those in it stay")
+    parser.add_argument("--anew", action="store_true", help="measure what that file holds of chosen contenders again")
     parser.add_argument("--quick", action="store_true", help="two repeats")
     parser.add_argument("--first", type=int, default=0, help="number of the first split")
     chosen = parser.parse_args()
-    globals().update(FIRST=chosen.first, CHOSEN=chosen.tables, SCORES=chosen.scores)
+    globals().update(FIRST=chosen.first, CHOSEN=chosen.tables, SCORES=chosen.scores, ANEW=chosen.anew)
     globals().update(WANTED=chosen.contenders, EPSILONS=tuple(chosen.epsilons))
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, _give_up)

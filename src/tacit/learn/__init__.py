@@ -49,6 +49,8 @@ Modules:
 * :mod:`.scaling` — Scalers: from declared bounds for nothing, or from noisy means and variances at a price
 * :mod:`.search` — Private choice among models: every candidate is charged, and so is the choice; or as many runs as
   chance allows
+* :mod:`.shape_strategy` — Strategy of an additive fit: which sums over bins are released, and how shapes are read from
+  them
 * :mod:`.sklearn_compat` — Imports from scikit-learn, with a clear message where it is missing
 * :mod:`.smooth_losses` — Smooth convex losses for methods that need a minimiser
 * :mod:`.solver` — Certified minimiser of a regularised loss

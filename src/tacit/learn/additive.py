@@ -1,15 +1,16 @@
 """Additive models under differential privacy: one shape per feature, learned on exact histograms.
 
 The score of a row is a constant plus one number for each feature, looked up at the bin in which the value lies. A fit
-releases the numbers of rows per bin once, then rounds of sums of residuals per bin. Shapes are pulled towards straight
-lines as far as the noise asks for, so that no bin stands out because of noise. Everything that depends on rows is a sum
-of integers; ``additive.proof.md`` has the proof.
+releases the numbers of rows per bin once, then rounds of weighted sums of residuals over bins. Weights follow the
+noise: a few smooth sums where it rules, each bin by itself where rows do. Shapes are pulled towards straight lines as
+far as the noise asks for, so that no bin stands out because of noise. Everything that depends on rows is a sum of
+integers; ``additive.proof.md`` has the proof.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -31,19 +32,18 @@ from tacit.learn.binned import (
     Floats,
     StandardTarget,
     bins_of,
-    kept_shares,
     noisy_bin_counts,
     raw_bin_sums,
     stored_bin_sums,
     stored_bins,
     stored_residuals,
 )
-from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of, stored_slopes
 from tacit.learn.integer_rows import UNIT, Box, Integers
-from tacit.learn.labels import ClassLabels
-from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared, clip_residuals
+from tacit.learn.losses import GRID, WHOLE, Loss, Squared, clip_residuals
 from tacit.learn.progress import progress
+from tacit.learn.shape_strategy import STRATEGY_UNIT, SUMS, ShapeStrategy, prior_precision, strategy_of
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
@@ -56,11 +56,10 @@ _ROUNDS: Final = 60
 _COUNTS: Final = Fraction(1, 10)
 #: Momentum of the rounds.
 _MOMENTUM: Final = 0.8
-#: Sizes that differences of a shape from one bin to the next, and differences of these, are expected to have.
-_SLOPE: Final = 0.25
-_BEND: Final = 0.03
-#: Size that the value of a category is expected to have.
-_CATEGORY: Final = 1.0
+#: Part of the features that may say the same of a row, beside what trust in their constant takes off.
+_TOGETHER: Final = 1.5
+#: Size that a constant is expected to have.
+_CONSTANT: Final = 2.0
 #: Inertia of a bin against the noise of all rounds together.
 _INERTIA: Final = 0.01
 #: No score is larger; sums over features stay far below 2⁶³.
@@ -110,10 +109,14 @@ class _Rounds:
     confident: bool = False
 
     def phases(self) -> list[Phase]:
-        """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual."""
-        counts = Phase("bins", UNIT**2, self.columns * BINS, _COUNTS)
-        width = self.features * BINS * self.outputs
-        rounds = Phase("residuals", self.clip**2 * self.features, width, 1 - _COUNTS, self.rounds)
+        """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual.
+
+        Weights of a bin in sums of residuals have a norm of at most one unit.
+        """
+        counts = Phase("bins", UNIT**2, self.columns * BINS + 1, _COUNTS)
+        width = self.features * SUMS * self.outputs
+        square = (self.clip * STRATEGY_UNIT) ** 2 * self.features
+        rounds = Phase("residuals", square, width, 1 - _COUNTS, self.rounds)
         return [counts, rounds, *([confidence_phase(self.clip)] if self.confident else [])]
 
 
@@ -139,40 +142,39 @@ def _descend(
         sigma2: of the noise in a sum, in steps.
         title: for a progress bar.
     """
-    sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
+    sigma = math.sqrt(float_nearest(sigma2)) / (WHOLE * STRATEGY_UNIT)
     noise = sigma / math.sqrt(plan.rounds / 2)
     total = max(float(counts.sum(axis=1).mean()), 1.0)
-    slope, bend = np.diff(np.eye(BINS), axis=0), np.diff(np.eye(BINS), 2, axis=0)
-    smooth = slope.T @ slope / _SLOPE**2 + bend.T @ bend / _BEND**2 + 0.05 * np.eye(BINS)
-    # Categories have no order, so nothing is known of one from its neighbour but that it is of ordinary size.
-    pulled = [np.eye(BINS) / _CATEGORY**2 if place in plan.nominal else smooth for place in range(plan.features)]
-    # A bin counts as far as its rows say more than the noise: weights of least squares, from noisy numbers of rows.
-    trust = loss.curvature * counts / (loss.curvature * counts + noise**2)
-    # Shapes of several features share what a row's residual says; half of them at once is where most tables lie.
-    together = max(plan.features / 2, 1.0)
-    bounds = [
-        loss.curvature * together * np.diag(each) + pull for each, pull in zip(counts * trust, pulled, strict=True)
+    pulled = [prior_precision(nominal=place in plan.nominal) for place in range(plan.features)]
+    strategies = [
+        strategy_of(each, loss.curvature, noise, pull, plan.features, nominal=place in plan.nominal)
+        for place, (each, pull) in enumerate(zip(counts, pulled, strict=True))
     ]
-    inverses = [np.linalg.inv(each + (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(BINS)) for each in bounds]
+    level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), plan.rounds)
+    # Shapes of several features share what a row's residual says; half of them at once is where most tables lie. Where
+    # numbers of rows are uncertain, shapes are not centred well and all of them follow a constant.
+    together = max(plan.features * (_TOGETHER - level.trust), 1.0)
+    inertia = (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(BINS)
+    inverses = [
+        np.linalg.inv(together * each.bend + pull + inertia) for each, pull in zip(strategies, pulled, strict=True)
+    ]
     table = np.zeros((plan.features, BINS, plan.outputs))
     constants = np.zeros(plan.outputs)
     ahead, offset = table, constants
     tables, offsets = [], []
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
     for step in progress(range(plan.rounds), title):
-        raw = raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset))
-        noisy = release.release_gaussian(raw, sigma2).reshape(table.shape) / WHOLE
+        raw = raw_sums(strategies, raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset)))
+        noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
         found = np.stack(
             [
-                each - inverse @ (share[:, None] * one + pull @ each)
-                for each, inverse, one, share, pull in zip(ahead, inverses, noisy, trust, pulled, strict=True)
+                each - inverse @ (strategy.read @ one + pull @ each)
+                for each, inverse, one, strategy, pull in zip(ahead, inverses, noisy, strategies, pulled, strict=True)
             ]
         )
         # A constant in a shape is one of the model.
-        means = np.einsum("fb,fbk->fk", shares, found)
-        found = found - means[:, None, :]
-        held = loss.curvature * total + sigma * math.sqrt(BINS * plan.rounds / plan.features) / 2
-        moved = offset - noisy.sum(axis=1).mean(axis=0) / held
+        found = found - np.einsum("fb,fbk->fk", shares, found)[:, None, :]
+        moved = level.moved(offset, noisy[:, 0].mean(axis=0) / strategies[0].overall)
         ahead, table = found + _MOMENTUM * (found - table), found
         offset, constants = moved + _MOMENTUM * (moved - constants), moved
         if step >= plan.rounds // 2:
@@ -185,9 +187,32 @@ def _descend(
         weights = shares[feature][:, None]
         size = float((weights * middle[feature] ** 2).sum())
         middle[feature] *= max(1 - float((weights * apart[feature] ** 2).sum()) / size, 0.0) if size > 0 else 0.0
-    known = zip(counts, pulled, trust, strict=True)
-    errors = np.stack([_errors(loss, each, pull, noise, share) for each, pull, share in known])
+    errors = np.stack([_errors(each, pull) for each, pull in zip(strategies, pulled, strict=True)])
     return FittedShapes(middle, np.mean(offsets, axis=0), errors)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Steps of the constants: second derivative of the loss, trust in its slope, and inertia."""
+
+    bend: float
+    trust: float
+    inertia: float
+
+    @classmethod
+    def of(cls, bend: float, sigma: float, rounds: int) -> _Level:
+        noise2 = sigma**2 / (rounds / 2)
+        return cls(bend, bend / (bend + noise2), sigma * math.sqrt(rounds) / 2)
+
+    def moved(self, offset: Floats, slope: Floats) -> Floats:
+        """Constants after a step."""
+        pull = 1 / _CONSTANT**2
+        return offset - (self.trust * slope + pull * offset) / (self.trust * (self.bend + self.inertia) + pull)
+
+
+def raw_sums(strategies: Sequence[ShapeStrategy], residuals: Integers) -> Integers:
+    """Weighted sums over bins before noise, exactly; a row adds at most clip·√features units in norm."""
+    return np.stack([strategy.raw_sums(each) for strategy, each in zip(strategies, residuals, strict=True)])
 
 
 def raw_residuals(
@@ -249,11 +274,10 @@ def _stored_residuals(plan: _Rounds, loss: Loss, rows: StoredRows, scores: Integ
     return stored_bin_sums(left, places, added, BINS, classed=loss.classed)
 
 
-def _errors(loss: Loss, counts: Floats, smooth: Floats, noise: float, trust: Floats) -> Floats:
+def _errors(strategy: ShapeStrategy, precision: Floats) -> Floats:
     """Standard errors of a shape: noise and sampling, seen through the local curvature."""
-    inverse = np.linalg.inv(loss.curvature / 2 * np.diag(counts * trust) + smooth)
-    spread = inverse @ np.diag(trust**2 * (noise**2 + loss.curvature * counts)) @ inverse
-    return cast("Floats", np.sqrt(np.maximum(np.diag(spread), 0.0)))
+    inverse = np.linalg.inv(strategy.bend / 2 + precision)
+    return cast("Floats", np.sqrt(np.maximum(np.diag(inverse @ strategy.spread @ inverse), 0.0)))
 
 
 class _Additive(BinnedEstimator):
@@ -308,7 +332,7 @@ class _Additive(BinnedEstimator):
         return band + base.mark_line().encode(y="score:Q")
 
 
-class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
+class AdditiveClassifier(_Additive, BinnedClassifier):
     """A generalised additive model of classes: explainable boosting on exact histograms.
 
     >>> AdditiveClassifier(epsilon=1, delta="1e-5", bounds=(0, 1), classes=[0, 1]).get_params()["rounds"]
@@ -333,12 +357,12 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         guarantee_, event_: what the fit promises and what it released.
 
     Privacy:
-        (ε, δ)-DP under ``relation``: numbers of rows per bin, then ``rounds`` sums of residuals per bin, and from ε = 3
-        on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
+        (ε, δ)-DP under ``relation``: numbers of rows per bin, then ``rounds`` weighted sums of residuals over bins, and
+        from ε = 3 on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
 
     Sensitivity:
-        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√columns (√2 times that for more than two
-        classes) to a sum of residuals.
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2²⁰·√columns (√2 times that for more than two
+        classes) to the sums of residuals.
 
     Error:
         the standard error of a bin is in ``shapes_``; it holds for the noise and, by the local curvature, for sampling.
@@ -347,8 +371,8 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
         bounds and classes were not read off the data.
 
     References:
-        Nori, Caruana, Bu, Shen, Kulkarni (2021) for private explainable boosting; Eilers, Marx (1996) for the penalty.
-        Proof: ``additive.proof.md``.
+        Nori, Caruana, Bu, Shen, Kulkarni (2021) for private explainable boosting; Eilers, Marx (1996) for the penalty;
+        Li, Miklau, Hay, McGregor, Rastogi (2015) for sums that suit what is asked. Proof: ``additive.proof.md``.
     """
 
     def __init__(
@@ -376,37 +400,19 @@ class AdditiveClassifier(_Additive, ClassLabels, BinnedClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> AdditiveClassifier:
         """Learn the shapes, once; another fit costs the guarantee again."""
-        values = self._read(X, reset=True)
-        box = self._stated_box()
-        box.check_columns(values.shape[1])
-        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
-        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
-        rows: BinnedRows | StoredRows
-        if isinstance(values, StoredRows):
-            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
-            rows = stored_bins(box.to_steps(labelled), BINS)
-            counts = noisy_bin_counts(rows, spent.of("bins"))
-        else:
-            kept = places >= 0
-            shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
-            rows = BinnedRows(bins_of(box.to_steps(values))[kept], places[kept][:, None], shares)
-            counts = noisy_bin_counts(rows.places, spent.of("bins"), shares)
-        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        fitted = _descend(plan, loss, rows, counts, spent.of("residuals"), type(self).__name__)
+        begun = self._labelled(X, y, sample_weight, BINS)
+        plan, rows, spent = begun.plan, begun.rows, begun.spent
+        counts = (
+            noisy_bin_counts(rows, spent.of("bins"))
+            if isinstance(rows, StoredRows)
+            else noisy_bin_counts(rows.places, spent.of("bins"), rows.shares)
+        )
+        fitted = _descend(plan, begun.loss, rows, counts, spent.of("residuals"), type(self).__name__)
         if plan.confident:
-            fitted = _made_confident(plan, loss, rows, fitted, spent.of("confidence"))
-        self._keep_shapes(fitted, box)
-        self._keep(spent.price)
-        if chosen is not None:
-            self._add_discovery(chosen)
+            fitted = _made_confident(plan, begun.loss, rows, fitted, spent.of("confidence"))
+        self._keep_shapes(fitted, begun.box)
+        self._keep_account(begun)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        declared = self._declared_classes()
-        self._check_weights(declared)
-        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Rounds, Spent]:
         outputs = 1 if classes == 2 else classes
@@ -430,7 +436,7 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         (ε, δ)-DP under ``relation``, by the same releases; the target has a histogram as well.
 
     Sensitivity:
-        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹⁴·√columns to a sum of residuals.
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2²¹·√columns to the sums of residuals.
 
     Error:
         as for :class:`AdditiveClassifier`. Residuals beyond two standard deviations of the target count as two.
@@ -469,25 +475,18 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         plan, spent = self._plan(steps.shape[1] - 1)
         rows: BinnedRows | StoredRows
         if isinstance(steps, StoredRows):
-            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"), pooled=True)
+            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"))
             self._target = StandardTarget.from_counts(target_box, counts[-1])
             rows = stored_bins(self._target.stored(steps), BINS)
         else:
             shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)
-            counts = noisy_bin_counts(places, spent.of("bins"), shares, pooled=True)
+            counts = noisy_bin_counts(places, spent.of("bins"), shares)
             self._target = StandardTarget.from_counts(target_box, counts[-1])
             rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)
         self._keep_shapes(fitted, box, self._target.unit)
         self._keep(spent.price)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        self._target_box()
-        self._check_weights()
-        return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[_Rounds, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)

@@ -17,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import float_nearest
+from tacit.core.events import ApproxEvent
+from tacit.core.numbers import Number, float_nearest
 from tacit.core.row_sums import Whole, where_at_least
-from tacit.core.sensitivity import check_bounds
 from tacit.learn import release
-from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy
+from tacit.learn.estimator import BoundedTarget, PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
-from tacit.learn.losses import GRID, Loss, clip_stored_residuals
+from tacit.learn.labels import ClassLabels
+from tacit.learn.losses import GRID, Logistic, Loss, Softmax, clip_stored_residuals
 from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
-from tacit.learn.value_reading import as_elements, one_column, read_numbers
 from tacit.learn.weights import Weighted, shared, stored_shared
 
 __all__ = [
@@ -36,9 +37,10 @@ __all__ = [
     "BinnedRegressor",
     "BinnedRows",
     "Floats",
+    "Labelled",
     "StandardTarget",
     "bins_of",
-    "kept_shares",
+    "merged_counts",
     "noisy_bin_counts",
     "one_row",
     "raw_bin_sums",
@@ -51,6 +53,8 @@ Floats = NDArray[np.float64]
 
 #: Bins of a feature of an additive model, of equal width between its bounds.
 BINS: Final = 64
+#: Of k differences of numbers of rows those beyond √(2·ln(this·k)) times their noise are believed.
+_SURE: Final = 4
 
 
 def bins_of(steps: Integers, bins: int = BINS) -> Integers:
@@ -122,37 +126,59 @@ def one_row(columns: int) -> int:
     return math.isqrt(UNIT * UNIT // columns)
 
 
-def noisy_bin_counts(
-    places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None, *, pooled: bool = False
-) -> Floats:
-    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one.
+def counted_row(columns: int) -> tuple[int, int]:
+    """A row in a bin, in steps, and how many times that it is in the number of all rows; its norm is at most UNIT."""
+    times = max(math.isqrt(columns // 3), 1)
+    return math.isqrt(UNIT * UNIT // (columns + times * times)), times
 
-    Where ``pooled``, bins of little more than noise share their rows with their neighbours.
-    """
-    unit = one_row(places.shape[1])
+
+def raw_bin_counts(places: Integers | StoredRows, shares: Integers | None = None) -> Integers:
+    """Numbers of rows per column and bin and, last, of all rows, in steps before noise, exactly."""
+    unit, times = counted_row(places.shape[1])
     if isinstance(places, StoredRows):
         raw = stored_bin_sums(places, places.columns, stored_shared([Whole.constant(unit)], places.share), BINS)
     else:
         raw = raw_bin_sums(places, shared(np.full((len(places), 1), unit, dtype=np.int64), shares))
-    noisy = release.release_gaussian(raw, sigma2)[:, :, 0] / unit
-    if pooled:
-        noisy = _pooled(noisy, math.sqrt(float_nearest(sigma2)) / unit)
-    return np.maximum(noisy, 0.0)
+    return np.append(raw.ravel(), times * raw[0].sum())
 
 
-def _pooled(noisy: Floats, noise: float) -> Floats:
-    """Noisy numbers of rows, averaged over as many neighbouring bins as it takes to see rows through the noise.
+def noisy_bin_counts(places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None) -> Floats:
+    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one."""
+    columns = places.shape[1]
+    unit, times = counted_row(columns)
+    noisy = release.release_gaussian(raw_bin_counts(places, shares), sigma2) / unit
+    noise = math.sqrt(float_nearest(sigma2)) / unit
+    # One standard deviation less: rows that do not exist do more harm than rows that are missed.
+    total = max((float(noisy[-1]) - noise) / times, 1.0)
+    return merged_counts(noisy[:-1].reshape(columns, BINS), noise, total)
 
-    Numbers that are mostly noise and are cut at zero would add up to rows that do not exist.
+
+def merged_counts(noisy: Floats, noise: float, total: float) -> Floats:
+    """Numbers of rows from noisy ones: neighbouring bins that differ by no more than noise are alike.
+
+    Differences of halves, quarters and so on of a column (Haar's wavelets) are kept as far as noise hardly makes them,
+    the less the more there are; all columns have the same number of rows. Noisy numbers cut at zero would add up to
+    rows that do not exist.
+
+    Args:
+        noisy: numbers of rows by column and bin.
+        noise: of each.
+        total: number of all rows.
     """
     columns, bins = noisy.shape
-    rows = max(float(noisy.sum()) / columns, 1.0)
-    for width in (1, 4, 16):
-        if noise <= rows / bins * math.sqrt(width):
-            break
-    else:
-        width = bins
-    return cast("Floats", np.repeat(noisy.reshape(columns, -1, width).mean(axis=2), width, axis=1))
+    means, kept = noisy, []
+    while means.shape[1] > 1:
+        left, right = means[:, ::2], means[:, 1::2]
+        # Of means of w bins the noise is noise/√w; half of a difference of two has that over √2.
+        apart = (left - right) / 2
+        limit = noise / math.sqrt(2 * bins / means.shape[1]) * math.sqrt(2 * math.log(_SURE * left.shape[1]))
+        kept.append(apart * np.maximum(apart**2 - limit**2, 0.0) / np.maximum(apart**2, 1e-300))
+        means = (left + right) / 2
+    found = np.full((columns, 1), total / bins)
+    for apart in reversed(kept):
+        found = np.stack([found + apart, found - apart], axis=2).reshape(columns, -1)
+    found = np.maximum(found, 0.0)
+    return cast("Floats", found * total / np.maximum(found.sum(axis=1, keepdims=True), 1e-9))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +190,16 @@ class BinnedRows:
     shares: Integers | None = None
 
 
-def kept_shares(shares: Integers | None, kept: NDArray[np.bool_]) -> Integers | None:
-    """Shares of the rows that count."""
-    return None if shares is None else shares[kept]
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Beginning of a fit of classes: bounds, plan of releases, noise, loss, rows, and the event of found classes."""
+
+    box: Box
+    plan: Any
+    spent: Spent
+    loss: Loss
+    rows: BinnedRows | StoredRows
+    chosen: ApproxEvent | None
 
 
 class BinnedEstimator(Weighted, PrivateEstimator):
@@ -193,10 +226,46 @@ class BinnedEstimator(Weighted, PrivateEstimator):
         return encoding.nominal
 
 
-class BinnedClassifier(ClassifierMixin, BinnedEstimator):  # type: ignore[misc]
+class BinnedClassifier(ClassLabels, ClassifierMixin, BinnedEstimator):  # type: ignore[misc]
     """Classes from scores: one score per row for two classes, one per class otherwise."""
 
-    classes_: NDArray[Any]
+    epsilon: Number
+    delta: Number | None
+
+    @abstractmethod
+    def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[Any, Spent]:
+        """Releases of a fit, and their noise."""
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        columns = self._width(columns)
+        declared = self._declared_classes()
+        self._check_weights(declared)
+        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
+
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, bins: int) -> Labelled:
+        """Rows that count, in bins, with the plan of a fit to them."""
+        values = self._read(X, reset=True)
+        box = self._stated_box()
+        box.check_columns(values.shape[1])
+        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
+        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
+        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
+        if isinstance(values, StoredRows):
+            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
+            return Labelled(box, plan, spent, loss, stored_bins(box.to_steps(labelled), bins), chosen)
+        kept = places >= 0
+        shares = self._row_shares(sample_weight, places, self.classes_)
+        counted = BinnedRows(
+            bins_of(box.to_steps(values), bins)[kept], places[kept][:, None], None if shares is None else shares[kept]
+        )
+        return Labelled(box, plan, spent, loss, counted, chosen)
+
+    def _keep_account(self, begun: Labelled) -> None:
+        """Guarantee of the fit, with what the classes cost."""
+        self._keep(begun.spent.price)
+        if begun.chosen is not None:
+            self._add_discovery(begun.chosen)
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
@@ -237,7 +306,7 @@ class StandardTarget:
 
     @classmethod
     def from_counts(cls, box: Box, counts: Floats) -> StandardTarget:
-        """The standardisation that noisy numbers of rows per bin of the target ask for."""
+        """The standardisation that merged numbers of rows per bin of the target ask for."""
         middle, spread = _middle_and_spread(counts)
         return cls(box, round(middle * FINE), max(round(GRID / (spread * FINE) * 2**30), 1))
 
@@ -260,11 +329,21 @@ class StandardTarget:
         return np.clip(start + scores * self.unit, float(self.box.low[0]), float(self.box.high[0]))
 
 
-class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
+class BinnedRegressor(RegressorMixin, BoundedTarget, BinnedEstimator):  # type: ignore[misc]
     """Numbers from scores in standard deviations of the target."""
 
-    target_bounds: Any
     _target: StandardTarget
+
+    @abstractmethod
+    def _plan(self, columns: int) -> tuple[Any, Spent]:
+        """Releases of a fit, and their noise."""
+
+    def price(self, columns: int) -> FitPrice:
+        """See :meth:`PrivateEstimator.price`."""
+        columns = self._width(columns)
+        self._target_box()
+        self._check_weights()
+        return self._plan(columns)[1].price
 
     @abstractmethod
     def _scores(self, X: Any) -> Floats:
@@ -275,17 +354,6 @@ class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
         check_is_fitted(self, "guarantee_")
         return self._target.in_units(self._scores(X)[:, 0])
 
-    def _boxes(self, columns: int) -> tuple[Box, Box]:
-        box = self._stated_box()
-        box.check_columns(columns)
-        return box, self._target_box()
-
-    def _target_box(self) -> Box:
-        if self.target_bounds is None:
-            raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
-        low, high = check_bounds(self.target_bounds, "target_bounds")
-        return Box((low,), (high,))
-
     def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Any]:
         """Bounds of features and target, and both in steps of them, the target last."""
         values = self._read(X, reset=True)
@@ -293,20 +361,15 @@ class BinnedRegressor(RegressorMixin, BinnedEstimator):  # type: ignore[misc]
             box, target_box = self._boxes(values.shape[1])
             joint = box.joined(target_box, values.shape[1])
             return box, target_box, joint.to_steps(self._stored_shares(values))
-        if y is None:
-            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+        self._check_target(y)
         box, target_box = self._boxes(values.shape[1])
-        targets = read_numbers(one_column(as_elements(y)))
-        self._same_length(values, targets)
-        return box, target_box, np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+        return box, target_box, self._joint_steps(values, y, box, target_box)
 
 
 def _middle_and_spread(counts: Floats) -> tuple[float, float]:
     """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
     bins = len(counts)
     middles = (np.arange(bins) + 0.5) * 2 / bins - 1
-    # Bins of no more rows than noise brings would widen the spread.
-    kept = np.where(counts > 3 * float(np.median(counts)) / 2, counts, 0.0) if counts.any() else np.ones(bins)
-    shares = kept / max(float(kept.sum()), 1e-9)
+    shares = counts / float(counts.sum()) if counts.any() else np.full(bins, 1 / bins)
     mean = float(shares @ middles)
     return mean, max(math.sqrt(max(float(shares @ (middles - mean) ** 2), 0.0)), 0.02)

@@ -29,18 +29,17 @@ from tacit.learn.binned import (
     Floats,
     StandardTarget,
     bins_of,
-    kept_shares,
+    merged_counts,
     one_row,
     raw_bin_sums,
     stored_bin_sums,
     stored_bins,
 )
-from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, scale_of
 from tacit.learn.integer_rows import UNIT, Box, Integers
-from tacit.learn.labels import ClassLabels
 from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores, SymmetricTree
-from tacit.learn.losses import GRID, WHOLE, Logistic, Loss, Softmax, Squared
+from tacit.learn.losses import GRID, WHOLE, Loss, Squared
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
@@ -118,11 +117,13 @@ class _Histograms:
         counts: by feature and bin, at least zero.
         rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
         noise: of a number of rows.
+        target: numbers of rows per bin of a target, merged; those of the last column.
     """
 
     counts: Floats
     rates: dict[int, Floats]
     noise: float
+    target: Floats
 
     def ranks(self, feature: int, nominal: tuple[int, ...]) -> Integers | None:
         """An order of categories for one question: by the rate of a class drawn by chance, or any order."""
@@ -201,7 +202,10 @@ def _noisy_histograms(plan: _Forest, rows: BinnedRows | StoredRows, sigma2: Frac
         mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
         pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
         rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    return _Histograms(np.maximum(counts, 0.0), rates, noise)
+    # The target has fewer and fuller bins, which say more about its spread than about the noise.
+    last = counts[-1:, :BINS]
+    target = merged_counts(last, noise, max(float(last.sum()), 1.0))[0]
+    return _Histograms(np.maximum(counts, 0.0), rates, noise, target)
 
 
 def _grow(
@@ -331,7 +335,7 @@ class _Boosted(BinnedEstimator):
         self.feature_importances_ = used / max(float(used.sum()), 1e-300)
 
 
-class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
+class BoostedTreesClassifier(_Boosted, BinnedClassifier):
     """Gradient-boosted trees for classes.
 
     >>> model = BoostedTreesClassifier(epsilon=1, delta="1e-5", bounds=(0, 1), classes=[0, 1])
@@ -403,33 +407,12 @@ class BoostedTreesClassifier(_Boosted, ClassLabels, BinnedClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesClassifier:
         """Grow the trees, once; another fit costs the guarantee again."""
-        values = self._read(X, reset=True)
-        box = self._stated_box()
-        box.check_columns(values.shape[1])
-        places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
-        plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
-        rows: BinnedRows | StoredRows
-        if isinstance(values, StoredRows):
-            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
-            rows = stored_bins(box.to_steps(labelled), _BINS)
-        else:
-            kept = places >= 0
-            shares = kept_shares(self._row_shares(sample_weight, places, self.classes_), kept)
-            rows = BinnedRows(bins_of(box.to_steps(values), _BINS)[kept], places[kept][:, None], shares)
-        histograms = _noisy_histograms(plan, rows, spent.of("bins"))
-        loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        self._keep_trees(_grow(plan, loss, rows, histograms, spent, type(self).__name__), box)
-        self._keep(spent.price)
-        if chosen is not None:
-            self._add_discovery(chosen)
+        begun = self._labelled(X, y, sample_weight, _BINS)
+        histograms = _noisy_histograms(begun.plan, begun.rows, begun.spent.of("bins"))
+        trees = _grow(begun.plan, begun.loss, begun.rows, histograms, begun.spent, type(self).__name__)
+        self._keep_trees(trees, begun.box)
+        self._keep_account(begun)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        declared = self._declared_classes()
-        self._check_weights(declared)
-        return self._plan(columns, len(declared), *check_gaussian_privacy(self.epsilon, self.delta))[1].price
 
     def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Forest, Spent]:
         clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
@@ -490,28 +473,20 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         """Grow the trees, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
         plan, spent = self._plan(steps.shape[1] - 1)
-        # The target has fewer and fuller bins, which say more about its spread than about the noise.
         rows: BinnedRows | StoredRows
         if isinstance(steps, StoredRows):
             histograms = _noisy_histograms(plan, stored_bins(steps, _BINS, BINS), spent.of("bins"))
-            self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
+            self._target = StandardTarget.from_counts(target_box, histograms.target)
             rows = stored_bins(self._target.stored(steps), _BINS)
         else:
             shares = self._shares(sample_weight, len(steps))
             places = np.hstack([bins_of(steps[:, :-1], _BINS), bins_of(steps[:, -1:])])
             histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
-            self._target = StandardTarget.from_counts(target_box, histograms.counts[-1][:BINS])
+            self._target = StandardTarget.from_counts(target_box, histograms.target)
             rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         self._keep_trees(_grow(plan, Squared(), rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         return self
-
-    def price(self, columns: int) -> FitPrice:
-        """See :meth:`PrivateEstimator.price`."""
-        columns = self._width(columns)
-        self._target_box()
-        self._check_weights()
-        return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[_Forest, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)

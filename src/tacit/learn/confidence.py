@@ -34,7 +34,7 @@ _REACH: Final = 4
 #: Steps beyond which scores are cut first: no square leaves 62 bits, whatever the numbers of trees and features.
 _FARTHEST: Final = 1 << 24
 #: Part of the privacy, beside that of all other releases.
-_SHARE: Final = Fraction(1, 25)
+_SHARE: Final = Fraction(1, 12)
 #: Below this ε all of the privacy goes to the scores themselves.
 LEAST_EPSILON: Final = 3
 #: Slopes of fewer times their noise say nothing.
@@ -114,7 +114,9 @@ def _trust(slopes: Floats, places: Floats, at: int, noise: float) -> float:
 
     Not at all where the slope at a factor of one may be noise.
     """
-    steep = (slopes[at + 1] - slopes[at]) / (places[at + 1] - places[at])
+    # Over three intervals: slopes of neighbours that noise brought out of order are one number.
+    low, high = max(at - 1, 0), min(at + 2, len(slopes) - 1)
+    steep = (slopes[high] - slopes[low]) / (places[high] - places[low])
     usual = _SIZE**2 / (_SIZE**2 + (noise / max(float(steep), 1e-9)) ** 2)
     beyond = float(slopes[FACTORS.index(8)]) / (_CERTAIN * noise)
     return usual * max(1 - 1 / max(beyond**2, 1e-12), 0.0)

@@ -23,15 +23,24 @@ from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.relations import ADD_REMOVE
+from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.categories import Encoding
-from tacit.learn.integer_rows import Box
+from tacit.learn.integer_rows import Box, Integers
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.unpaid_steps import warn_of_unpaid_reading
-from tacit.learn.value_reading import count_columns, is_frame, read_table, take_rows
+from tacit.learn.value_reading import (
+    as_elements,
+    count_columns,
+    is_frame,
+    one_column,
+    read_numbers,
+    read_table,
+    take_rows,
+)
 
-__all__ = ["Guarantees", "PrivacyReport", "PrivateEstimator"]
+__all__ = ["BoundedTarget", "Guarantees", "PrivacyReport", "PrivateEstimator"]
 
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
@@ -227,6 +236,34 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.non_deterministic = True
         return tags
+
+
+class BoundedTarget(PrivateEstimator):
+    """The part of a regression that knows about its target; ``target_bounds`` is its parameter."""
+
+    target_bounds: Any
+
+    def _boxes(self, columns: int) -> tuple[Box, Box]:
+        """Where the features lie, and where the target."""
+        box = self._stated_box()
+        box.check_columns(columns)
+        return box, self._target_box()
+
+    def _target_box(self) -> Box:
+        if self.target_bounds is None:
+            raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
+        low, high = check_bounds(self.target_bounds, "target_bounds")
+        return Box((low,), (high,))
+
+    def _check_target(self, y: Any) -> None:
+        if y is None:
+            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+
+    def _joint_steps(self, values: NDArray[np.float64], y: Any, box: Box, target_box: Box) -> Integers:
+        """Features and target in steps of their bounds, the target last."""
+        targets = read_numbers(one_column(as_elements(y)))
+        self._same_length(values, targets)
+        return np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
 
 
 def _written(value: Any) -> str:

@@ -20,8 +20,8 @@ from tacit.core.numbers import (
     float_nearest,
 )
 from tacit.core.relations import Relation, as_relation
-from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, spend
+from tacit.learn.estimator import BoundedTarget
 from tacit.learn.feature_map import Survey
 from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import FINE, Box, Integers
@@ -30,7 +30,6 @@ from tacit.learn.partial_sums import PartialCalls
 from tacit.learn.sklearn_compat import RegressorMixin, available_if, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, steps_for
-from tacit.learn.value_reading import as_elements, one_column, read_numbers
 from tacit.learn.weights import Weighted
 from tacit.learn.whitening import Covariance, Whitening
 
@@ -42,14 +41,13 @@ _STEPS: Final = 40
 _TARGET_BITS: Final = 30
 
 
-class LinearPredictor(RegressorMixin, Weighted, PartialCalls):  # type: ignore[misc]
+class LinearPredictor(RegressorMixin, Weighted, BoundedTarget, PartialCalls):  # type: ignore[misc]
     """Base of linear models of a number."""
 
     epsilon: Number
     delta: Number | None
     bounds: Any
     data_norm: Number | None
-    target_bounds: Any
     n: int | None
     method: str
     steps: int | None
@@ -93,18 +91,15 @@ class LinearPredictor(RegressorMixin, Weighted, PartialCalls):  # type: ignore[m
             self._check_same_terms(
                 self._boxes(values.shape[1]), (self._box, self._target_bounds), as_relation(self.relation)
             )
-        if y is None:
-            raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
+        self._check_target(y)
         columns = values.shape[1]
         if isinstance(values, StoredRows):
             return self._fit_stored(values, fresh=not continued)
         box, target_box = self._boxes(columns)
-        targets = read_numbers(one_column(as_elements(y)))
-        self._same_length(values, targets)
+        joint = self._joint_steps(values, y, box, target_box)
         shares = self._shares(sample_weight, len(values))
         self._check_counted(shares is not None)
         preparing, gradients = self._plan(columns)
-        joint = np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
         return self._learn(joint, box, target_box, preparing, gradients, shares, fresh=not continued)
 
     def check_weighed(self) -> None:
@@ -202,18 +197,6 @@ class LinearPredictor(RegressorMixin, Weighted, PartialCalls):  # type: ignore[m
     def _from_moments(self) -> bool:
         """Whether second moments are all that a fit releases."""
         return self.method == "statistics" or self._auto
-
-    def _boxes(self, columns: int) -> tuple[Box, Box]:
-        """Where the features lie, and where the target."""
-        box = self._stated_box()
-        box.check_columns(columns)
-        return box, self._target_box()
-
-    def _target_box(self) -> Box:
-        if self.target_bounds is None:
-            raise InputError("target_bounds", "must be given: the public bounds (lower, upper) of the target")
-        low, high = check_bounds(self.target_bounds, "target_bounds")
-        return Box((low,), (high,))
 
     def _rows(self) -> int | None:
         return None if self.n is None else check_count(self.n, "n")
