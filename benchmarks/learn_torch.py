@@ -312,7 +312,7 @@ def strategies(repeats: int, epsilons: list[float]) -> None:
                 noise = trainer.noise * math.sqrt((trainer.steps + 1) / 2)
                 if strategy is not None:
                     turns = round(rows / batch)
-                    moved = strategy.l2_sensitivity(trainer.steps, turns, 650, 1 << 24) / (1 << 24)
+                    moved = strategy.l2_sensitivity(trainer.steps, turns, 650, 1 << 20) / (1 << 20)
                     noise = trainer.noise_multiplier / moved * strategy.error(trainer.steps, turns) / (rows / turns)
                 cells = f"{noise:.3f} | {best[0]:.3f} ± {best[1]:.3f}"
                 print(f"| {epsilon:g} | {passes} | {name} | {cells} |", flush=True)
