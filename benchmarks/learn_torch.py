@@ -1,7 +1,7 @@
 """Steps per second of private training, Tacit beside Opacus and beside plain torch, in one run.
 
     .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1] [--brief]
-    .venv/bin/python benchmarks/learn_torch.py --accuracy | --strategies | --memory | --split
+    .venv/bin/python benchmarks/learn_torch.py --accuracy | --strategies | --memory | --split | --exactness
 
 The same network, rows, expected batch and optimizer for everyone; Poisson samples, per-example clipping, noise and
 update included. Contenders take turns, and processor time is counted, so that a busy machine changes little; the median
@@ -9,7 +9,9 @@ of the rounds is shown, and the smallest and largest. Opacus draws its samples a
 (``secure_mode`` off), Tacit exact noise from the operating system. ``--accuracy`` trains on the digits of scikit-learn
 instead, ``--strategies`` compares correlated noise with secret samples there, and ``--memory`` takes the largest
 resident size of a fresh process for each contender, and of a second training in it; ``--split`` shows which parts of a
-step of Tacit take how long. Prints Markdown.
+step of Tacit take how long, and ``--exactness`` how fast steps are with exactness taken out piece by piece: noise of
+torch's generator, then sums of floats that are neither whole numbers nor checked. With ``--wall`` time is that of the
+clock, for several threads. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -197,21 +199,81 @@ CONTENDERS = {
 }
 
 
+#: Clock that steps are timed by: processor time, or that of the wall.
+CLOCK = [time.process_time]
+
+
 def rate(take: Contender, seconds: float) -> float:
-    """Steps per second of processor time."""
-    start, done = time.process_time(), 0
-    while time.process_time() - start < seconds:
+    """Steps per second."""
+    start, done = CLOCK[0](), 0
+    while CLOCK[0]() - start < seconds:
         take(3)
         done += 3
-    return done / (time.process_time() - start)
+    return done / (CLOCK[0]() - start)
+
+
+def exactness(rounds: int, seconds: float) -> None:
+    """The table of steps per second with exactness taken out of Tacit piece by piece; perceptrons alone."""
+    contenders = {
+        "Tacit": tacit_steps,
+        "Tacit, torch's noise": lambda make: inexact(tacit_steps(make), sums=False),
+        "Tacit, torch's noise, floats": lambda make: inexact(tacit_steps(make), sums=True),
+        "Opacus, ghost": ghost_steps,
+    }
+    compared(contenders, dict(list(NETWORKS.items())[:2]), rounds, seconds)
+
+
+def inexact(take: Contender, *, sums: bool) -> Contender:
+    """Steps with noise of torch's generator and, with ``sums``, sums of clipped floats; neither has a guarantee."""
+    from unittest.mock import patch
+
+    from tacit.learn import release
+    from tacit.learn.torch.exact_sums import ExactSums
+    from tacit.learn.torch.gradients import ExampleGradients, GradientParts
+    from tacit.learn.torch.layer_factors import Outer
+
+    def noisy(raw: Any, sigma2: Any) -> Any:
+        return (torch.from_numpy(raw).float() + torch.normal(0.0, float(sigma2) ** 0.5, (len(raw),))).double().numpy()
+
+    def floats(self: Any, parts: Any, keys: Any) -> Any:
+        del keys
+        squares = [
+            torch.linalg.vector_norm(outer.returns.flatten(1), dim=1).square_()
+            * (torch.linalg.vector_norm(outer.inputs.flatten(1), dim=1).square_() + (tap.bias is not None))
+            for tap, outer in parts.outers
+        ]
+        scale = self._grid.steps / torch.stack(squares).sum(0).sqrt_().clamp_(min=self._clip)
+        outers = [(tap, Outer(outer.inputs, outer.returns * scale[:, None, None, None])) for tap, outer in parts.outers]
+        return GradientParts(outers, parts.tables, parts.flat), torch.ones(len(scale), dtype=torch.bool)
+
+    def add_outer(self: Any, tap: Any, chosen: Any, *, single: bool) -> None:
+        del single
+        chosen.add_to(self._narrow(tap.weight, 0.0))
+        self._narrow(tap.bias, 0.0).add_(chosen.returns.sum((0, 1)).flatten())
+
+    def some(steps: int) -> None:
+        with patch.object(release, "release_gaussian", noisy):
+            if not sums:
+                take(steps)
+                return
+            with patch.object(ExampleGradients, "_integers", floats), patch.object(ExactSums, "add_outer", add_outer):
+                take(steps)
+
+    # What is looked at before the first step is as ever.
+    take(2)
+    return some
 
 
 def speed(rounds: int, seconds: float, *, brief: bool) -> None:
     """The table of steps per second; if brief, of Tacit and ghost clipping alone."""
-    contenders = {who: CONTENDERS[who] for who in list(CONTENDERS)[: 2 if brief else None]}
+    compared({who: CONTENDERS[who] for who in list(CONTENDERS)[: 2 if brief else None]}, NETWORKS, rounds, seconds)
+
+
+def compared(contenders: dict[str, Any], networks: dict[str, Make], rounds: int, seconds: float) -> None:
+    """Steps per second of contenders that take turns."""
     print(f"Batch {BATCH} of {ROWS} rows on average, {torch.get_num_threads()} thread(s), torch {torch.__version__}.\n")
     print("| network | contender | steps/s (median, min–max) | beside Opacus' ghost clipping |\n|---|---|---|---|")
-    for name, make in NETWORKS.items():
+    for name, make in networks.items():
         takes = {who: build(make) for who, build in contenders.items()}
         for take in takes.values():
             take(2)
@@ -312,7 +374,7 @@ def strategies(repeats: int, epsilons: list[float]) -> None:
                 noise = trainer.noise * math.sqrt((trainer.steps + 1) / 2)
                 if strategy is not None:
                     turns = round(rows / batch)
-                    moved = strategy.l2_sensitivity(trainer.steps, turns, 650, 1 << 24) / (1 << 24)
+                    moved = strategy.l2_sensitivity(trainer.steps, turns, 650, 1 << 20) / (1 << 20)
                     noise = trainer.noise_multiplier / moved * strategy.error(trainer.steps, turns) / (rows / turns)
                 cells = f"{noise:.3f} | {best[0]:.3f} ± {best[1]:.3f}"
                 print(f"| {epsilon:g} | {passes} | {name} | {cells} |", flush=True)
@@ -382,7 +444,7 @@ def split(seconds: float) -> None:
 
     parts = ("passes", "whole numbers and their sum", "exact noise", "the rest")
     ExampleGradients.floats = timed(parts[0], ExampleGradients.floats)  # type: ignore[method-assign]
-    ExampleGradients.add_to = timed(parts[1], ExampleGradients.add_to)  # type: ignore[method-assign]
+    ExampleGradients.add = timed(parts[1], ExampleGradients.add)  # type: ignore[method-assign]
     trainer.release.release_gaussian = timed(parts[2], release.release_gaussian)  # type: ignore[attr-defined]
     print(f"| network | step (ms) | {' | '.join(parts)} |\n|---|---|{'---|' * len(parts)}")
     for name, make in NETWORKS.items():
@@ -416,17 +478,22 @@ def main() -> None:
     parser.add_argument("--strategies", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--split", action="store_true")
+    parser.add_argument("--exactness", action="store_true")
+    parser.add_argument("--wall", action="store_true")
     parser.add_argument("--one", nargs=2, metavar=("NETWORK", "CONTENDER"), help="used by --memory")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 8.0])
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    CLOCK[0] = time.perf_counter if arguments.wall else time.process_time
     warnings.filterwarnings("ignore", module="opacus")
     warnings.filterwarnings("ignore", module="torch")
     if arguments.one:
         one(*arguments.one)
     elif arguments.memory:
         memory()
+    elif arguments.exactness:
+        exactness(arguments.rounds, arguments.seconds)
     elif arguments.split:
         split(arguments.seconds)
     elif arguments.strategies:

@@ -13,7 +13,8 @@ from learn.networks import KINDS, Wrapped, network, stack, table
 from tacit.core.errors import InputError
 from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradients import STEPS, ExampleGradients, _rounding
+from tacit.learn.torch.gradient_grid import STEPS
+from tacit.learn.torch.gradients import ExampleGradients, _rounding
 from tacit.learn.torch.layer_factors import LayerTap, inner_products, products_are_single
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
@@ -295,7 +296,7 @@ def test_integers_that_are_too_long_are_dropped(name: str, monkeypatch: pytest.M
     way.prepare(Examples((features, CLASSES)), usual=10)
     assert all(found.any() for found in each_alone(way, features, CLASSES))
     with monkeypatch.context() as patch:
-        patch.setattr(way, "_aim", lambda _, parts: torch.full((len(parts.flat),), 1.5 * STEPS, dtype=torch.float64))
+        patch.setattr(way, "_aim", lambda *given: torch.full_like(given[-1], 1.5 * STEPS))
         assert not any(found.any() for found in each_alone(way, features, CLASSES))
     # Sums that would no longer be exact in a float64.
     monkeypatch.setattr("tacit.learn.torch.gradients._EXACT", 1.0)

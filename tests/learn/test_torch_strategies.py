@@ -22,7 +22,7 @@ from tacit.core.events import DiscreteGaussianEvent
 from tacit.learn.torch import BandedToeplitz, BufferedToeplitz
 from tacit.learn.torch import correlated as correlating
 from tacit.learn.torch.correlated import CorrelatedRelease
-from tacit.learn.torch.gradients import STEPS
+from tacit.learn.torch.gradient_grid import STEPS
 from tacit.learn.torch.toeplitz import NoiseStrategy, moved_squared
 from tacit.noise import entropy
 

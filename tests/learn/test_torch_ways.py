@@ -18,7 +18,9 @@ from support.bits import SeededBits
 from tacit.core.errors import InputError
 from tacit.learn.torch import BufferedToeplitz
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradients import STEPS, ExampleGradients, ForwardPass
+from tacit.learn.torch.forward_pass import ForwardPass
+from tacit.learn.torch.gradient_grid import STEPS
+from tacit.learn.torch.gradients import ExampleGradients
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.randomness import RowRandomness
 from tacit.learn.torch.unsupported_layers import trained_parameters

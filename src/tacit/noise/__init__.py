@@ -4,8 +4,8 @@ Modules:
 * :mod:`.bernoulli` — Exact Bernoulli draws
 * :mod:`.entropy` — Source of all random bits
 * :mod:`.gaussian` — Discrete Gaussian noise: P(x) ∝ exp(-x²/(2σ²)) on the integers, for any rational σ² > 0
-* :mod:`.gaussian_blocks` — Many discrete Gaussian draws of a large σ at once: blocks from a table, one word and hardly
-  any arithmetic for each
+* :mod:`.gaussian_blocks` — Many discrete Gaussian draws of a large σ at once: blocks from a table, half a word and
+  little arithmetic for each
 * :mod:`.inversion` — Inversion of lazily revealed uniforms: fast in floats where provably right, exact elsewhere
 * :mod:`.laplace` — Discrete Laplace noise: P(x) = tanh(1/(2t))·exp(-|x|/t) on the integers, for any rational scale
   t > 0

@@ -8,7 +8,11 @@ Modules:
 * :mod:`.checkpoints` — Checkpoints: atomic loading, and steps counted by run
 * :mod:`.correlated` — Release of sums of gradients through a strategy: encoded in exact integers, noised once,
   decoded from what came out
+* :mod:`.exact_sums` — Exact sums of whole numbers in floats: in float32 while a bound shows that nothing rounds, else
+  in float64
 * :mod:`.examples` — Training rows in micro-batches of one fixed shape
+* :mod:`.forward_pass` — Settings of the pass that computes the loss of one example: views, and half precision
+* :mod:`.gradient_grid` — The public grid that gradients are put on: a function of how many numbers a network has
 * :mod:`.gradients` — Per-example gradients as integers of bounded norm, and their exact sum
 * :mod:`.layer_factors` — Calls of layers whose weight gradient is a sum of outer products, one for each position
 * :mod:`.layout` — Layout of rows in micro-batches, independent of other rows

@@ -134,13 +134,15 @@ def _dataset(data: tuple[Any, ...]) -> Any:
 
 def _gathered(rows: Tensor, index: Tensor, places: Tensor, size: int) -> Tensor:
     """The rows of an index at their places, and zeros at all others; written once."""
-    order = torch.zeros(size, dtype=torch.int64)
-    order[places] = index
-    gathered = rows.detach().index_select(0, order.to(rows.device))
-    if len(places) < size:
-        empty = torch.ones(size, dtype=torch.bool)
-        empty[places] = False
-        gathered[empty.to(rows.device)] = 0
+    gathered, count = rows.new_empty((size, *rows.shape[1:])), len(places)
+    source, wanted = rows.detach(), index.to(rows.device)
+    if count and int(places[-1]) == count - 1:
+        # Increasing places whose last is the count are the first ones.
+        torch.index_select(source, 0, wanted, out=gathered[:count])
+        gathered[count:].zero_()
+        return gathered
+    gathered.zero_()
+    gathered[places.to(rows.device)] = source.index_select(0, wanted)
     return gathered
 
 
@@ -154,8 +156,10 @@ def _placed(rows: Tensor, places: Tensor, size: int) -> Tensor:
 
 def _made_up(shape: tuple[int, ...], dtype: Any, size: int, kind: int) -> Tensor:
     """Numbers that depend on the shape alone; whole ones are 0 or 1, which every table of classes or words holds."""
-    places = torch.arange(size * math.prod(shape)).reshape((size, *shape))
+    places = torch.arange(size * math.prod(shape))
     if dtype.is_floating_point:
-        waves = torch.sin(places * 1.7)
-        return (waves, waves.abs(), (waves > 0).float())[kind].to(dtype)
-    return (places % 3 == 1).to(dtype)
+        waves = (places * 1.7).sin_()
+        del places
+        made = waves if kind == 0 else waves.abs_() if kind == 1 else waves.gt_(0)
+        return made.reshape((size, *shape)).to(dtype)
+    return places.remainder_(3).eq_(1).reshape((size, *shape)).to(dtype)

@@ -5,7 +5,8 @@ see another), shortened to the clip, and put on a public grid. For linear layers
 materialised: what went in and what came back are put on grids by themselves (:mod:`.layer_factors`). The part that
 counts for privacy happens afterwards, in integers: the norm of what is added is checked, and a gradient that is too
 long, or not finite, is replaced by zero. So whatever the floats did, one example moves the sum by at most
-:data:`STEPS`. ``gradients.proof.md`` has the argument, and says what is assumed of the linear algebra library.
+the clip (:mod:`.gradient_grid`). ``gradients.proof.md`` has the argument, and says what is assumed of the linear
+algebra library.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import check_count
 from tacit.learn.integer_rows import Integers
 from tacit.learn.torch.batch_position_check import settle
+from tacit.learn.torch.exact_sums import ExactSums
 from tacit.learn.torch.examples import KINDS, Examples
+from tacit.learn.torch.forward_pass import ForwardPass
+from tacit.learn.torch.gradient_grid import GradientGrid
 from tacit.learn.torch.layer_factors import (
     LayerTap,
     LayerTaps,
@@ -34,25 +37,18 @@ from tacit.learn.torch.layer_factors import (
 )
 from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.parameters import Parameters
-from tacit.learn.torch.randomness import RowRandomness, made_up_keys, mixed
+from tacit.learn.torch.randomness import RowRandomness, made_up_keys
 from tacit.learn.torch.recorded_pass import RecordedPass, program_settings
 from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.noise import entropy
 
-__all__ = ["STEPS", "ExampleGradients", "ForwardPass", "GradientParts"]
+__all__ = ["ExampleGradients", "GradientParts"]
 
-#: The clip in steps of the grid: what one example adds is an integer vector of at most this norm. Noise in one number
-#: is about as large, so that a finer grid would cost time and be no better.
-STEPS: Final = 1 << 24
-#: Steps of the grid of what goes into a layer, per unit; what comes back has STEPS / _INPUTS per unit of the clip.
-_INPUTS: Final = 1 << 8
 #: Gradients are shortened to this much below the bound, for the rounding of their float norms and that of the check.
 _SLACK: Final = 2.0**-8
-#: Bound on the square of a norm: far enough below STEPS² for the rounding of a float64 sum.
-_LONGEST: Final = float(STEPS) ** 2 * (1 - 2.0**-9)
 #: Whole numbers up to here are exact in a float64, and so are their sums in any order.
 _EXACT: Final = 2.0**52
-#: Rows whose sums stay below that beside those of a micro-batch: each adds at most STEPS.
+#: Rows whose sums stay below that beside those of a micro-batch: each adds at most 2²⁴.
 _EXACT_ROWS: Final = 1 << 27
 #: Numbers of a micro-batch together, unless another size is asked for.
 _ROOM: Final = 1 << 24
@@ -60,48 +56,8 @@ _ROOM: Final = 1 << 24
 _SMALL_ROOM: Final = 1 << 22
 #: Most recordings of a pass, as settings change.
 _MOST_RECORDINGS: Final = 4
-#: Numbers that are made float64 at a time, for their products: so many stay in the caches.
-_DOUBLED: Final = 1 << 17
 #: Fractions of multiples of this number are spread evenly.
 _GOLDEN: Final = 0.6180339887498949
-
-
-@dataclass(frozen=True)
-class ForwardPass:
-    """Settings of the pass that computes the loss of one example.
-
-    Args:
-        augment: makes a view of the features of one row; None for the row unchanged.
-        views: how many views are averaged.
-        half: whether passes are in bfloat16 where autocast allows it. Whole numbers are made, and their norm checked,
-            after the passes and as ever.
-    """
-
-    augment: Callable[[Tensor], Tensor] | None = None
-    views: int = 1
-    half: bool = False
-
-    @classmethod
-    def checked(cls, augment: Any, views: int, precision: str | None) -> ForwardPass:
-        """The settings as a trainer takes them."""
-        count = check_count(views, "views", maximum=1024)
-        if augment is not None and not callable(augment):
-            raise InputError("augment", "must be a function from the features of one row to another view of them")
-        if augment is None and count > 1:
-            raise InputError("views", "needs augment, a function that makes another view of a row; else all are equal")
-        if precision not in (None, "float32", "bfloat16"):
-            raise InputError("precision", 'must be "bfloat16", or left out; float16 would need scaling of losses')
-        return cls(augment, count, precision == "bfloat16")
-
-    def features(self, row: Tensor) -> Tensor:
-        """Input of the network: all views of a row, as a batch."""
-        if self.augment is None:
-            return row.unsqueeze(0)
-        return torch.stack([self.augment(row) for _ in range(self.views)])
-
-    def autocast(self, device: Any) -> Any:
-        """Context of the pass."""
-        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=self.half)
 
 
 @dataclass(frozen=True)
@@ -122,6 +78,19 @@ class GradientParts:
         """All of them, one row per example."""
         factors = (each for _, outer in self.outers for each in (outer.inputs, outer.returns))
         return (*factors, *(each for _, *pair in self.tables for each in pair), self.flat)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Inner products of the whole numbers that go into layers.
+
+    Args:
+        lone: the square of the norm for each layer with one position, and each example; None without such layers.
+        several: products of all pairs of positions, for every other layer.
+    """
+
+    lone: Tensor | None
+    several: list[Tensor | None]
 
 
 class ExampleGradients:
@@ -152,9 +121,12 @@ class ExampleGradients:
         self._recorded: RecordedPass | None = None
         self._recordings = 0
         self._spread: dict[int, Tensor] = {}
+        self._columns: dict[Any, Tensor] = {}
         self._singles = False
         # Kept from batch to batch: fresh memory takes longer to come by than most of what is computed in it.
         self._rooms: dict[Any, Tensor] = {}
+        self._grid = GradientGrid.of(parameters.dimension)
+        self._sums = ExactSums(parameters.sizes, self._grid.inputs)
         self.layout = Layout(micro_batch or 1, tight=False)
 
     def prepare(self, examples: Examples, usual: int, *, recorded: bool = False) -> None:
@@ -166,6 +138,7 @@ class ExampleGradients:
             recorded: whether to record the operations of a pass and replay them, if they can be.
         """
         self._looking, self._recorded, self._taps = True, None, self._survey(examples)
+        self._columns.clear()
         self._singles = products_are_single(self._parameters.device)
         kept = (self._parameters.model, self._loss)
         for room in (_SMALL_ROOM, _ROOM) if recorded else (_ROOM,):
@@ -211,25 +184,25 @@ class ExampleGradients:
             self._recorded = self._record(self._recorded.made_up) if again else None
 
     def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
-        """The sum of the chosen examples' integer gradients, exactly; none moves it by more than STEPS.
+        """The sum of the chosen examples' integer gradients, exactly; none moves it by more than the clip.
 
         Each chosen row draws a key, by which its random layers draw.
         """
         self._check_recorded()
         self._singles = products_are_single(self._parameters.device)
         keys = torch.from_numpy(entropy.current().words(len(chosen)).view(np.int64))
-        total, rows, earlier = self._nothing(), 0, None
+        self._sums.begin(self._parameters.device)
+        rows = 0
         for taken, batch, own in examples.batches(chosen, self.layout, keys):
             if rows + len(taken) > _EXACT_ROWS:
-                earlier = total.to(torch.int64) if earlier is None else earlier.add_(total.to(torch.int64))
-                total, rows = total.zero_(), 0
+                self._sums.spill()
+                rows = 0
             rows += len(taken)
-            self._add(total, taken, batch, own)
-        whole = _as_integers(total)
-        raw: Integers = (whole if earlier is None else earlier.add_(whole)).cpu().numpy()
+            self._add(taken, batch, own)
+        raw: Integers = self._sums.integers().cpu().numpy()
         return raw
 
-    def _add(self, total: Tensor, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> None:
+    def _add(self, taken: Tensor, batch: tuple[Tensor, ...], keys: Tensor) -> None:
         """Add the sum of a batch; if it raises, of its rows one by one, and nothing for those that raise.
 
         A class that the network has no output for, a word outside of the table: which rows hold such values is not to
@@ -244,12 +217,9 @@ class ExampleGradients:
             if len(taken) > 1:
                 for place in taken.split(1):
                     # The same shape and the same place as before, so the same bits.
-                    self._add(total, place, tuple(_only(each, place) for each in batch), keys)
+                    self._add(place, tuple(_only(each, place) for each in batch), keys)
             return
-        self.add_to(total, taken, parts, keys)
-
-    def _nothing(self) -> Tensor:
-        return torch.zeros(self._parameters.dimension, dtype=torch.float64, device=self._parameters.device)
+        self.add(taken, parts, keys)
 
     def _room(self, name: Any, shape: Any, dtype: Any, device: Any) -> Tensor:
         """A tensor to write to; the same one whenever it is asked for by this name and form."""
@@ -260,74 +230,87 @@ class ExampleGradients:
 
     def summed(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> Tensor:
         """The sum of the integer gradients at the places that are taken, as int64."""
-        total = self._nothing()
-        self.add_to(total, taken, parts, keys)
-        return total.to(torch.int64)
+        self._sums.begin(self._parameters.device)
+        self.add(taken, parts, keys)
+        return self._sums.integers()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def add_to(self, total: Tensor, taken: Tensor, parts: GradientParts, keys: Tensor) -> None:
-        """Add the integer gradients at the places that are taken to a sum: whole float64, exactly."""
+    def add(self, taken: Tensor, parts: GradientParts, keys: Tensor) -> None:
+        """Add the integer gradients at the places that are taken to the sum of this step, exactly."""
         whole, short = self._integers(parts, keys)
         # What is dropped may be infinite, and an infinity times 0 is no number: it does not take part at all.
-        kept = _places(taken.to(short.device), short)
-        places = dict(zip(self._parameters.names, total.split(list(self._parameters.sizes.values())), strict=True))
+        kept = _places(taken, short)
         for tap, outer in whole.outers:
-            self._add_products(places, tap, Outer(outer.inputs[kept], outer.returns[kept]))
+            self._sums.add_outer(tap, Outer(outer.inputs[kept], outer.returns[kept]), single=self._singles)
         for tap, words, back in whole.tables:
-            table = places[tap.weight].view(tap.words, tap.outputs)
-            for which, vectors in zip(*(each[kept].split(_few(back)) for each in (words, back)), strict=True):
-                table.index_add_(0, which.flatten(), self._doubled("returns", vectors).flatten(0, 1))
-        flat, start = whole.flat[kept].sum(0), 0
-        for name, count in self._flat_parts():
-            places[name].add_(flat[start : start + count])
-            start += count
-
-    def _add_products(self, places: dict[str, Tensor], tap: LayerTap, chosen: Outer) -> None:
-        """Add outer products and, for a bias, what came back; some examples at a time are made float64."""
-        few = _few(max(chosen.inputs, chosen.returns, key=lambda each: each.numel()))
-        for into, back in zip(chosen.inputs.split(few), chosen.returns.split(few), strict=True):
-            some = Outer(self._doubled("inputs", into), self._doubled("returns", back))
-            some.add_to(places[tap.weight])
-            if tap.bias is not None:
-                places[tap.bias].add_(some.returns.sum((0, 1)).flatten(), alpha=_INPUTS)
-
-    def _doubled(self, name: str, values: Tensor) -> Tensor:
-        """Values as float64, in memory that is the same for all layers."""
-        if values.dtype == torch.float64:
-            return values
-        room = self._rooms.get(name)
-        if room is None or room.numel() < values.numel() or room.device != values.device:
-            room = self._rooms[name] = torch.empty(values.numel(), dtype=torch.float64, device=values.device)
-        return room[: values.numel()].view(values.shape).copy_(values)
+            self._sums.add_rows(tap, words[kept], back[kept])
+        if whole.flat.shape[1]:
+            names, sizes = zip(*self._flat_parts, strict=True)
+            for name, piece in zip(names, whole.flat[kept].sum(0).split(list(sizes)), strict=True):
+                self._sums.add(name, piece)
 
     def _integers(self, parts: GradientParts, keys: Tensor) -> tuple[GradientParts, Tensor]:
-        """Whole numbers for each example, and whether they are checked to have a norm of at most STEPS together."""
-        shifts = _shifts(keys.to(parts.flat.device))
+        """Whole numbers for each example, and whether they are checked to have a norm of at most the clip together."""
+        shifts = _shifts(keys.to(parts.flat.device), parts.flat.dtype)
         # Inputs first: the norms that gradients are shortened by are those with the inputs that will be used.
-        inputs = [self._whole((0, tap.weight), outer.inputs, float(_INPUTS), shifts) for tap, outer in parts.outers]
-        pairs = [_pairs(tap, each, self._single(tap)) for each, (tap, _) in zip(inputs, parts.outers, strict=True)]
+        inputs = [self._whole((0, tap.weight), outer.inputs, self._grid.inputs, shifts) for tap, outer in parts.outers]
+        taps = [tap for tap, _ in parts.outers]
+        pairs = self._pairs(taps, inputs, single=True)
         square = _squares(parts.flat)
-        for (_, outer), pair in zip(parts.outers, pairs, strict=True):
-            square += product_sum(inner_products(outer.returns), pair) / _INPUTS**2
+        if pairs.lone is not None:
+            found = [outer.returns for tap, outer in parts.outers if tap.lone]
+            square += (_lengths(found).square_() * pairs.lone).sum(0) / self._grid.inputs**2
+        for (_, outer), pair in zip(parts.outers, pairs.several, strict=True):
+            if pair is not None:
+                square += product_sum(inner_products(outer.returns), pair) / self._grid.inputs**2
         for _, words, back in parts.tables:
             square += pair_square(words, back)
         norms = square.sqrt_()
-        aim = self._aim(pairs, parts) / norms.clamp(min=self._clip)
-        small = (aim / _INPUTS).to(parts.flat.dtype)[:, None, None, None]
+        aim = self._aim(taps, pairs, norms) / norms.clamp(min=self._clip)
+        narrow = aim.to(parts.flat.dtype)
+        small = narrow[:, None, None, None] / self._grid.inputs
         returns = [self._whole((1, tap.weight), outer.returns, small, shifts) for tap, outer in parts.outers]
-        outers = [(tap, Outer(*pair)) for (tap, _), *pair in zip(parts.outers, inputs, returns, strict=True)]
+        outers = [(tap, Outer(*pair)) for tap, *pair in zip(taps, inputs, returns, strict=True)]
         tables = [
-            (tap, words, (back * aim.to(back.dtype)[:, None, None]).round_()) for tap, words, back in parts.tables
+            (tap, words, (back * narrow.to(back.dtype)[:, None, None]).round_()) for tap, words, back in parts.tables
         ]
-        flat = parts.flat.mul_(aim.to(parts.flat.dtype)[:, None]).to(torch.int32)
+        flat = parts.flat.mul_(narrow[:, None]).to(torch.int32)
         whole = GradientParts(outers, tables, flat)
         finite = torch.isfinite(norms)
         short = self._short(whole, pairs, single=True)
         if bool((finite & ~short).any()):
             # The check in float32 allows for more rounding, and may be too strict where positions nearly cancel.
-            pairs = [_pairs(tap, outer.inputs, single=False) for tap, outer in whole.outers]
-            short |= self._short(whole, pairs, single=False)
+            short |= self._short(whole, self._pairs(taps, inputs, single=False), single=False)
         return whole, finite & short
+
+    def _pairs(self, taps: list[LayerTap], inputs: list[Tensor], *, single: bool) -> _Pairs:
+        """Inner products of the whole numbers that go into layers, with the constant of a bias.
+
+        Args:
+            taps: the layers.
+            inputs: of each.
+            single: whether float32 will do, where it is enough by the shape of a layer.
+        """
+        given = [
+            each if single and self._single(tap) else each.double() for tap, each in zip(taps, inputs, strict=True)
+        ]
+        lone = None
+        if any(tap.lone for tap in taps):
+            lone = _lengths([each for tap, each in zip(taps, given, strict=True) if tap.lone]).square_()
+            lone += self._numbers_of("constants", taps, lambda tap: _constant(tap, self._grid.inputs), lone)
+        several = [
+            None if tap.lone else inner_products(each, _constant(tap, self._grid.inputs))
+            for tap, each in zip(taps, given, strict=True)
+        ]
+        return _Pairs(lone, several)
+
+    def _numbers_of(self, name: Any, taps: list[LayerTap], number: Callable[[LayerTap], float], like: Tensor) -> Tensor:
+        """A number for each layer with one position, as a column."""
+        found = self._columns.get(name)
+        if found is None or found.device != like.device:
+            column = [[number(tap)] for tap in taps if tap.lone]
+            found = self._columns[name] = torch.tensor(column, dtype=torch.float64, device=like.device)
+        return found
 
     def _single(self, tap: LayerTap) -> bool:
         """Whether float32 is enough for the check of a layer, if what its positions add is not nearly cancelled."""
@@ -344,35 +327,54 @@ class ExampleGradients:
         if spread is None or spread.dtype != values.dtype or spread.device != values.device:
             places = torch.arange(count, dtype=torch.float64, device=values.device).mul_(_GOLDEN).frac_()
             spread = self._spread[count] = places.to(values.dtype)
-        shifted = shifts.to(values.dtype).reshape(-1, *(1,) * (values.dim() - 1))
+        shifted = shifts.to(values.dtype).view(-1, *(1,) * (values.dim() - 1))
         added = self._room(name, values.shape, values.dtype, values.device)
-        torch.add(spread.reshape(1, *values.shape[1:]), shifted, out=added).frac_()
-        added = added.add_(values, alpha=scale) if isinstance(scale, float) else added.addcmul_(values, scale)
+        torch.add(spread.view(1, *values.shape[1:]), shifted, out=added).frac_()
+        added = added.addcmul_(values, scale) if isinstance(scale, torch.Tensor) else added.add_(values, alpha=scale)
         return added.floor_()
 
-    def _aim(self, pairs: list[Tensor], parts: GradientParts) -> Tensor:
+    def _aim(self, taps: list[LayerTap], pairs: _Pairs, norms: Tensor) -> Tensor:
         """The norm to shorten to, in steps: below the bound by what rounding of returns may add."""
-        across, along = torch.zeros(2, len(parts.flat), dtype=torch.float64, device=parts.flat.device)
-        for (tap, _), pair in zip(parts.outers, pairs, strict=True):
-            length = pair.diagonal(dim1=2, dim2=3).double().sum((1, 2))
-            along += length
-            across += length * (tap.outputs * 0.375)
-        bound = float(STEPS) * (1 - _SLACK)
+        across, along = torch.zeros((2, len(norms)), dtype=torch.float64, device=norms.device)
+        if pairs.lone is not None:
+            along += pairs.lone.sum(0)
+            across += (self._numbers_of("outputs", taps, lambda tap: tap.outputs * 0.375, norms) * pairs.lone).sum(0)
+        for tap, pair in zip(taps, pairs.several, strict=True):
+            if pair is not None:
+                length = pair.diagonal(dim1=2, dim2=3).double().sum((1, 2))
+                along += length
+                across += length * (tap.outputs * 0.375)
+        bound = self._grid.steps * (1 - _SLACK)
         # Each number is off by less than 1, with a standard deviation of at most a half; four of them are allowed for.
         # A row of inputs so large that this is not enough is mostly dropped, by its own doing.
         return ((bound**2 - across).clamp_(min=bound**2 / 4).sqrt_() - 2 * along.sqrt_()).clamp_(min=bound / 2)
 
-    def _short(self, whole: GradientParts, pairs: list[Tensor], *, single: bool) -> Tensor:
-        """Whether the norm is at most STEPS, and every sum of products is exact: rounding is allowed for.
+    def _short(self, whole: GradientParts, pairs: _Pairs, *, single: bool) -> Tensor:
+        """Whether the norm is at most the clip, and every sum of products is exact: rounding is allowed for.
 
         Args:
             whole: the whole numbers.
             pairs: inner products of the inputs of outer products, in the type to compute in.
-            single: whether float32 will do for tables.
+            single: whether float32 will do, where it is enough by the shape of a layer.
         """
         square, most = _squares(whole.flat), _EXACT / self.layout.size
         fits = torch.ones_like(square, dtype=torch.bool)
-        for (tap, outer), pair in zip(whole.outers, pairs, strict=True):
+        if pairs.lone is not None:
+            taps, lone = [tap for tap, _ in whole.outers], [(tap, outer) for tap, outer in whole.outers if tap.lone]
+            found = [outer.returns if single and self._single(tap) else outer.returns.double() for tap, outer in lone]
+            # ‖input‖²·‖return‖² is the square of the norm, and no partial sum of products is larger than its root.
+            squares = _lengths(found).square_().mul_(pairs.lone)
+            fits &= (squares <= most**2).all(0)
+            allowed = self._numbers_of(
+                ("allowed", single, self._singles),
+                taps,
+                lambda tap: 1 + _rounding(tap, torch.float32 if single and self._single(tap) else torch.float64),
+                square,
+            )
+            square += squares.mul_(allowed).sum(0)
+        for (tap, outer), pair in zip(whole.outers, pairs.several, strict=True):
+            if pair is None:
+                continue
             back = inner_products(outer.returns.to(pair.dtype))
             # Σ ‖input‖·‖return‖ over positions: no partial sum of an example's products is larger.
             into, out = (each.diagonal(dim1=2, dim2=3).double() for each in (pair, back))
@@ -386,7 +388,7 @@ class ExampleGradients:
             lengths = torch.linalg.vector_norm(vectors, dim=2).double().sum(1)
             fits &= lengths <= most
             square += lengths.square_().mul_(_rounding(tap, vectors.dtype))
-        return fits & (square <= _LONGEST)
+        return fits & (square <= self._grid.longest)
 
     def floats(self, batch: tuple[Tensor, ...], keys: Tensor) -> GradientParts:
         """The gradients as they come."""
@@ -453,7 +455,7 @@ class ExampleGradients:
                     direct[tap.bias] = back.sum(1)
             else:
                 outers.append((tap, outer))
-        flat = [direct[name].reshape(count, -1) for name, _ in self._flat_parts()]
+        flat = [direct[name].reshape(count, -1) for name, _ in self._flat_parts]
         joined = torch.cat(flat, dim=1) if flat else torch.zeros(count, 0, device=self._parameters.device)
         return GradientParts(outers, tables, joined if joined.dtype == torch.float64 else joined.float())
 
@@ -503,6 +505,7 @@ class ExampleGradients:
             return tuple(tap for tap in taps.found if all(used.count(name) == 1 for name in tap.parameters))
         return ()
 
+    @property
     def _flat_parts(self) -> list[tuple[str, int]]:
         """Names and sizes of the parameters whose gradients are materialised, in order."""
         hidden = {name for tap in self._taps if not tap.materialised for name in tap.parameters}
@@ -510,7 +513,7 @@ class ExampleGradients:
 
     def _numbers(self) -> int:
         """Count of numbers that one example needs at a time."""
-        return sum(tap.numbers for tap in self._taps) + sum(size for _, size in self._flat_parts())
+        return sum(tap.numbers for tap in self._taps) + sum(size for _, size in self._flat_parts)
 
 
 def _widened(values: Tensor) -> Tensor:
@@ -525,10 +528,13 @@ def _detached(values: list[Tensor]) -> list[Tensor]:
 
 def _places(taken: Tensor, short: Tensor) -> Any:
     """The places that are taken and short; as a slice where these are the first ones, so that nothing is copied."""
-    kept = taken[short[taken]]
+    places = taken.cpu().numpy()
+    kept = places[short.cpu().numpy()[places]]
     count = len(kept)
-    first = bool((kept == torch.arange(count, device=kept.device)).all())
-    return slice(0, count) if first else kept
+    # Increasing places, so that the first ones are those whose last is the count.
+    if not count or (kept[-1] == count - 1 and bool((kept[1:] > kept[:-1]).all())):
+        return slice(0, count)
+    return torch.from_numpy(kept).to(short.device)
 
 
 def _only(rows: Tensor, place: Tensor) -> Tensor:
@@ -537,16 +543,14 @@ def _only(rows: Tensor, place: Tensor) -> Tensor:
     return kept
 
 
-def _few(values: Tensor) -> int:
-    """Count of examples that are made float64 together; at least as many as keep a matrix product busy."""
-    each = max(values[0].numel(), 1) if len(values) else 1
-    positions = max(values.shape[1], 1)
-    return int(max(_DOUBLED // each, -(-256 // positions), 1))
+def _lengths(vectors: list[Tensor]) -> Tensor:
+    """Norms of one vector for each example, of several layers, as float64: (layers, examples)."""
+    return torch.stack([torch.linalg.vector_norm(each.flatten(1), dim=1) for each in vectors]).double()
 
 
-def _pairs(tap: LayerTap, inputs: Tensor, single: bool) -> Tensor:
-    """Inner products of what goes into a layer, with the constant of its bias."""
-    return inner_products(inputs if single else inputs.double(), _INPUTS**2 if tap.bias is not None else 0.0)
+def _constant(tap: LayerTap, inputs: int) -> float:
+    """Part of a bias in an inner product of inputs, of so many steps for 1."""
+    return float(inputs**2) if tap.bias is not None else 0.0
 
 
 def _rounding(tap: LayerTap, dtype: Any) -> float:
@@ -559,22 +563,14 @@ def _zeros(tap: LayerTap, like: Tensor) -> Tensor:
     return torch.zeros(tap.output, dtype=like.dtype, device=like.device)
 
 
-def _as_integers(total: Tensor) -> Tensor:
-    """Whole float64 as int64, written over them."""
-    integers = total.view(torch.int64)
-    for piece, whole in zip(total.split(_DOUBLED), integers.split(_DOUBLED), strict=True):
-        whole.copy_(piece.to(torch.int64))
-    return integers
-
-
 def _squares(flat: Tensor) -> Tensor:
     """The square of each row's norm, as float64; in pieces, because float64 may take twice the memory of all rows."""
     total = torch.zeros(len(flat), dtype=torch.float64, device=flat.device)
-    for piece in flat.split(1 << 12, dim=1):
+    for piece in flat.split(1 << 12, dim=1) if flat.shape[1] else ():
         total += piece.double().square_().sum(1)
     return total
 
 
-def _shifts(keys: Tensor) -> Tensor:
-    """A uniform number in [0, 1) for each row."""
-    return (mixed(keys) & ((1 << 52) - 1)).double() * 2.0**-52
+def _shifts(keys: Tensor, dtype: Any) -> Tensor:
+    """A uniform number in [0, 1) for each row: digits of its key."""
+    return (keys & ((1 << 24) - 1)).to(dtype).mul_(2.0**-24)

@@ -18,8 +18,9 @@ from tacit.learn.torch.torch_import import Tensor, load, torch
 __all__ = ["LayerTap", "LayerTaps", "Outer", "inner_products", "pair_square", "product_sum", "products_are_single"]
 
 functional = load("torch.nn.functional")
-#: Numbers of 13 digits, none of which a float32 lacks; products of them show whether they are cut before.
-_LONG_NUMBERS: Final = torch.full((2, 32, 1, 64), 4097.0, dtype=torch.float32)
+#: Numbers of 12 digits, one in each row, whose products a float32 holds: they show whether factors are cut before.
+_LONG_NUMBERS: Final = torch.zeros(1, 32, 1, 64, dtype=torch.float32).index_fill_(3, torch.tensor([7]), 4095.0)
+_LONG_PRODUCTS: Final = torch.full((1, 1, 32, 32), 4095.0**2, dtype=torch.float32)
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class LayerTap:
     outputs: int
     words: int
     arrange: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+    @property
+    def lone(self) -> bool:
+        """Whether the gradient of an example is one outer product."""
+        return self.positions == self.groups == 1 and not self.words
 
     @property
     def materialised(self) -> bool:
@@ -174,9 +180,8 @@ def products_are_single(device: Any) -> bool:
     places = (torch.backends, shorter, getattr(shorter, "matmul", None))
     if any(getattr(place, "fp32_precision", "none") not in ("none", "ieee") for place in places):
         return False
-    # Whatever was set elsewhere: numbers of 13 digits are not cut before they are multiplied.
-    low, high = torch.aminmax(inner_products(_LONG_NUMBERS))
-    return abs(float(low) / (64 * 4097.0**2) - 1) < 2.0**-16 and abs(float(high) / (64 * 4097.0**2) - 1) < 2.0**-16
+    # Whatever was set elsewhere: numbers of 12 digits are not cut before they are multiplied.
+    return bool(torch.equal(inner_products(_LONG_NUMBERS), _LONG_PRODUCTS))
 
 
 def _cut(values: Iterable[Any], parameters: tuple[str, ...], names: Mapping[int, str]) -> tuple[Any, ...]:

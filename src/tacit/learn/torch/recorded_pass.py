@@ -23,6 +23,10 @@ Pass = Callable[[dict[str, Tensor], tuple[Tensor, ...], Tensor], list[Tensor]]
 
 #: Types that most settings have: they stand for themselves. A float may be no number, which equals nothing.
 _UNCHANGED: Final = frozenset({type(None), bool, int, str})
+#: Operations on constants and classes that losses repeat; none of them is random.
+_SHARED: Final = frozenset(
+    getattr(torch.ops.aten, name) for name in ("ne", "scalar_tensor", "where", "unsqueeze", "zeros", "ones")
+)
 #: Steps between two comparisons with a pass by ``torch.func``.
 _BETWEEN: Final = 256
 
@@ -66,6 +70,8 @@ class RecordedPass:
                 *(each.clone() for each in values.values()), *rows, _keys(rows)
             )
             _drop_zeros(recorded.graph)
+            _drop_values(recorded.graph)
+            _share_alike(recorded.graph)
             recorded.graph.eliminate_dead_code()
             recorded.recompile()
             writes = any(map(_overwrites, recorded.graph.nodes))
@@ -173,6 +179,34 @@ def _drop_zeros(graph: Any) -> None:
             if getattr(zeros, "target", None) is aten.zeros.default and _form(other) == _form(node) is not None:
                 node.replace_all_uses_with(other)
                 break
+
+
+def _drop_values(graph: Any) -> None:
+    """Make ones of a known shape without the values that they were to be like: the loss is then not computed at all."""
+    aten = torch.ops.aten
+    for node in list(graph.nodes):
+        form = _form(node) if node.op == "call_function" and node.target is aten.ones_like.default else None
+        if form is not None:
+            with graph.inserting_before(node):
+                device = node.meta["val"].device
+                ones = graph.call_function(aten.ones.default, (list(form[0]),), {"dtype": form[1], "device": device})
+            ones.meta = dict(node.meta)
+            node.replace_all_uses_with(ones)
+
+
+def _share_alike(graph: Any) -> None:
+    """Compute once what several operations compute alike; only where no operation overwrites a tensor."""
+    if any(map(_overwrites, graph.nodes)):
+        return
+    seen: dict[Any, Any] = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function" or getattr(node.target, "overloadpacket", None) not in _SHARED:
+            continue
+        alike = (node.target, repr(node.args), repr(node.kwargs))
+        if alike in seen:
+            node.replace_all_uses_with(seen[alike])
+        else:
+            seen[alike] = node
 
 
 def _form(node: Any) -> Any:

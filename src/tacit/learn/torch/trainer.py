@@ -28,7 +28,9 @@ from tacit.learn.torch.averaging import WeightAverage
 from tacit.learn.torch.checkpoints import StepCount, load_together
 from tacit.learn.torch.correlated import CorrelatedRelease
 from tacit.learn.torch.examples import Examples
-from tacit.learn.torch.gradients import STEPS, ExampleGradients, ForwardPass
+from tacit.learn.torch.forward_pass import ForwardPass
+from tacit.learn.torch.gradient_grid import GradientGrid
+from tacit.learn.torch.gradients import ExampleGradients
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.processes import ManyProcesses, OneProcess, Processes
 from tacit.learn.torch.toeplitz import NoiseStrategy
@@ -159,6 +161,7 @@ class PrivateTrainer:
         if not _CLIPS[0] <= self.clip <= _CLIPS[1]:
             raise InputError("clip", "must lie between 1e-6 and 1e6; rescale the loss instead")
         self._parameters = Parameters(model, list(trained_parameters(model, optimizer)))
+        self._grid = GradientGrid.of(self._parameters.dimension)
         self._micro_batch = None if micro_batch is None else check_count(micro_batch, "micro_batch", maximum=1 << 20)
         self._gradients: ExampleGradients | None = None
         self._modes: tuple[Any, ...] = ()
@@ -179,8 +182,8 @@ class PrivateTrainer:
         """The first ``count`` steps as one kind of release; with a strategy they are one vector."""
         numbers, each = self._parameters.dimension, Fraction(1)
         if self.strategy is None:
-            return Phase("gradient", STEPS**2, numbers, each, count, self.rate)
-        moved = self.strategy.l2_sensitivity(self.steps, self._period, numbers, STEPS, count)
+            return Phase("gradient", self._grid.steps**2, numbers, each, count, self.rate)
+        moved = self.strategy.l2_sensitivity(self.steps, self._period, numbers, self._grid.steps, count)
         return Phase("gradient", moved**2, count * numbers, each)
 
     def fit(self, *data: Any, steps: int | None = None, workers: int = 0) -> PrivateTrainer:
@@ -266,7 +269,7 @@ class PrivateTrainer:
     @property
     def noise_multiplier(self) -> float:
         """The standard deviation of the noise in a sum, in units of the clip; with a strategy, of the encoded sum."""
-        return math.sqrt(self.sigma2) / STEPS
+        return math.sqrt(self.sigma2) / self._grid.steps
 
     @property
     def noise(self) -> float:
@@ -285,7 +288,7 @@ class PrivateTrainer:
     def _per_step(self) -> float:
         """Worth of a step of the grid in the mean gradient: a public number."""
         rows = self.batch_size if self.strategy is None else Fraction(self.n, self._period)
-        return float(self.clip / (STEPS * rows))
+        return float(self.clip / (self._grid.steps * rows))
 
     @property
     def event_(self) -> Event:
