@@ -155,15 +155,19 @@ def _limit(seconds: int) -> None:
 def main() -> None:
     """Print tables of Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path, help="adult.csv or pums.csv")
+    parser.add_argument("file", type=Path, nargs="?", help="adult.csv or pums.csv, which are not part of the project")
     parser.add_argument("--epsilon", action="append", help="0.1, 1 and 10 if left out")
     parser.add_argument("--method", action="append", help="independent, mst and aim if left out; none for rivals alone")
     parser.add_argument(
         "--rival", action="append", default=[], help="name=python: smartnoise, dpmm or mbi, and where it is"
     )
     parser.add_argument("--seconds", type=int, default=900, help="seconds of a processor that a rival may take")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each method here, a line each")
     parser.add_argument("--columns", help="names with commas between them; all if left out")
     asked = parser.parse_args()
+    if asked.file is None:
+        parser.print_help()
+        return
     curator, table = opened(asked.file, asked.columns.split(",") if asked.columns else None)
     first = curator.synthesize(table, epsilon="0.1", delta=DELTA, method="independent", rows=10)
     sizes = dict(first.model.sizes)
@@ -174,7 +178,7 @@ def main() -> None:
     print("| method | ε | mean TV, 2-way | mean TV, 3-way | accuracy | processor s | clock s |\n" + "|---" * 7 + "|")
     with tempfile.TemporaryDirectory() as folder:
         for epsilon in asked.epsilon or ("0.1", "1", "10"):
-            for method in asked.method or ("independent", "mst", "aim"):
+            for method in asked.runs * (asked.method or ["independent", "mst", "aim"]):
                 if method == "none":
                     continue
                 start, used = time.perf_counter(), time.process_time()

@@ -1,11 +1,11 @@
 """Synthetic tables by other libraries, each in an environment of its own; called by ``synth.py`` and by hand.
 
 ``python synth_rivals.py RIVAL METHOD EPSILON DELTA coded.csv sizes.json drawn.csv``, where RIVAL is ``smartnoise``,
-``dpmm`` or ``mbi`` (the reference scripts, whose folder ``mechanisms`` is on ``PYTHONPATH``). Columns are places of
-values from 0 on, in bins already, so that all libraries see the same table. Prints seconds by the clock and of
-processors. METHOD-quick is dpmm or the reference script of AIM with 100 iterations of each fit instead of 1,000, and
-models of at most 7 MB, as here, instead of 80. ``--seconds`` of a processor end a run: the table is then drawn from the
-last model that was fitted, and the share of its price that AIM had spent is printed.
+``dpmm`` or ``mbi`` (the reference scripts of mbi 1.3, whose folder ``mechanisms`` is on ``PYTHONPATH``). Columns are
+places of values from 0 on, in bins already, so that all libraries see the same table. Prints seconds by the clock and
+of processors. METHOD-quick is dpmm or the reference script of AIM with 100 iterations of each fit instead of 1,000, and
+models of at most 7 MB, as here, instead of 80. ``--seconds`` of a processor, or ``--clock``, end a run: the table is
+then drawn from the last model that was fitted, and the share of its price that AIM had spent is printed.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ def main() -> None:
         parser.add_argument(name)
     parser.add_argument("--seconds", type=int, default=0)
     parser.add_argument("--clock", type=int, default=0, help="seconds by the clock, after which a run is stopped too")
+    if len(sys.argv) == 1:
+        parser.print_help()
+        return
     asked = parser.parse_args()
     rival, method, epsilon, delta, coded, sizes, drawn = (
         asked.rival, asked.method, asked.epsilon, asked.delta, asked.coded, asked.sizes, asked.drawn
@@ -108,7 +111,7 @@ def time_is_up(*_: Any) -> None:
 
 
 def draw_rows_independently() -> None:
-    """Let models of mbi 1.x draw rows by independent sampling.
+    """Let models of mbi 1.1 draw rows by independent sampling.
 
     Its default hands out the values of a column within a group of rows in the order of the rows, every column anew, so
     that columns which are independent given a third come out with one rising with the other. With it tables are worse

@@ -174,9 +174,12 @@ def one_by_one(sizes: dict[str, int]) -> None:
 def main() -> None:
     """Print tables of Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path, help="adult.csv, or with --only the folder that was written")
+    parser.add_argument("file", type=Path, nargs="?", help="adult.csv, or with --only the folder that was written")
     parser.add_argument("--only", help="answer this workload alone, in this process")
     asked = parser.parse_args()
+    if asked.file is None:
+        parser.print_help()
+        return
     if asked.only:
         answer(asked.only, asked.file)
         return
