@@ -168,7 +168,8 @@ def main() -> None:
     if asked.file is None:
         parser.print_help()
         return
-    curator, table = opened(asked.file, asked.columns.split(",") if asked.columns else None)
+    only = asked.columns.split(",") if asked.columns else None
+    curator, table = opened(asked.file, only)
     first = curator.synthesize(table, epsilon="0.1", delta=DELTA, method="independent", rows=10)
     sizes = dict(first.model.sizes)
     values = {name: list(found) for name, found in first.columns.items()}
@@ -181,6 +182,8 @@ def main() -> None:
             for method in asked.runs * (asked.method or ["independent", "mst", "aim"]):
                 if method == "none":
                     continue
+                # A curator answers the same question again with what it released, so that every run has its own.
+                curator, _ = opened(asked.file, only)
                 start, used = time.perf_counter(), time.process_time()
                 made = curator.synthesize(table, epsilon=epsilon, delta=DELTA, method=method, rows=len(real))  # type: ignore[arg-type]
                 drawn = coded(made.to_arrow(), values, first.bins)
