@@ -37,6 +37,7 @@ class Progress:
     def __init__(self) -> None:
         self.model: Any = None
         self.fits = 0
+        self.decoded: Callable[[Any], Any] = lambda rows: rows
         self.spent: Callable[[], float] = lambda: float("nan")
 
     def watch(self, holder: Any, name: str) -> None:
@@ -92,7 +93,7 @@ def main() -> None:
         if PROGRESS.model is None:
             raise
         spent = PROGRESS.spent()
-        made = PROGRESS.model.synthetic_data(len(frame))
+        made = PROGRESS.decoded(PROGRESS.model.synthetic_data(len(frame)))
         made = pd.DataFrame(made.to_dict()) if rival == "mbi" else getattr(made, "df", made)
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.alarm(0)
@@ -151,6 +152,8 @@ def dpmm(frame: Any, domain: dict[str, int], method: str, epsilon: float, delta:
     PROGRESS.watch(FactoredInference, "estimate")
     model = kind(epsilon=epsilon, delta=delta, domain=dict(domain), n_jobs=1, **fewer)
     PROGRESS.spent = lambda: spent_here("rho_used", "_fit")
+    # Values that are rare in single columns are one value in its models, until rows are drawn.
+    PROGRESS.decoded = lambda rows: model.generator.compressor.reverse(rows)
     model.fit(frame.astype("uint16"))
     return model.generate(n_records=len(frame))
 
