@@ -1,4 +1,4 @@
-"""Workloads and synthetic tables on Adult: errors beside bounds, total variation, accuracy of a classifier, seconds.
+"""Synthetic tables of Adult: total variation, accuracy of a classifier, seconds.
 
 ``python benchmarks/synth.py adult.csv``: all columns, integers in bins. The synthetic tables are made from all rows,
 those of the test too. ``--rival dpmm=/path/to/python`` adds another library, which runs in its own environment and has
@@ -19,18 +19,12 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tacit
-from tacit import Workload
-from tacit.synth import workload_plan
-from tacit.synth.strategy import strategy_for
-from tacit.synth.workload import Factor
-from tacit.synth.workload_plan import plan_workload
 
 INTEGERS = {
     "adult": {
@@ -68,52 +62,6 @@ def opened(path: Path, only: list[str] | None = None) -> tuple[tacit.Curator, st
         str(path), table=path.stem, population="people", unit="row", epsilon="1000", delta="1e-6", columns=columns
     )
     return curator, path.stem
-
-
-def workloads(sizes: dict[str, int]) -> None:
-    """All marginals of three columns beside the bound and beside asking one by one; prefixes beside the bound."""
-    rho = Fraction(1, 8)
-    workload_plan.MOST_INTEGERS = 10**8
-    print("| workload | queries | RMSE | over the lower bound | each by itself | seconds |\n|---|---|---|---|---|---|")
-    for ways in (2, 3):
-        start = time.perf_counter()
-        work = Workload.marginals(list(sizes), ways=ways)
-        plan = plan_workload(work, sizes, price=rho)
-        took = time.perf_counter() - start
-        part = plan.parts[0]
-        claims = sum(math.sqrt(p * c) for p, c in _costs(part))
-        bound = math.sqrt(claims**2 / float(2 * rho) / plan.count)
-        alone = math.sqrt(math.comb(len(sizes), ways) / float(2 * rho))
-        error = plan.root_mean_square_error
-        print(
-            f"| all {ways}-way marginals | {plan.count:,} | {error:.3f} | {error / bound:.4f} | "
-            f"{alone / error:.2f} times | {took:.1f} |"
-        )
-    for kind, size in (("prefixes", 256), ("prefixes", 1024), ("ranges", 256)):
-        start = time.perf_counter()
-        factor = Factor(("x",), kind)  # type: ignore[arg-type]
-        made = strategy_for(factor, size)
-        total = float(np.trace(factor.gram(size) @ made.covariance)) * made.column_squares[1] / float(2 * rho)
-        alone = float(np.trace(factor.gram(size))) / float(2 * rho)
-        print(
-            f"| {kind} of {size:,} values | {factor.count(size):,} | {math.sqrt(total / factor.count(size)):.3f} | "
-            f"{1 / math.sqrt(made.bound):.4f} | {math.sqrt(alone / total):.2f} times (noise on each value) | "
-            f"{time.perf_counter() - start:.1f} |"
-        )
-
-
-def _costs(part: Any) -> list[tuple[float, float]]:
-    """Price and weight of each residual: for the bound Σ√(pc)."""
-    sizes = part.sizes
-    weight = dict.fromkeys(part.measurements, 0.0)
-    for names in part.part.sets:
-        cells = math.prod(sizes[name] for name in names)
-        for size in range(len(names) + 1):
-            for below in itertools.combinations(names, size):
-                if below in weight:
-                    each = [(sizes[n] - 1) / sizes[n] if n in below else 1 / sizes[n] ** 2 for n in names]
-                    weight[below] += cells * math.prod(each)
-    return [(math.prod((sizes[n] - 1) / sizes[n] for n in names), c) for names, c in weight.items()]
 
 
 def coded(table: Any, values: dict[str, list[Any]], bins: dict[str, Any]) -> np.ndarray:
@@ -207,31 +155,35 @@ def _limit(seconds: int) -> None:
 def main() -> None:
     """Print tables of Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path, help="adult.csv or pums.csv")
+    parser.add_argument("file", type=Path, nargs="?", help="adult.csv or pums.csv, which are not part of the project")
     parser.add_argument("--epsilon", action="append", help="0.1, 1 and 10 if left out")
     parser.add_argument("--method", action="append", help="independent, mst and aim if left out; none for rivals alone")
     parser.add_argument(
         "--rival", action="append", default=[], help="name=python: smartnoise, dpmm or mbi, and where it is"
     )
     parser.add_argument("--seconds", type=int, default=900, help="seconds of a processor that a rival may take")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each method here, a line each")
     parser.add_argument("--columns", help="names with commas between them; all if left out")
-    parser.add_argument("--workloads", action="store_true")
     asked = parser.parse_args()
-    curator, table = opened(asked.file, asked.columns.split(",") if asked.columns else None)
+    if asked.file is None:
+        parser.print_help()
+        return
+    only = asked.columns.split(",") if asked.columns else None
+    curator, table = opened(asked.file, only)
     first = curator.synthesize(table, epsilon="0.1", delta=DELTA, method="independent", rows=10)
     sizes = dict(first.model.sizes)
-    if asked.workloads:
-        workloads(sizes)
     values = {name: list(found) for name, found in first.columns.items()}
-    real = coded(_real(asked.file), values, first.bins)
+    real = coded(real_rows(asked.file), values, first.bins)
     contest = Contest(real, list(sizes), list(sizes.values()), list(sizes).index(TARGETS[table]))
     print(f"\ntrained on real rows: {accuracy(real[len(real) // 5 :], contest.test, contest.target):.3f}\n")
     print("| method | ε | mean TV, 2-way | mean TV, 3-way | accuracy | processor s | clock s |\n" + "|---" * 7 + "|")
     with tempfile.TemporaryDirectory() as folder:
         for epsilon in asked.epsilon or ("0.1", "1", "10"):
-            for method in asked.method or ("independent", "mst", "aim"):
+            for method in asked.runs * (asked.method or ["independent", "mst", "aim"]):
                 if method == "none":
                     continue
+                # A curator answers the same question again with what it released, so that every run has its own.
+                curator, _ = opened(asked.file, only)
                 start, used = time.perf_counter(), time.process_time()
                 made = curator.synthesize(table, epsilon=epsilon, delta=DELTA, method=method, rows=len(real))  # type: ignore[arg-type]
                 drawn = coded(made.to_arrow(), values, first.bins)
@@ -243,7 +195,8 @@ def main() -> None:
                     contest.rival(name, rest, method, epsilon, Path(folder), asked.seconds)
 
 
-def _real(path: Path) -> Any:
+def real_rows(path: Path) -> Any:
+    """The rows of a file."""
     import pyarrow.csv
 
     return pyarrow.csv.read_csv(path)

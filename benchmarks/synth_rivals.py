@@ -1,11 +1,11 @@
 """Synthetic tables by other libraries, each in an environment of its own; called by ``synth.py`` and by hand.
 
 ``python synth_rivals.py RIVAL METHOD EPSILON DELTA coded.csv sizes.json drawn.csv``, where RIVAL is ``smartnoise``,
-``dpmm`` or ``mbi`` (the reference scripts, whose folder ``mechanisms`` is on ``PYTHONPATH``). Columns are places of
-values from 0 on, in bins already, so that all libraries see the same table. Prints seconds by the clock and of
-processors. METHOD-quick is dpmm or the reference script of AIM with 100 iterations of each fit instead of 1,000, and
-models of at most 7 MB, as here, instead of 80. ``--seconds`` of a processor end a run: the table is then drawn from the
-last model that was fitted, and the share of its price that AIM had spent is printed.
+``dpmm`` or ``mbi`` (the reference scripts of mbi 1.3, whose folder ``mechanisms`` is on ``PYTHONPATH``). Columns are
+places of values from 0 on, in bins already, so that all libraries see the same table. Prints seconds by the clock and
+of processors. METHOD-quick is dpmm or the reference script of AIM with 100 iterations of each fit instead of 1,000, and
+models of at most 7 MB, as here, instead of 80. ``--seconds`` of a processor, or ``--clock``, end a run: the table is
+then drawn from the last model that was fitted, and the share of its price that AIM had spent is printed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,20 @@ class Progress:
 
     def __init__(self) -> None:
         self.model: Any = None
+        self.fits = 0
+        self.decoded: Callable[[Any], Any] = lambda rows: rows
         self.spent: Callable[[], float] = lambda: float("nan")
 
     def watch(self, holder: Any, name: str) -> None:
-        """Keep every model that a function returns."""
+        """Keep every model that a function returns, and say on standard error how long it took."""
         fit = getattr(holder, name)
 
         def fitted(*arguments: Any, **named: Any) -> Any:
+            start, used = time.perf_counter(), time.process_time()
             self.model = fit(*arguments, **named)
+            self.fits += 1
+            took = f"clock {time.perf_counter() - start:.1f} s, processor {time.process_time() - used:.1f} s"
+            print(f"fit {self.fits}: {took}, {time.process_time():.0f} s so far", file=sys.stderr, flush=True)
             return self.model
 
         setattr(holder, name, fitted)
@@ -58,6 +64,10 @@ def main() -> None:
     for name in ("rival", "method", "epsilon", "delta", "coded", "sizes", "drawn"):
         parser.add_argument(name)
     parser.add_argument("--seconds", type=int, default=0)
+    parser.add_argument("--clock", type=int, default=0, help="seconds by the clock, after which a run is stopped too")
+    if len(sys.argv) == 1:
+        parser.print_help()
+        return
     asked = parser.parse_args()
     rival, method, epsilon, delta, coded, sizes, drawn = (
         asked.rival, asked.method, asked.epsilon, asked.delta, asked.coded, asked.sizes, asked.drawn
@@ -65,12 +75,14 @@ def main() -> None:
     frame = pd.read_csv(coded)
     with open(sizes, encoding="utf-8") as file:
         domain: dict[str, int] = json.load(file)
-    if rival in ("smartnoise", "mbi") and not method.endswith("-as-it-is"):
+    if rival == "smartnoise" and not method.endswith("-as-it-is"):
         draw_rows_independently()
     method = method.removesuffix("-as-it-is")
     start = time.perf_counter()
     signal.signal(signal.SIGPROF, time_is_up)
     signal.setitimer(signal.ITIMER_PROF, asked.seconds)
+    signal.signal(signal.SIGALRM, time_is_up)
+    signal.alarm(asked.clock)
     spent = 1.0
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -81,9 +93,10 @@ def main() -> None:
         if PROGRESS.model is None:
             raise
         spent = PROGRESS.spent()
-        made = PROGRESS.model.synthetic_data(len(frame))
-        made = getattr(made, "df", made)
+        made = PROGRESS.decoded(PROGRESS.model.synthetic_data(len(frame)))
+        made = pd.DataFrame(made.to_dict()) if rival == "mbi" else getattr(made, "df", made)
     signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.alarm(0)
     clock = time.perf_counter() - start
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     made[list(domain)].to_csv(drawn, index=False)
@@ -94,11 +107,12 @@ def main() -> None:
 def time_is_up(*_: Any) -> None:
     """End the run."""
     signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.alarm(0)
     raise TimeIsUpError
 
 
 def draw_rows_independently() -> None:
-    """Let models of mbi 1.x draw rows by independent sampling.
+    """Let models of mbi 1.1 draw rows by independent sampling.
 
     Its default hands out the values of a column within a group of rows in the order of the rows, every column anew, so
     that columns which are independent given a third come out with one rising with the other. With it tables are worse
@@ -138,6 +152,8 @@ def dpmm(frame: Any, domain: dict[str, int], method: str, epsilon: float, delta:
     PROGRESS.watch(FactoredInference, "estimate")
     model = kind(epsilon=epsilon, delta=delta, domain=dict(domain), n_jobs=1, **fewer)
     PROGRESS.spent = lambda: spent_here("rho_used", "_fit")
+    # Values that are rare in single columns are one value in its models, until rows are drawn.
+    PROGRESS.decoded = lambda rows: model.generator.compressor.reverse(rows)
     model.fit(frame.astype("uint16"))
     return model.generate(n_records=len(frame))
 
@@ -146,19 +162,21 @@ def mbi(frame: Any, domain: dict[str, int], method: str, epsilon: float, delta: 
     """The reference scripts with their defaults."""
     from mbi import Dataset, Domain, estimation
 
-    PROGRESS.watch(estimation, "mirror_descent")
-    data = Dataset(frame, Domain(tuple(domain), tuple(domain.values())))
+    PROGRESS.watch(estimation.MirrorDescent, "estimate")
+    data = Dataset({name: frame[name].to_numpy() for name in domain}, Domain(tuple(domain), tuple(domain.values())))
     if method == "mst":
         from mst import MST
 
-        return MST(data, epsilon, delta).df
+        return pd.DataFrame(MST(data, epsilon, delta).to_dict())
     from aim import AIM
 
     iterations, size = QUICK if method.endswith("-quick") else (1000, 80)
     pairs = [pair for pair in itertools.combinations(data.domain, 2) if data.domain.size(pair) <= 10_000]
     PROGRESS.spent = lambda: spent_here("rho_used", "run")
-    made = AIM(epsilon, delta, max_model_size=size, max_iters=iterations).run(data, [(pair, 1.0) for pair in pairs])
-    return made[1].df
+    made = AIM(epsilon, delta, max_model_size=size, max_iters=iterations).run(
+        data, [(pair, 1.0) for pair in pairs], num_synth_rows=len(frame)
+    )
+    return pd.DataFrame(made[1].to_dict())
 
 
 def spent_here(name: str, function: str) -> float:

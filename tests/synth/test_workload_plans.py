@@ -22,6 +22,7 @@ from tacit.core.events import ComposedEvent
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.noise_interval import interval_factor, laplace_factor
+from tacit.query.planning.delta_budgets import largest_rho_of
 from tacit.synth.count_measurement import CountMeasurement, divide
 from tacit.synth.count_noise import COUNT_NOISES, DISCRETE_LAPLACE, ROUNDED_GAUSSIAN, CountNoise
 from tacit.synth.strategy import CentredStrategy, DenseStrategy, optimal_gram, strategy_for
@@ -119,6 +120,27 @@ def test_residuals_beat_answering_each_marginal_by_itself() -> None:
     plan = plan_workload(Workload.marginals(list(sizes), ways=ways), sizes, price=rho)
     alone = math.sqrt(math.comb(8, ways) / (2 * float(rho)))
     assert plan.root_mean_square_error < 0.8 * alone
+
+
+def test_all_three_way_marginals_of_a_census_are_at_the_bound_and_far_below_shares_of_epsilon() -> None:
+    # Adult with its integers in bins: the sizes of benchmarks/workloads.py.
+    sizes = dict(zip("abcdefghijklmno", (26, 7, 33, 16, 16, 7, 14, 6, 5, 2, 33, 33, 26, 41, 2), strict=True))
+    work = Workload.marginals(list(sizes), ways=3)
+    needed = {names: 0.0 for ways in range(4) for names in itertools.combinations(sizes, ways)}
+    for asked in itertools.combinations(sizes, 3):
+        cells = math.prod(sizes[name] for name in asked)
+        for names in (names for ways in range(4) for names in itertools.combinations(asked, ways)):
+            spread = [1 - 1 / sizes[name] if name in names else sizes[name] ** -2 for name in asked]
+            needed[names] += cells * math.prod(spread)
+    claims = [math.sqrt(c * math.prod(1 - 1 / sizes[name] for name in names)) for names, c in needed.items()]
+    for epsilon in ("0.1", "1", "10"):
+        rho = largest_rho_of(Fraction(epsilon), Fraction("1e-9"))
+        plan = plan_workload(work, sizes, price=rho)
+        assert plan.count == 2_289_119
+        bound = math.fsum(claims) / math.sqrt(2 * float(rho) * plan.count)
+        assert bound * (1 - 1e-9) <= plan.root_mean_square_error <= 1.02 * bound
+        # Each of the 455 marginals with Laplace noise at a share of epsilon, as prices in epsilon add up.
+        assert 5 * plan.root_mean_square_error <= math.sqrt(2) * 455 / float(Fraction(epsilon))
 
 
 def test_the_largest_variance_is_smaller_where_that_is_the_objective() -> None:

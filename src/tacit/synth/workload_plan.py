@@ -44,7 +44,7 @@ from tacit.synth.workload import Factor, MarginalPart, ProductPart, Workload
 __all__ = ["MOST_INTEGERS", "LevelPlan", "MarginalPlan", "PartPlan", "ProductPlan", "WorkloadPlan", "plan_workload"]
 
 #: Noisy integers of one workload, which a ledger keeps.
-MOST_INTEGERS: Final = 2_000_000
+MOST_INTEGERS: Final = 2_500_000
 #: Work on strategies of one workload: some twelve seconds for each of the largest, also for an analyst who only asks.
 _MOST_OPTIMISED: Final = 4 * LARGEST_FACTOR**3
 Columns = tuple[str, ...]
