@@ -95,11 +95,12 @@ class WorkloadQuote:
 
     def __str__(self) -> str:
         numbers, vectors = sum(m.outputs for m in self.plan.measurements), len(self.plan.measurements)
+        word = "vector" if vectors == 1 else "vectors"
         sure = f"{float(self.confidence):g}"
         lines = [
             f"{self.plan.count:,} queries: {self.plan.workload}",
             f"counted: {self.bounding}",
-            f"released: {vectors:,} vector{'s' * (vectors != 1)} with {self.plan.noise.words}, {numbers:,} integers in all",
+            f"released: {vectors:,} {word} with {self.plan.noise.words}, {numbers:,} integers in all",
             f"root-mean-square error: {self.root_mean_square_error:.4g}",
             f"every answer within ± {self.largest_error:.4g} with probability {sure}, each by itself",
             f"charge: {self.charge}",
