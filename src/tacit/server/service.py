@@ -173,7 +173,7 @@ class CuratorService:
                 del self._drawn[next(iter(self._drawn))]
 
     def kept_parts(self, access: Access, said: SynthesisSchema) -> int:
-        """How many parts of a synthetic table are measured that is being made; for owners."""
+        """Number of measured parts of a synthetic table that is being made; for owners."""
         self._need(access, ADMIN)
         return kept_parts(self._for(access).context, said.asked[0])
 

@@ -303,7 +303,7 @@ def stored_synthesis(context: CuratorContext, position: int) -> StoredSynthesis:
 
 
 def kept_parts(context: CuratorContext, request: SynthesisRequest) -> int:
-    """How many parts of a table that is being made are measured and kept; free, reads no data."""
+    """Number of measured and kept parts of a table that is being made; free, reads no data."""
     label, parts = _label(request), 0
     with hide_internal_errors():
         for population in context.catalog.populations:

@@ -56,6 +56,7 @@ async def show_synthetic(visit: PageRequest) -> Response:
     """The quality of one table, made of what was paid for alone."""
     made = await visit.run(visit.service.synthetic, visit.user, visit.request.path_params["position"])
     table = one_of(made, visit.request.query_params.get("name", ""))
+    best = await visit.run(table.best_quality)
     quality = [
         {
             "columns": each.columns,
@@ -65,10 +66,10 @@ async def show_synthetic(visit: PageRequest) -> Response:
             "distance": _percent(each.distance),
             "noise": _percent(each.noise),
         }
-        for each in await visit.run(table.best_quality)
+        for each in best
     ]
     chosen = tuple(visit.request.query_params.getlist("column"))
-    known = {each["columns"] for each in quality}
+    known = [each.columns for each in best]
     if chosen and chosen not in known:
         raise Unknown("page")
     missing = [" × ".join(pair) for pair in table.not_measured]
@@ -153,20 +154,21 @@ def _percent(share: float) -> str:
 def _counts(table: SyntheticTable, columns: tuple[str, ...]) -> dict[str, Any]:
     """Counts of a marginal that was measured: the model's, the noisy one and its interval."""
     found = table.marginal(columns).slice(0, MOST_COUNTS).to_pylist()
+    labels = [["NULL" if row[name] is None else str(row[name]) for name in columns] for row in found]
     rows = [
         {
-            "labels": ["NULL" if row[name] is None else str(row[name]) for name in columns],
+            "labels": named,
             "model": count_text(row["model"]),
             "measured": None if row["measured"] is None else count_text(row["measured"]),
             "low": "" if row["low"] is None else count_text(row["low"]),
             "high": "" if row["high"] is None else count_text(row["high"]),
         }
-        for row in found
+        for named, row in zip(labels, found, strict=True)
     ]
     points = [
-        (row["labels"], each["measured"], each["low"], each["high"])
-        for row, each in zip(rows, found, strict=True)
-        if each["measured"] is not None
+        (named, row["measured"], row["low"], row["high"])
+        for named, row in zip(labels, found, strict=True)
+        if row["measured"] is not None
     ]
     cells = math.prod(len(table.columns[name]) for name in columns)
     return {
