@@ -224,7 +224,7 @@ def reading(declared: SqlType) -> list[tuple[str, str]]:
 
 
 def compared(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """What two engines are asked about one table: about all people, and about the others where a reader may skip rows."""
+    """Questions to two engines about one table: about all people, and about the others where a reader may skip rows."""
     return [sql for pair in pairs for sql in pair[: 1 + (" WHERE x" in pair[0])]]
 
 

@@ -1,4 +1,4 @@
-"""The processor time of test modules: every process counts once, whoever waits for it, and whenever."""
+"""The processor time of test modules: every process counts once, also where another one waits for it, and later."""
 
 from __future__ import annotations
 
