@@ -306,7 +306,7 @@ class StandardTarget:
 
     @classmethod
     def from_counts(cls, box: Box, counts: Floats) -> StandardTarget:
-        """The standardisation that merged numbers of rows per bin of the target ask for."""
+        """The standardisation that numbers of rows per bin of the target ask for, cleaned of noise."""
         middle, spread = _middle_and_spread(counts)
         return cls(box, round(middle * FINE), max(round(GRID / (spread * FINE) * 2**30), 1))
 

@@ -29,7 +29,6 @@ from tacit.learn.binned import (
     Floats,
     StandardTarget,
     bins_of,
-    merged_counts,
     one_row,
     raw_bin_sums,
     stored_bin_sums,
@@ -117,7 +116,7 @@ class _Histograms:
         counts: by feature and bin, at least zero.
         rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
         noise: of a number of rows.
-        target: numbers of rows per bin of a target, merged; those of the last column.
+        target: numbers of rows in the fuller bins of a target; of the last column.
     """
 
     counts: Floats
@@ -202,9 +201,11 @@ def _noisy_histograms(plan: _Forest, rows: BinnedRows | StoredRows, sigma2: Frac
         mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
         pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
         rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    # The target has fewer and fuller bins, which say more about its spread than about the noise.
-    last = counts[-1:, :BINS]
-    target = merged_counts(last, noise, max(float(last.sum()), 1.0))[0]
+    # The target has fewer and fuller bins, which say more about its spread than about the noise. Bins of no more rows
+    # than noise brings would widen it.
+    last = np.maximum(counts[-1, :BINS], 0.0)
+    full = last > 1.5 * float(np.median(last))
+    target = np.where(full, last, 0.0) if full.any() else last
     return _Histograms(np.maximum(counts, 0.0), rates, noise, target)
 
 

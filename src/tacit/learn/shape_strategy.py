@@ -43,7 +43,7 @@ def prior_precision(*, nominal: bool) -> Floats:
     if nominal:
         return np.eye(BINS) / _CATEGORY**2
     slope, bend = np.diff(np.eye(BINS), axis=0), np.diff(np.eye(BINS), 2, axis=0)
-    return cast("Floats", slope.T @ slope / _SLOPE**2 + bend.T @ bend / _BEND**2 + _FLAT * np.eye(BINS))
+    return slope.T @ slope / _SLOPE**2 + bend.T @ bend / _BEND**2 + _FLAT * np.eye(BINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def strategy_of(
     seen = used * steep
     covariance = noise**2 * np.eye(SUMS) + seen @ used.T
     covariance += _REGULAR * max(float(np.diag(covariance).max()), 1e-9) * np.eye(SUMS)
-    read = np.linalg.solve(covariance, seen).T
+    read = cast("Floats", np.linalg.solve(covariance, seen).T)
     return ShapeStrategy(whole, float(used[0].max()), read, read @ seen, read @ covariance @ read.T)
 
 
@@ -116,4 +116,4 @@ def _levelled(sizes: Floats, amount: float) -> Floats:
         return np.ones(len(sizes))
     filled = [(amount + floors[: count + 1].sum()) / (count + 1) for count in range(len(floors))]
     count = max(place for place, level in enumerate(filled) if level >= floors[place])
-    return np.maximum(filled[count] - 1 / sizes, 0.0)
+    return cast("Floats", np.maximum(filled[count] - 1 / sizes, 0.0))
