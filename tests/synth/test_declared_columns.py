@@ -27,6 +27,7 @@ from tacit.paid_work.marginal_counts import PublicColumn
 from tacit.query.types import INTEGER
 from tacit.synth import table_synthesis
 from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
+from tacit.synth.graphical_model import NoisyMarginal, fit_model
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.table_synthesis import SynthesisPlan, measure_table
 from tacit.synthetic_tables import table_synthesis_release
@@ -491,3 +492,19 @@ def test_a_column_of_times_is_refused_with_an_expression_that_would_do() -> None
         curator.synthesize("t", rho="1", method="independent", rows=5)
     table = curator.synthesize("SELECT CAST(v AS DATE) AS day FROM t", rho="1", method="independent", rows=5)
     assert str(table.to_arrow()["day"].type) == "date32[day]"
+
+
+def test_a_report_names_each_set_once_and_says_where_noise_hides_all() -> None:
+    noisy = [
+        NoisyMarginal(("a",), np.array([60.0, 40.0]), stddev) for stddev in (4.0, 2.0)
+    ]  # fmt: skip
+    model = fit_model({"a": 2}, noisy)
+    table = SyntheticTable("t", noisy, model, {"a": ("x", "y")}, {}, 9)
+    assert [(each.columns, each.stddev, each.times) for each in table.best_quality()] == [(("a",), 2.0, 2)]
+    assert table.report().count("a: measured") == 1
+    assert f"a: measured 2 times, each count within ± {noisy[1].wide('0.95'):.1f} (95%)" in table.report()
+    assert "hides" not in table.report()
+    far = [NoisyMarginal(("a",), np.array([9000.0, -9000.0]), 9000.0)]
+    hidden = SyntheticTable("t", far, fit_model({"a": 2}, far), {"a": ("x", "y")}, {}, 9).report()
+    assert "more than 100%" in hidden
+    assert "noise hides what was measured" in hidden
