@@ -123,7 +123,8 @@ class GaussianBlocks:
 
     def _words(self, count: int, source: BitSource) -> NDArray[Any]:
         """Words of as many digits as the table needs."""
-        return source.words(-(-count * self.width // 64)).view(self._word)[:count]
+        words: NDArray[Any] = source.words(-(-count * self.width // 64)).view(self._word)
+        return words[:count]
 
     def _decided(
         self, blocks: NDArray[np.int64], found: NDArray[np.int64], places: NDArray[np.intp], source: BitSource
