@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -18,7 +20,7 @@ from support.toy_engine import Killed
 from support.visiting import PASSWORD, Visitor
 from tacit.core.errors import BudgetError, InputError
 from tacit.server.api.content_negotiation import json_bytes
-from tacit.server.api.request_body import job_back
+from tacit.server.api.request_body import job_back, job_text, read_body
 from tacit.server.service import CuratorService
 from tacit.synthetic_tables.synthesis_parts import KeptParts
 from tacit.wire.job_responses import SyntheticTableBody
@@ -267,7 +269,17 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
 
 
 def _said() -> Any:
-    from tacit.server.api.request_body import read_body
-
     words = {name: value for name, value in TABLE.items() if name not in ("epsilon", "delta")}
     return read_body(SynthesisSchema, synthesis_text(words, {"epsilon": "2", "delta": "1e-7"}).encode())
+
+
+def test_the_text_of_a_job_is_the_same_in_every_process() -> None:
+    """A repeat under one key may come to another worker, whose sets have another order."""
+    words = {"rho": 1, "nulls": ["b"], "quantiles": ["a"], "method": "mst", "rows": 5, "minutes": 3, "source": "t"}
+    texts = {
+        job_text(read_body(SynthesisSchema, json_bytes(dict(order))), "k")
+        for order in list(permutations(words.items()))[::50]
+    }
+    assert len(texts) == 1
+    told, _ = json.loads(texts.pop())
+    assert list(told["synthesis"]) == [name for name in SynthesisSchema.model_fields if name in words]

@@ -321,8 +321,11 @@ class RequestBody(BaseModel):
 
     @property
     def stated(self) -> dict[str, Any]:
-        """The fields that were sent."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
+        """The fields that were sent, in the order of the schema.
+
+        A set has another order in every process, and jobs are compared by their text.
+        """
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
 class NewPerson(RequestBody):
