@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from support.bits import SeededBits
 from support.memory_disk import use_memory_disk
@@ -86,8 +87,10 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> SeededBits:
 
 
 def pytest_configure() -> None:
-    """Choose where temporary files lie, before the first is made."""
+    """Choose where temporary files lie, before the first is made; let no example of Hypothesis be timed."""
     use_memory_disk()
+    settings.register_profile("untimed", settings.default, deadline=None)
+    settings.load_profile("untimed")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -96,7 +96,6 @@ def try_out(shared: Served, method: str, path: str, mode: GenerationMode) -> Non
     @settings(
         max_examples=12,
         derandomize=True,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate],
