@@ -93,7 +93,7 @@ class Capless(MemoryStore):
     """Forgets to compare with the cap."""
 
     def _after(self, step: Step) -> Any:
-        return super()._after(step)[0], []
+        return super()._after(step)[0], ()
 
 
 class Forgetful(MemoryStore):

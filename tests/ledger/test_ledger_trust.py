@@ -389,8 +389,8 @@ def test_verify_does_not_rely_on_seals() -> None:
 class Capless(MemoryStore):
     """Forgets to compare with the cap."""
 
-    def _after(self, step: Step) -> tuple[dict[BalanceKey, BalanceState], list[BalanceState]]:
-        return super()._after(step)[0], []
+    def _after(self, step: Step) -> tuple[dict[BalanceKey, BalanceState], tuple[BalanceState, ...]]:
+        return super()._after(step)[0], ()
 
 
 def test_verify_finds_a_cap_that_was_passed_and_a_charge_that_was_answered_twice() -> None:

@@ -199,7 +199,7 @@ def test_an_owner_adds_an_analyst_who_comes_in_and_is_out_when_revoked(opens: Op
     olga.click("text=Revoke…")
     olga.fill("#reason", "left")
     olga.click("text=Revoke erin now")
-    assert "erin is out" in olga.inner_text("main")
+    assert "erin was revoked" in olga.inner_text("main")
     assert "Your session has ended" in asked(erin)
     assert erin.input_value("#sql") == COUNT, "what they wrote is not lost"
     erin.goto("/console/history")

@@ -79,10 +79,7 @@ class MemoryStore:
                 taken = self.find(name)
                 if taken is not None:
                     return AlreadyTaken(name, taken)
-            named = {cap.key for cap in step.caps} | {move.key for move in step.moves}
-            after, short = balances_after(
-                step, {key: held for key in named if (held := self._balance(key)) is not None}
-            )
+            after, short = self._after(step)
             if short:
                 return InsufficientBudget(short)
             head = self.head()
@@ -95,6 +92,10 @@ class MemoryStore:
             last = self._entries[: -HEADS_BEFORE - 2 : -1]
             newest = RecentHeads.of(last[0].head, [entry.hash for entry in last[1:]])
             return Appended(newest.head, head.hash, newest)
+
+    def _after(self, step: Step) -> tuple[dict[BalanceKey, BalanceState], tuple[BalanceState, ...]]:
+        named = {cap.key for cap in step.caps} | {move.key for move in step.moves}
+        return balances_after(step, {key: held for key in named if (held := self._balance(key)) is not None})
 
     def _balance(self, key: BalanceKey) -> BalanceState | None:
         if key in self._balances or self._below is None:
