@@ -50,7 +50,7 @@ def test_corpus_of_accepted_questions() -> None:
     assert len(questions) > 700
     with spark_engine(CATALOG, frames) as spark:
         ties = {form for sql in TIES for form in forms_of(spark, final_of(sql, CATALOG))}
-    assert compare(CATALOG, frames, questions, some=True, read=ties | read_of_hostile_rows()) > 0
+    assert compare(CATALOG, frames, questions, some=True, read=ties | read_of_hostile_rows()) > 110
 
 
 def test_ties_and_nulls_are_settled_as_by_duckdb() -> None:
@@ -58,7 +58,7 @@ def test_ties_and_nulls_are_settled_as_by_duckdb() -> None:
 
 
 def test_hostile_rows() -> None:
-    assert compare(clinic.CATALOG, HOSTILE, tuple(clinic.QUESTIONS), some=True, left_out=True) > 0
+    assert compare(clinic.CATALOG, HOSTILE, tuple(clinic.QUESTIONS), some=True, left_out=True) > 30
 
 
 def test_values_of_public_tables_are_read_as_by_duckdb() -> None:
