@@ -508,3 +508,10 @@ def test_a_report_names_each_set_once_and_says_where_noise_hides_all() -> None:
     hidden = SyntheticTable("t", far, fit_model({"a": 2}, far), {"a": ("x", "y")}, {}, 9).report()
     assert "more than 100%" in hidden
     assert "noise hides what was measured" in hidden
+
+
+def test_a_selected_column_with_too_many_values_is_named(curator: Curator) -> None:
+    """Columns of a SELECT are counted value by value; only those of a table are put into bins."""
+    with pytest.raises(QueryError, match="day has 7,305 values, and fewer than 4,000 can be counted one by one"):
+        curator.synthesize("SELECT sex, day FROM t", rho="1", method="independent")
+    assert len(curator.history()) == 0

@@ -22,7 +22,7 @@ from tacit.core.errors import InputError, InternalError
 from tacit.core.names import is_name
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.contribution import ContributionNumber
-from tacit.query.limits import MAX_KEYS
+from tacit.query.limits import MAX_EXPRESSION, MAX_KEYS
 from tacit.query.planning.measures import AggregateKind, ContributionLimit, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes, first_rows, unit_work
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
@@ -276,8 +276,15 @@ def _public_column(
     expression = reference(rows, slot)
     check_key(name, expression)
     values = public_values(expression, work)
+    few = _FEW_VALUES.get(part.type.kind, "")
+    if len(values or ()) >= MAX_EXPRESSION:
+        # Every value of the list is named in the statement that counts.
+        raise Refusal(
+            "too_many_keys",
+            f"{name} has {len(values or ()):,} values, and fewer than {MAX_EXPRESSION:,} can be counted one by one; "
+            f"name the table, whose columns are put into bins, or leave {name} out{few.format(name)}.",
+        )
     if not values:
-        few = _FEW_VALUES.get(part.type.kind, "")
         raise Refusal(
             "no_categories",
             f"The values of {name} are not a public list; declare its categories{few and ' or bounds'}, or leave it out"
