@@ -103,7 +103,7 @@ def test_doubles_are_rounded_exactly_on_powers_of_two(step: Fraction, bounds: tu
     assert got == [*(clamped(quantise(Fraction(v), step), ends, step) for v in values), None]
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50), st.integers(-10, 30))
 def test_any_double(values: list[float], exponent: int) -> None:
     step = Fraction(2) ** -exponent
@@ -113,7 +113,7 @@ def test_any_double(values: list[float], exponent: int) -> None:
     ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=50),
     st.fractions(Fraction(1, 100), Fraction(100), max_denominator=100),

@@ -192,7 +192,7 @@ rows = st.builds(
 ALONE = ["array_losses", "array_totals", "bitset_bounding", "grouped_rows", "handed_columns", "table_cache"]
 
 
-@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=rows, max_groups=st.sampled_from([1, 2, 5, 300]))
 def test_equals_the_plain_path(
     rows: list[tuple[object, ...]], max_groups: int, tmp_path_factory: pytest.TempPathFactory

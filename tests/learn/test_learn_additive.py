@@ -31,6 +31,7 @@ def test_every_value_has_one_bin(steps: np.ndarray) -> None:
     assert (bins_of(np.array([[-FINE], [FINE - 1], [FINE]])).ravel() == [0, 63, 63]).all()
 
 
+@settings(deadline=None)
 @given(STEPS, st.integers(0, 2), arrays(np.int64, (3, 64, 3), elements=st.integers(-40_000, 40_000)))
 def test_a_row_adds_no_more_than_declared(steps: np.ndarray, label: int, scores: np.ndarray) -> None:
     places = bins_of(steps)
@@ -66,7 +67,7 @@ def _strategy(noise: float, *, nominal: bool = False) -> ShapeStrategy:
     return strategy_of(counts, 0.25, noise, prior_precision(nominal=nominal), 3, nominal=nominal)
 
 
-@settings(max_examples=30)
+@settings(deadline=None, max_examples=30)
 @given(
     arrays(np.float64, BINS, elements=st.floats(0, 1e9, width=32)),
     st.floats(1e-6, 1e9),

@@ -153,6 +153,7 @@ def test_the_ledger_does_what_the_model_does(places: Callable[[], Place]) -> Non
         settings=settings(
             max_examples=40,
             stateful_step_count=25,
+            deadline=None,
             suppress_health_check=[*HealthCheck],
             derandomize=True,
         ),
@@ -181,7 +182,7 @@ RULES: list[tuple[Callable[[], Filter], st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize("which", range(len(RULES)))
-@settings(max_examples=30, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_the_ledger_admits_what_the_filter_admits(which: int, data: st.DataObject) -> None:
     """Prices that are whole grains: the ledger's integers and the filter's rationals agree on every charge."""
@@ -202,7 +203,7 @@ def test_the_ledger_admits_what_the_filter_admits(which: int, data: st.DataObjec
         assert ledger.verify().ok
 
 
-@settings(max_examples=50, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(prices=st.lists(st.fractions("1/1000", 1), max_size=12))
 def test_the_ledger_never_admits_more_than_the_filter(prices: list[Fraction]) -> None:
     """Prices that are rounded: always up, by less than a grain each."""
@@ -266,7 +267,7 @@ def contents(store: Any) -> tuple[object, ...]:
     )
 
 
-@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=st.lists(steps(), max_size=12))
 def test_the_database_carries_out_steps_like_the_plain_store(places: Callable[[], Place], story: list[Step]) -> None:
     plain, real = MemoryStore(), places().store()

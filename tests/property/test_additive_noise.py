@@ -68,7 +68,7 @@ noises = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(noises, betas, betas)
 def test_a_smaller_risk_needs_a_wider_bound(
     noise: LaplaceNoise | GaussianNoise | StaircaseNoise, first: Fraction, second: Fraction
@@ -83,7 +83,7 @@ def test_shares_of_beta_are_safe_and_better_than_the_union_bound(beta: Fraction,
     assert beta / k <= share <= beta
 
 
-@settings(max_examples=30)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), betas, st.integers(1, 1000), st.integers(1, 100))
 def test_laplace_for_error_is_never_less_accurate_than_asked(
     within: int, beta: Fraction, sensitivity: int, k: int
@@ -91,7 +91,7 @@ def test_laplace_for_error_is_never_less_accurate_than_asked(
     assert Laplace.for_error(within=within, beta=beta, l1_sensitivity=sensitivity, k=k).error(beta, k) <= within
 
 
-@settings(max_examples=15)
+@settings(deadline=None, max_examples=15)
 @given(st.integers(0, 1000), st.fractions(Fraction(1, 10**6), Fraction(1, 2)), st.integers(1, 50))
 def test_staircase_for_error_is_never_less_accurate_than_asked(within: int, beta: Fraction, sensitivity: int) -> None:
     assert Staircase.for_error(within=within, beta=beta, l1_sensitivity=sensitivity).error(beta) <= within

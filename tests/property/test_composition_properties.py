@@ -55,7 +55,7 @@ def not_above(small: Composed, large: Composed) -> bool:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(event=events, k=st.integers(1, 200), delta=deltas)
 def test_monotone_in_the_number_of_releases(method: str, event: Event, k: int, delta: Fraction) -> None:
     fewer = compose([(event, k)], delta=delta, method=method)
@@ -64,7 +64,7 @@ def test_monotone_in_the_number_of_releases(method: str, event: Event, k: int, d
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(event=events, k=st.integers(1, 100), delta=deltas)
 def test_monotone_in_delta(method: str, event: Event, k: int, delta: Fraction) -> None:
     assert not_above(
@@ -73,7 +73,7 @@ def test_monotone_in_delta(method: str, event: Event, k: int, delta: Fraction) -
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(scale=scales, rate=st.sampled_from([Fraction(1), Fraction(1, 10)]), k=st.integers(1, 100), delta=deltas)
 def test_monotone_in_noise(method: str, scale: Fraction, rate: Fraction, k: int, delta: Fraction) -> None:
     quiet, loud = (
@@ -83,7 +83,7 @@ def test_monotone_in_noise(method: str, scale: Fraction, rate: Fraction, k: int,
     assert not_above(quiet, loud)
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 @given(plan=st.lists(st.tuples(events, st.integers(1, 20)), min_size=1, max_size=5), delta=deltas, data=st.data())
 def test_order_does_not_matter(plan: list[tuple[Event, int]], delta: Fraction, data: st.DataObject) -> None:
     other = data.draw(st.permutations(plan))
@@ -92,7 +92,7 @@ def test_order_does_not_matter(plan: list[tuple[Event, int]], delta: Fraction, d
         assert float(one.epsilon) == pytest.approx(float(two.epsilon), rel=1e-9)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(plan=st.lists(st.tuples(pure_events, st.integers(1, 30)), min_size=1, max_size=4), delta=deltas)
 def test_no_method_exceeds_the_sum_and_pld_is_tightest(plan: list[tuple[Event, int]], delta: Fraction) -> None:
     answers = {method: compose(plan, delta=delta, method=method) for method in METHODS}
@@ -106,7 +106,7 @@ def test_no_method_exceeds_the_sum_and_pld_is_tightest(plan: list[tuple[Event, i
     assert all(lower <= answer.epsilon for answer in answers.values())
 
 
-@settings(max_examples=12)
+@settings(max_examples=12, deadline=None)
 @given(one=st.lists(events, min_size=1, max_size=3), two=st.lists(events, min_size=1, max_size=3), delta=deltas)
 def test_composing_together_is_no_worse_than_apart(one: list[Event], two: list[Event], delta: Fraction) -> None:
     together = compose(one + two, delta=delta)
@@ -115,7 +115,7 @@ def test_composing_together_is_no_worse_than_apart(one: list[Event], two: list[E
     assert together.epsilon <= sum(apart) * (1 + 5 * WIDTH)
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, deadline=None)
 @given(
     plan=st.lists(st.sampled_from(["laplace", "gaussian", "sampled"]), min_size=1, max_size=3),
     epsilon=st.fractions(Fraction(1, 20), Fraction(8), max_denominator=20),

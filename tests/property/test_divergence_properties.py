@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import chain, combinations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.core.divergences import (
@@ -82,6 +82,7 @@ def test_kl_lemma_is_attained_by_randomized_response(ratio: Fraction) -> None:
 
 
 @given(pairs(positive=True), st.lists(st.fractions(Fraction(1, 5), 9, max_denominator=5), min_size=2, max_size=2))
+@settings(deadline=None)
 def test_renyi_divergence_grows_with_the_order(pair: tuple[Law, Law], orders: list[Fraction]) -> None:
     low, high = sorted(orders)
     p, q = pair

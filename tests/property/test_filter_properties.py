@@ -94,7 +94,7 @@ def test_either_of_two_rules_costs_no_more_than_the_dearer(
 
 
 @given(st.sampled_from([F(2), F(3), F(5)]), st.lists(st.sampled_from(RATIOS), min_size=2, max_size=3))
-@settings(max_examples=15)
+@settings(max_examples=15, deadline=None)
 def test_pure_filters_leave_nothing_at_their_epsilon(ratio: Fraction, ratios: list[Fraction]) -> None:
     epsilon = round_down(log_bounds(ratio)[0])
     menu = [Move(randomized_response(ratio=r), 0, 1) for r in ratios]

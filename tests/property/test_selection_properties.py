@@ -30,7 +30,7 @@ epsilons = st.fractions("1/100", 5, max_denominator=1000)
 
 @each_law
 @given(scores=small_scores, epsilon=epsilons, monotone=st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_law_is_a_law(kind: Any, scores: list[int], epsilon: Fraction, monotone: bool) -> None:
     bounds = kind(epsilon=epsilon, sensitivity=1, monotone=monotone).probability_bounds(scores)
     assert sum(low for low, _ in bounds) <= 1 <= sum(high for _, high in bounds)
@@ -39,7 +39,7 @@ def test_a_law_is_a_law(kind: Any, scores: list[int], epsilon: Fraction, monoton
 
 @each_law
 @given(scores=small_scores, shift=st.integers(-1000, 1000), factor=st.fractions("1/7", 9, max_denominator=20))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_only_differences_over_the_sensitivity_matter(
     kind: Any, scores: list[int], shift: int, factor: Fraction
 ) -> None:
@@ -55,7 +55,7 @@ def test_only_differences_over_the_sensitivity_matter(
     monotone=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_neighbours_are_within_epsilon(
     kind: Any, scores: list[int], epsilon: Fraction, monotone: bool, data: st.DataObject
 ) -> None:
@@ -71,7 +71,7 @@ def test_neighbours_are_within_epsilon(
 
 
 @given(scores=st.lists(int64, min_size=1, max_size=8))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_gaps_of_any_int64_are_exact(scores: list[int]) -> None:
     read = read_scores(scores, None, grid=Grid.for_scale(Fraction(1)))
     assert read.gaps.tolist() == [min(max(scores) - score, LARGEST_GAP) for score in scores]
@@ -84,7 +84,7 @@ def test_gaps_of_any_int64_are_exact(scores: list[int]) -> None:
     moves=st.lists(st.floats(-1, 1), min_size=8, max_size=8),
     sensitivity=st.fractions("1/1000", 1000, max_denominator=1000),
 )
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_rounded_scores_move_by_at_most_one_step_more(
     scores: list[float], moves: list[float], sensitivity: Fraction
 ) -> None:
@@ -98,7 +98,7 @@ def test_rounded_scores_move_by_at_most_one_step_more(
 
 
 @given(epsilon=epsilons, beta=st.fractions("1/1000", "9/10", max_denominator=1000), total=st.integers(2, 10**6))
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_error_bounds_invert(epsilon: Fraction, beta: Fraction, total: int) -> None:
     error = Exponential(epsilon=epsilon, sensitivity=2).error(beta, total)
     again = Exponential.for_error(within=Fraction(error), beta=beta, candidates=total, sensitivity=2)
@@ -110,7 +110,7 @@ def test_error_bounds_invert(epsilon: Fraction, beta: Fraction, total: int) -> N
     scores=st.lists(st.integers(-5, 5), min_size=3, max_size=6),
     k=st.integers(1, 3),
 )
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 def test_selections_are_valid_candidates(epsilon: Fraction, scores: list[int], k: int) -> None:
     names = [f"candidate {i}" for i in range(len(scores))]
     for kind in (Exponential, PermuteAndFlip, NoisyMax):
@@ -130,7 +130,7 @@ def test_selections_are_valid_candidates(epsilon: Fraction, scores: list[int], k
     monotone=st.booleans(),
     whole=st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_sparse_vector_spends_no_more_than_epsilon(
     epsilon: Fraction, values: str | None, positives: int, sensitivity: Fraction, monotone: bool, whole: bool
 ) -> None:
@@ -153,7 +153,7 @@ def test_sparse_vector_spends_no_more_than_epsilon(
 
 
 @given(epsilon=st.fractions("1/1000", 30, max_denominator=10**4), k=st.integers(2, 2000))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_randomized_response_never_exceeds_epsilon(epsilon: Fraction, k: int) -> None:
     response = RandomizedResponse(epsilon=epsilon, categories=k)
     assert response.truth / response.lie <= exp_bounds(epsilon, 60)[1]

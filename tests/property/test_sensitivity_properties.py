@@ -16,7 +16,7 @@ values = st.lists(st.fractions(-20, 20, max_denominator=12), min_size=2, max_siz
 
 
 @given(values, relations)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_the_sum_of_any_universe_attains_the_formula_of_its_own_bounds(
     universe: list[Fraction], relation: Relation
 ) -> None:
@@ -26,7 +26,7 @@ def test_the_sum_of_any_universe_attains_the_formula_of_its_own_bounds(
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=2, max_size=5, unique=True), relations)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_any_three_counting_queries_stay_within_the_formula(
     universe: list[tuple[int, ...]], relation: Relation
 ) -> None:
@@ -49,7 +49,7 @@ def contribution_cases(draw: st.DrawFn) -> tuple[list[tuple[int, ...]], int, int
 
 
 @given(contribution_cases(), relations)
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 def test_any_bounded_people_stay_within_the_contribution_formula(
     case: tuple[list[tuple[int, ...]], int, int, tuple[int, int]], relation: Relation
 ) -> None:
@@ -65,7 +65,7 @@ def test_any_bounded_people_stay_within_the_contribution_formula(
 
 
 @given(values, relations, st.fractions(-5, 5, max_denominator=7))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_scaling_a_statistic_scales_its_sensitivity(
     universe: list[Fraction], relation: Relation, factor: Fraction
 ) -> None:

@@ -98,7 +98,7 @@ def test_the_text_is_as_an_analyst_would_write_it() -> None:
     )
 
 
-@settings(derandomize=True, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=80)
 @given(st.text(max_size=30))
 def test_nothing_typed_becomes_sql(text: str) -> None:
     chosen = {"table": "order", "where0": "note", "is0": "is", "value0": text}

@@ -87,7 +87,7 @@ def test_what_is_left_names_every_share_that_has_an_end() -> None:
     assert left_words(replace(shared, questions=0), "alice").endswith(": not enough for another question like this.")
 
 
-@settings(derandomize=True)
+@settings(derandomize=True, deadline=None)
 @given(st.fractions(0, 20), st.sampled_from((Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))))
 def test_odds_are_bayes_rule_rounded_outwards(epsilon: Fraction, before: Fraction) -> None:
     found = promise(epsilon, Fraction(0))
@@ -129,7 +129,7 @@ def _svgs(drawing: Drawing) -> list[ElementTree.Element]:
     return found
 
 
-@settings(derandomize=True, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=60)
 @given(st.lists(st.tuples(LABELS, NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=60), LABELS, AXES)
 def test_any_numbers_are_drawn_within_their_picture(
     rows: list[tuple[str, float, float, float]], title: str, axis: str

@@ -183,4 +183,6 @@ class Door(RuleBasedStateMachine):
 
 
 TestDoor = Door.TestCase
-TestDoor.settings = settings(max_examples=40, stateful_step_count=30, suppress_health_check=list(HealthCheck))
+TestDoor.settings = settings(
+    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)

@@ -116,7 +116,7 @@ def test_malformed_start_up_messages_are_faults(data: bytes) -> None:
         reader.start_up()
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(b"QPBDECHSXpdcfFZ\x00"), st.binary(max_size=60)), max_size=5),
     st.binary(max_size=30),
@@ -135,7 +135,7 @@ def test_no_bytes_do_more_than_a_fault(parts: list[tuple[int, bytes]], rest: byt
         pass
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=80))
 def test_no_start_up_does_more_than_a_fault(data: bytes) -> None:
     reader = MessageReader(1_000)
@@ -171,13 +171,13 @@ def test_values_come_back_in_both_formats(oid: int, value: Any, form: int) -> No
     assert decode(None, oid, form) is None
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**14), max_value=10**14, places=4))
 def test_numbers_come_back_exactly(value: Decimal) -> None:
     assert decode(encode(value, NUMERIC, BINARY), NUMERIC, BINARY) == value
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from([16, 20, 21, 23, 25, 700, 701, 1082, 1114, 1700, 1009, 1007, 999]),
     st.binary(max_size=40),

@@ -79,7 +79,7 @@ def test_without_noise_they_are_those_of_numpy(form: str) -> None:
     assert high == pytest.approx(found.value, rel=1e-12)
 
 
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=150, derandomize=True, deadline=None)
 @given(
     values=st.lists(st.tuples(st.integers(-17, 23), st.integers(-22, 18)), min_size=2, max_size=12),
     form=st.sampled_from(FORMS),

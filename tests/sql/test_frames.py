@@ -178,7 +178,7 @@ def _usable(text: str) -> bool:
 
 
 @given(value=HOSTILE)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_a_text_stays_one_constant(value: str) -> None:
     if not _usable(value):
         with pytest.raises((InputError, Refusal)):
@@ -192,7 +192,7 @@ def test_a_text_stays_one_constant(value: str) -> None:
 
 
 @given(name=HOSTILE)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_a_name_stays_one_name(name: str) -> None:
     if not name or not _usable(name):
         with pytest.raises((InputError, Refusal)):
@@ -210,7 +210,7 @@ def test_a_name_stays_one_name(name: str) -> None:
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.decimals(allow_nan=False, allow_infinity=False, places=3)
 )
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_number_stays_one_number(number: Any) -> None:
     sql = f"SELECT {tacit.lit(1) + tacit.lit(number) - number}"
     if max(len(part) for part in sql.split()) > 60:

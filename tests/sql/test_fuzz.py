@@ -21,6 +21,7 @@ from tacit.query.resolve.sql_functions import RAW_AGGREGATES, VOLATILE
 _SETTINGS = settings(
     max_examples=400,
     derandomize=True,
+    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 _COLUMNS = re.findall(

@@ -92,7 +92,7 @@ def test_events_cost_what_is_charged(request_name: str, relation: Relation, keys
         assert_covered(plan_question(builder(list(kinds)).question(keys=keys), relation, request))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=5),
     rows=st.integers(1, 9),

@@ -138,13 +138,13 @@ def _check_range(tree: Expression, place: Fraction) -> None:
     assert high is None or place <= high + slack
 
 
-@settings(max_examples=500, derandomize=True)
+@settings(max_examples=500, derandomize=True, deadline=None)
 @given(tree=_trees(), row=_ROWS)
 def test_what_is_presumed_of_an_expression_holds_for_every_declared_row(tree: Expression, row: tuple[Any, ...]) -> None:
     _check(tree, row)
 
 
-@settings(max_examples=120, derandomize=True)
+@settings(max_examples=120, derandomize=True, deadline=None)
 @given(tree=_trees(2), rows=st.lists(_ROWS, min_size=1, max_size=5))
 def test_public_values_miss_no_key(tree: Expression, rows: list[tuple[Any, ...]]) -> None:
     assume(not isinstance(tree, Literal) and tree.type.kind is not Kind.DOUBLE)
@@ -155,7 +155,7 @@ def test_public_values_miss_no_key(tree: Expression, rows: list[tuple[Any, ...]]
             assert value is None or value in found
 
 
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(width=st.integers(1, 400), origin=st.integers(-(10**5), 10**5), day=st.integers(0, 1000))
 def test_buckets_of_declared_days_are_public(width: int, origin: int, day: int) -> None:
     days = Reference(DATE, Domain(Range(Fraction(18_000), Fraction(19_000))), 0, "day")

@@ -63,7 +63,7 @@ def test_without_noise_they_are_those_of_numpy(form: str) -> None:
     assert found.ends(Boxes((Fraction(0),) * 5)) == pytest.approx((found.value,) * 2, rel=1e-12)
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=300, derandomize=True, deadline=None)
 @given(
     values=st.lists(st.integers(-20, 20), min_size=4, max_size=30),
     form=st.sampled_from(FORMS),

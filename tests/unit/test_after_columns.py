@@ -31,7 +31,7 @@ def each(cells: list[Any], level: CellConfidence) -> list[Any]:
     return [Cell.ends(cell, level) for cell in cells]
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=6), UNITS, STEPS, KINDS, OPEN, OPEN, BETAS)
 def test_a_column_of_counts_or_sums(
     numbers: list[int], unit: Fraction, step: Fraction, kind: SqlType, low: Any, high: Any, beta: Fraction
@@ -53,7 +53,7 @@ def _mean(
     return JointMean(*parts, half, LAWS[0].scale) if kind is JointMean else MeanEstimate(*parts)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from([MeanEstimate, JointMean]),
     st.lists(st.tuples(st.integers(-30, 3000), st.integers(-(10**6), 10**6)), min_size=1, max_size=6),
@@ -87,7 +87,7 @@ def test_a_column_of_different_cells_is_done_one_by_one() -> None:
     assert intervals.column([direct]) == [intervals.of(direct)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     st.fractions(-(10**6), 10**6, max_denominator=10**6) | st.integers(-(10**40), 10**40).map(Fraction),
     st.sampled_from([INTEGER, decimal(0), decimal(3), DATE, TIMESTAMP]),
@@ -107,7 +107,7 @@ def test_places_are_rounded_on_the_grid_of_the_type_and_stay_in_it(place: Fracti
         assert ordinal(value, kind) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.fractions() | st.fractions().map(lambda x: x * 10**400) | st.fractions().map(lambda x: x / 10**400))
 def test_doubles_are_the_next_ones_on_each_side(place: Fraction) -> None:
     largest = sys.float_info.max

@@ -64,7 +64,7 @@ def row(values: tuple[int, ...]) -> tuple[Cell, ...]:
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(values=st.tuples(*[st.integers(-30, 30)] * 3), moves=st.tuples(*[st.integers(-HALF, HALF)] * 3))
 def test_the_truth_is_enclosed(name: str, values: tuple[int, ...], moves: tuple[int, ...]) -> None:
     """At one level the events allow every move up to the half-width; the truth after such a move lies inside."""
@@ -82,7 +82,7 @@ def test_the_truth_is_enclosed(name: str, values: tuple[int, ...], moves: tuple[
     assert domain.values is None or domain.range.ends is not None
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(
     function=st.sampled_from(
         ["sum", "avg", "min", "max", "median", "quantile", "var_pop", "var_samp", "stddev_pop", "stddev_samp"]

@@ -215,7 +215,7 @@ def test_guarantees_are_values() -> None:
             guarantee.relation = None  # type: ignore[misc]
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(
     st.fractions(min_value="1/1000", max_value=20, max_denominator=1000),
     st.sampled_from(["1e-3", "1e-6", "1e-12", "1e-100"]),

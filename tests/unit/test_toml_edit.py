@@ -6,7 +6,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.core.errors import InputError
@@ -81,6 +81,7 @@ VALUES = st.one_of(st.booleans(), st.integers(-(10**9), 10**9), WORDS, st.lists(
 KEYS = st.sampled_from(["unit", "source", "note", "fresh", "a b", "columns"])
 
 
+@settings(deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=4), KEYS, VALUES)
 def test_the_text_holds_what_was_asked_for(before: dict[str, Any], key: str, value: Any) -> None:
     lines = "".join(
