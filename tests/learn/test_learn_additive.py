@@ -223,3 +223,15 @@ def test_many_features_do_not_carry_the_constant_away() -> None:
         model = AdditiveRegressor(epsilon=1, delta="1e-5", bounds=(-5, 5), target_bounds=(-1200, 1200)).fit(X, y)
         found.append(abs(float(model.predict(X).mean() - y.mean())) / y.std())
     assert np.median(found) < 0.6
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1e300, 1e19, 1.5])
+def test_weights_are_bounded_whatever_the_floats_were(monkeypatch: pytest.MonkeyPatch, value: float) -> None:
+    """A float that no integer holds becomes -2^63, whose square is 0 in 64 bits."""
+    wrong = np.eye(BINS)
+    wrong[3, 5] = value
+    monkeypatch.setattr("tacit.learn.shape_strategy._smooth_weights", lambda *_: wrong)
+    found = strategy_of(np.full(BINS, 10.0), 0.25, 1.0, prior_precision(nominal=False), 4, nominal=False)
+    exact = [[int(each) ** 2 for each in row] for row in found.whole]
+    assert all(sum(column) <= STRATEGY_UNIT**2 for column in zip(*exact, strict=True))
+    assert np.isfinite(found.read).all()

@@ -85,7 +85,9 @@ def strategy_of(
     share = math.sqrt(_OVERALL + 0.5 / (features + 1))
     weights = np.eye(BINS) if nominal else _smooth_weights(counts, curvature, noise, precision)
     weights = np.vstack([np.full((1, BINS), share), math.sqrt(1 - share**2) * weights])
-    whole = np.trunc(weights * STRATEGY_UNIT).astype(np.int64)
+    # Beyond 64 bits, and of what is no number, an integer would be any, and its square in 64 bits small.
+    steps = np.clip(np.nan_to_num(weights * STRATEGY_UNIT, nan=0.0), -STRATEGY_UNIT, STRATEGY_UNIT)
+    whole = np.trunc(steps).astype(np.int64)
     # By integers: floats may be a little too long.
     whole = np.where((whole**2).sum(axis=0) <= STRATEGY_UNIT**2, whole, 0)
     used, steep = whole / STRATEGY_UNIT, curvature * counts
