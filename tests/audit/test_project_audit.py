@@ -12,13 +12,13 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from support.command_line import run_command
 from support.postgres import address
 from tacit.assurance.project_audit import project_checks
 from tacit.assurance.synthetic_people import brought_here, neighbours_of, rehearsed
 from tacit.audit.self_audit import CheckOutcome, run_checks
-from tacit.cli.app import app
 from tacit.core.errors import InputError, QueryError
 from tacit.curator.opening import open_project
 from tacit.engines.duckdb import DuckDBEngine
@@ -192,7 +192,7 @@ def test_folders_that_only_spark_reads_are_fetched_by_it(tmp_path: Path) -> None
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(app, ["audit", *words])
+    return run_command("audit", *words)
 
 
 def test_a_sound_project_passes_on_questions_about_every_table(project: Path) -> None:

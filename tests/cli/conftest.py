@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tacit.cli.app import app
+from support.command_line import run_command
 
 WARDS = ("cardiology", "oncology", "surgery")
 PROJECT = """
@@ -70,7 +70,7 @@ def run() -> Run:
     """Run a command in this process, without a terminal."""
 
     def invoke(*arguments: str, stdin: str | bytes | None = None) -> Result:
-        result = CliRunner().invoke(app, list(arguments), input=stdin, env={"COLUMNS": "200", "NO_COLOR": "1"})
+        result = run_command(*arguments, input=stdin, env={"COLUMNS": "200", "NO_COLOR": "1"})
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert "Traceback" not in result.output

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from support.bits import SeededBits
+from support.command_line import run_command
 from tacit.assurance import attack_scenarios as attack_chapters
-from tacit.cli.app import app
 from tacit.noise import entropy
 
 TOWNS = ("arden", "brill", "corve", "deane")
@@ -70,7 +70,7 @@ def attack(*words: str) -> Result:
     bits = SeededBits(8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entropy, "current", lambda: bits)
-        return CliRunner().invoke(app, ["attack", *words])
+        return run_command("attack", *words)
 
 
 @pytest.fixture(scope="module")

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from support.command_line import run_command
 from tacit.assurance.project_audit import sql_checks
 from tacit.audit import self_audit as standing
 from tacit.audit.museum import PIECES
 from tacit.audit.museum.exhibit import Verdict
 from tacit.audit.self_audit import AuditCheck, run_checks, standing_checks
-from tacit.cli.app import app
 
 pytestmark = pytest.mark.usefixtures("seeded")
 LAPLACE = ("laplace", "--with", "epsilon=1", "--with", "l1_sensitivity=1", "--samples", "2000")
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(app, ["audit", *words])
+    return run_command("audit", *words)
 
 
 def test_a_mechanism_of_tacit() -> None:

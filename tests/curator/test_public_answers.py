@@ -8,10 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import tacit
-from tacit.cli.app import app
+from support.command_line import run_command
 from tacit.core.errors import InputError, QueryError
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator
@@ -102,15 +101,15 @@ def test_a_question_about_people_is_none(clinic: Curator) -> None:
 
 
 def test_the_command_line(place: Path) -> None:
-    run = CliRunner().invoke(app, ["query", BEDS, "--project", str(place)])
+    run = run_command("query", BEDS, "--project", str(place))
     assert (run.exit_code, "charged nothing" in run.output, "Receipt" in run.output) == (0, True, False), run.output
-    told = json.loads(CliRunner().invoke(app, ["query", BEDS, "--project", str(place), "--json"]).output)
+    told = json.loads(run_command("query", BEDS, "--project", str(place), "--json").output)
     assert (told["public"], told["receipt"], told["budget"]) == (True, None, None)
     assert told["rows"][0] == {"ward": "b", "beds": 30}
-    run = CliRunner().invoke(app, ["explain", BEDS, "--project", str(place)])
+    run = run_command("explain", BEDS, "--project", str(place))
     assert "Charge      nothing" in run.output
     assert "Budget" not in run.output
-    assert CliRunner().invoke(app, ["budget", BEDS, "--project", str(place)]).exit_code != 0
+    assert run_command("budget", BEDS, "--project", str(place)).exit_code != 0
 
 
 def test_a_frame(clinic: Curator) -> None:

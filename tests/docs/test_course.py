@@ -11,9 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from tacit.cli.app import app
+from support.command_line import run_command
 from tacit.core.errors import InputError
 from tacit.course import CHAPTERS, EXERCISES, blank_sheet, check_sheet, exercise_named, read_sheet
 
@@ -63,7 +63,7 @@ def loaded(path: Path) -> ModuleType:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["course", *arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    return run_command("course", *arguments, env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 def law(tmp_path: Path, text: str) -> str:

@@ -265,17 +265,14 @@ def test_a_server_without_assistants_has_no_such_path(clinic: Path) -> None:
 
 
 def test_the_command_needs_a_share_and_a_token_that_is_not_sent_in_the_clear(clinic: Path) -> None:
-    from typer.testing import CliRunner
+    from support.command_line import run_command
 
-    from tacit.cli.app import app
-
-    run = CliRunner()
-    assert "--epsilon 1" in run.invoke(app, ["mcp", str(clinic)]).output
+    assert "--epsilon 1" in run_command("mcp", str(clinic)).output
     far = ["mcp", "http://tacit.example.org", "--epsilon", "1"]
-    assert "TACIT_TOKEN" in run.invoke(app, far, env={"TACIT_TOKEN": ""}).output
-    assert "https://" in run.invoke(app, far, env={"TACIT_TOKEN": "tacit_x"}).output
+    assert "TACIT_TOKEN" in run_command(*far, env={"TACIT_TOKEN": ""}).output
+    assert "https://" in run_command(*far, env={"TACIT_TOKEN": "tacit_x"}).output
     nothing = ["mcp", "http://127.0.0.1:9", "--epsilon", "1"]
-    assert "no server with `tacit serve --mcp` answers" in run.invoke(app, nothing, env={"TACIT_TOKEN": "x"}).output
+    assert "no server with `tacit serve --mcp` answers" in run_command(*nothing, env={"TACIT_TOKEN": "x"}).output
 
 
 def test_an_unknown_method_is_an_error_of_the_protocol(server: Server, tokens: dict[str, str]) -> None:

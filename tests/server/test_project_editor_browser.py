@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from support.accessible import DESK, FLAGS, findings
+from support.command_line import run_command
 from support.warm import WarmProcess, run_warm
-from tacit.cli.app import app
 
 pytestmark = pytest.mark.browser
 
@@ -92,7 +91,7 @@ def test_from_a_messy_file_to_a_private_answer(editor: tuple[subprocess.Popen[st
     assert found == [], "\n".join(found)
     assert said == []
     asked = ["query", "SELECT Station, COUNT(*), AVG(kosten) FROM aufnahmen GROUP BY Station", "--epsilon", "1"]
-    answer = CliRunner().invoke(app, [*asked, "--project", str(folder / "tacit.toml")])
+    answer = run_command(*asked, "--project", str(folder / "tacit.toml"))
     assert answer.exit_code == 0, answer.output
     assert "Kardiologie" in answer.output
 

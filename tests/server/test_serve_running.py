@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import tacit
+from support.command_line import run_command
 from support.serving import COUNT, PATIENCE, Server, certificate, fetch, make_clinic, make_tokens, spent, until
 from support.warm import run_warm
-from tacit.cli.app import app
 from tacit.client.client_errors import RemoteError, SignInError
 from tacit.core.errors import InputError
 from tacit.server.serve.listen import bind, check_place, is_loopback, tls_context
@@ -333,7 +332,7 @@ def test_a_port_that_is_taken_is_not_shared() -> None:
 def test_options_that_cannot_be_are_refused(
     options: list[str], words: str, clinic: tuple[Path, dict[str, str]]
 ) -> None:
-    done = CliRunner().invoke(app, ["serve", "--project", str(clinic[0]), "--port", "0", *options])
+    done = run_command("serve", "--project", str(clinic[0]), "--port", "0", *options)
     assert done.exit_code == 2
     assert words in done.stderr
 

@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from cli.console_page import Command, File, read_page, shape
+from support.command_line import run_command
 from support.serving import Server
-from tacit.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "share-with-colleagues.md"
 
@@ -27,7 +26,7 @@ def run(folder: Path, *words: str, **more: str) -> str:
 
 
 def tacit(*words: str) -> str:
-    done = CliRunner().invoke(app, words)
+    done = run_command(*words)
     assert done.exit_code == 0, done.output
     return done.stdout
 

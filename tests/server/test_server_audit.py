@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from support.command_line import run_command
 from support.serving import Server, make_clinic, make_tokens
 from tacit.assurance import server_audit as audited_server
 from tacit.assurance.server_audit import AuditQuestion, server_checks
 from tacit.audit.self_audit import run_checks
-from tacit.cli.app import app
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 
@@ -31,7 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
 
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(app, ["audit", *words])
+    return run_command("audit", *words)
 
 
 def test_a_sound_server_passes(served: tuple[str, str]) -> None:

@@ -7,14 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 import tacit
-from tacit.cli.app import app
+from support.command_line import run_command
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", "NO_COLOR": "1"})
+    return run_command(*arguments, env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 def test_people_needed() -> None:

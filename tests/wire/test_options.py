@@ -10,12 +10,11 @@ from typing import Any, get_type_hints
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
+from support.command_line import run_command
 from support.served import COUNT, serve
 from support.visiting import PASSWORD, Visitor
 from tacit.accounting.currencies import CURRENCIES
-from tacit.cli.app import app
 from tacit.cli.query_options import request_of
 from tacit.cli.repl import Prompt
 from tacit.client.remote_curator import RemoteCurator
@@ -127,7 +126,7 @@ def test_the_form_of_the_console_has_it(option: QuestionOption, page: str) -> No
 @EVERY
 @pytest.mark.parametrize("command", ["query", "explain", "budget"])
 def test_the_command_line_has_it(option: QuestionOption, command: str) -> None:
-    shown = CliRunner(env={"COLUMNS": "300", "TERM": "dumb"}).invoke(app, [command, "--help"]).output
+    shown = run_command(command, "--help", env={"COLUMNS": "300", "TERM": "dumb"}).output
     words = " ".join(shown.split())
     assert f"--{option.name.replace('_', '-')}" in words
     assert option.help[1:] in words
