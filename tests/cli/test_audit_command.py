@@ -72,7 +72,7 @@ def test_a_piece_of_the_museum() -> None:
         (("nothing",), "no mechanism"),
         (("PureDP",), "no mechanism"),
         (("tacit:nothing",), "cannot be loaded"),
-        (("tacit.core.errors:__all__", "--first", "0"), "cannot be called"),
+        (("tacit.learn:__all__", "--first", "0"), "cannot be called"),
         (("builtins:len", "--with", "a=1"), "--with"),
         (("laplace", "--with", "epsilon"), "name=value"),
         (LAPLACE, "--first"),

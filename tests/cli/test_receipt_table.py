@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tacit.receipts.keys import key_id, open_keys
+from tacit.ledger.signing_keys import key_id
+from tacit.receipts.keys import open_keys
 from tacit.receipts.receipt import Receipt, signed_text
 
 Run = Callable[..., Result]

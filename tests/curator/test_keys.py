@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.receipts.keys import Keys, is_signed, key_id, make_keys, open_keys
+from tacit.ledger.signing_keys import is_signed, key_id
+from tacit.receipts.keys import Keys, make_keys, open_keys
 
 
 def test_the_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ from tacit.accounting.filters import PureFilter
 from tacit.ledger import BusyError, Ledger, LedgerError, RollbackError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.disk import Disk
-from tacit.ledger.protocol import Step, StorageError
+from tacit.ledger.protocol import Step
 from tacit.ledger.sqlite import MIGRATIONS, SqliteStore
+from tacit.ledger.storage.database import StorageError
 from tacit.ledger.storage.sqlite_database import connect_to
 
 

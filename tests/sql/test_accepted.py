@@ -12,8 +12,8 @@ from sql.corpus.analysts import ASKED
 from sql.corpus.clinic import CATALOG
 from support.each import check_each
 from tacit.core.errors import InternalError
-from tacit.query.planning.measures import MeasureKind
-from tacit.query.question import AggregateKind, Derive, Keep, Question, Regroup, Slice, Sort
+from tacit.query.planning.measures import AggregateKind, MeasureKind
+from tacit.query.question import Derive, Keep, Question, Regroup, Slice, Sort
 from tacit.query.resolve import resolve
 from tacit.query.types import DATE, DOUBLE, INTEGER
 

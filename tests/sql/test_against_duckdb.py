@@ -38,12 +38,12 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.planning.auto_bounds import sought
 from tacit.query.planning.found_parts import with_bounds
+from tacit.query.planning.measures import AggregateKind
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.result import finish
 from tacit.query.question import (
     Aggregate,
-    AggregateKind,
     Append,
     Combine,
     Derive,

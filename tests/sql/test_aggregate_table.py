@@ -17,10 +17,10 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.aggregates import AGGREGATES, NEVER_NULL, SQL_NAMES, entry_of
 from tacit.query.planning.explain import explain
-from tacit.query.planning.measures import MeasureKind
+from tacit.query.planning.measures import AggregateKind, MeasureKind
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.result import finish
-from tacit.query.question import AggregateKind, Question, Regroup, Totals
+from tacit.query.question import Question, Regroup, Totals
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitAggregate, sources
 from tacit.query.release import release

@@ -8,6 +8,7 @@ from typing import Any
 
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import (
+    AggregateKind,
     Measure,
     MeasureKind,
     categories_measure,
@@ -15,7 +16,7 @@ from tacit.query.planning.measures import (
     leaves_measure,
     sum_measure,
 )
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey, OutputColumn, Question
+from tacit.query.question import Aggregate, FinalAggregation, GroupKey, OutputColumn, Question
 from tacit.query.relational.algebra import Field, Scan
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.types import DOUBLE, INTEGER, TEXT, Domain, Range, Value, finite

@@ -31,8 +31,6 @@ from tacit.core.guarantees import renyi_epsilon_up
 from tacit.core.numbers import Number, exact_probability, float_nearest, format_up, round_up
 from tacit.core.relations import ADD_REMOVE, Relation
 
-__all__ = ["Accountant"]
-
 _EXCESS: Final = np.concatenate(
     (np.geomspace(1e-3, 0.1, 8)[:-1], np.geomspace(0.1, 1e3, 220), np.geomspace(1.2e3, 1e9, 40))
 )

@@ -35,8 +35,6 @@ from tacit.core.numbers import (
     sqrt_bounds,
 )
 
-__all__ = ["advanced_epsilon", "advanced_epsilon_simple", "compose_advanced", "compose_simple", "simple_epsilon"]
-
 _LARGEST = 10**5
 
 

@@ -21,8 +21,6 @@ from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import Number, exact_nonnegative, exact_probability, exp_bounds, log_bounds, round_up
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-__all__ = ["amplify"]
-
 
 def amplify(*, epsilon: Number, delta: Number = 0, rate: Number, relation: Relation | str = ADD_REMOVE) -> ApproxDP:
     """The guarantee of an (ε, δ)-DP release that runs on a secret Poisson sample of ``rate``, rounded up.

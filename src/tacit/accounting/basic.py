@@ -24,8 +24,6 @@ from tacit.core.guarantees import RDP, ZCDP, ApproxDP, PureDP
 from tacit.core.numbers import format_up
 from tacit.core.relations import ADD_REMOVE
 
-__all__ = ["Pair", "compose_basic", "pairs_at", "stated_pair", "stated_sum"]
-
 #: An ε and a δ.
 Pair = tuple[Fraction, Fraction]
 

@@ -19,8 +19,6 @@ from tacit.core.events import Event, GaussianEvent, LaplaceEvent, PoissonSampled
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest, round_up
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-__all__ = ["calibrate", "calibrate_gaussian", "calibrate_laplace"]
-
 #: Accepted plans: anything that compose takes.
 Plannable = Release | Iterable[Release | tuple[Release, int]]
 

@@ -34,8 +34,6 @@ from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import ApproxEvent
 from tacit.core.numbers import Number, exact_probability
 
-__all__ = ["METHODS", "compose", "compose_plan"]
-
 
 def compose(
     releases: Release | Iterable[Release | tuple[Release, int]],

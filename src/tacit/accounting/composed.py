@@ -8,8 +8,6 @@ from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import Number, format_up
 from tacit.core.relations import Relation
 
-__all__ = ["Composed"]
-
 
 class Composed(ApproxDP):
     """The (ε, δ) guarantee of everything that was composed.

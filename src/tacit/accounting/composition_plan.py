@@ -49,8 +49,6 @@ from tacit.core.guarantees import RDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import check_count
 from tacit.core.relations import ADD_REMOVE, Relation
 
-__all__ = ["CompositionPlan", "CountedRelease", "Leaf", "Release", "read_plan", "worst_part"]
-
 _Leaves: TypeAlias = tuple[tuple[Event | RDP, int], ...]
 
 

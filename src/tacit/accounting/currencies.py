@@ -29,21 +29,6 @@ from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 
-__all__ = [
-    "APPROX",
-    "CURRENCIES",
-    "GAUSSIAN",
-    "PURE",
-    "SYMBOLS",
-    "ZERO_CONCENTRATED",
-    "AccountGuarantee",
-    "Currency",
-    "CurrencyKind",
-    "currency_named",
-    "currency_of",
-    "implied_currency",
-]
-
 #: A guarantee that accounts are charged in.
 AccountGuarantee = PureDP | ApproxDP | ZCDP | GDP
 CurrencyKind = Literal["pure", "approx", "zcdp", "gdp"]

@@ -14,8 +14,6 @@ from tacit.core.float_functions import scaled_normal_tail
 from tacit.core.normal import LARGEST_MU, concentrated_epsilon_up, gaussian_delta_bounds
 from tacit.core.numbers import float_nearest
 
-__all__ = ["gaussian_epsilon_bounds", "gaussian_epsilon_high", "gaussian_epsilon_low", "log_gaussian_delta"]
-
 _WIDENINGS = 60
 _LOG_ROOT_TAU = math.log(2 * math.pi) / 2
 

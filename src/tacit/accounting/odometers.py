@@ -19,8 +19,6 @@ from tacit.accounting.prices import Charge
 from tacit.core.guarantees import Guarantee, PureDP
 from tacit.core.numbers import format_up, round_down
 
-__all__ = ["Odometer", "Reading"]
-
 
 class Reading(NamedTuple):
     """Amount of one currency at one moment."""

@@ -42,8 +42,6 @@ from tacit.core.numbers import (
     format_up,
 )
 
-__all__ = ["compose_optimal", "optimal_delta", "optimal_epsilon_bounds"]
-
 _LARGEST_COUNT = 10**7
 #: Above this the losses leave the range of floats; the plain sum says as much.
 _LARGEST_EPSILON = 10**6

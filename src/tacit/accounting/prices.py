@@ -55,19 +55,6 @@ from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import exp_bounds, float_down, float_nearest, float_up, log_bounds, round_up
 from tacit.core.relations import ADD_REMOVE, Relation
 
-__all__ = [
-    "Charge",
-    "HasEvent",
-    "HasGuarantee",
-    "Spend",
-    "approx_price",
-    "gdp_price",
-    "guarantees_of",
-    "pure_price",
-    "renyi_price",
-    "zcdp_price",
-]
-
 
 @runtime_checkable
 class HasEvent(Protocol):

@@ -49,8 +49,6 @@ from tacit.core.guarantees import RDP, renyi_epsilon_up
 from tacit.core.numbers import float_down, float_nearest, float_up, log_bounds
 from tacit.core.relations import ADD_REMOVE
 
-__all__ = ["Curve", "compose_renyi", "renyi_curve", "smallest_epsilon", "spent_delta", "total_curve"]
-
 Floats = NDArray[np.float64]
 #: Renyi divergence as a function of orders, an upper bound at each.
 Curve = Callable[[Floats], Floats]

@@ -20,8 +20,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["sampled_gaussian_renyi"]
-
 Floats = NDArray[np.float64]
 
 #: Orders above this are left to the divergence of the Gaussian without sampling.

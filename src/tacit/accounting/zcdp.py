@@ -33,8 +33,6 @@ from tacit.core.numbers import (
     sqrt_bounds,
 )
 
-__all__ = ["compose_zcdp", "largest_rho", "rho_of"]
-
 #: Digits of the largest ρ, how often it is made smaller by as much as the last of them, and how wasteful it may be.
 _DIGITS: Final = 15
 _TRIES: Final = 4

@@ -30,8 +30,6 @@ from tacit.attacks.report import Chapter
 from tacit.core.extras import install_command
 from tacit.engines.plain_frames import PlainFrame
 
-__all__ = ["ATTACKS", "Told", "found_people"]
-
 Told = Callable[[str], None]
 Epsilons = Sequence[Fraction]
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tacit.project.project_file import Project
     from tacit.query.catalog import Column, Table
 
-__all__ = ["Scene", "Target", "TargetPerson", "demo_target", "literal", "open_scene", "project_target", "quoted"]
-
 #: Enough for every run of every attack; each run has a share of its own.
 _ALL_RUNS: Final = "1000000"
 #: A column with more public values than this is no column of a table of counts.

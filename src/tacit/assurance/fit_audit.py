@@ -16,8 +16,6 @@ from tacit.audit.neighbours import Neighbours
 from tacit.audit.search import replay_neighbours
 from tacit.audit.self_audit import AuditCheck
 
-__all__ = ["audited_estimators", "fit_checks"]
-
 _ROWS: Final = [(((7 * i) % 11) / 5 - 1, ((3 * i) % 13) / 6 - 1, i % 2) for i in range(30)]
 #: Rows that a reader, a type or a solver might trip over: two features and a label or target.
 _STRANGE: Final[tuple[tuple[Any, Any, Any], ...]] = (

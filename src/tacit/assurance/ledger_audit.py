@@ -24,8 +24,6 @@ from tacit.ledger import ConflictError, Ledger, Order, Reservation
 from tacit.ledger.memory import MEMORY
 from tacit.wire.account_responses import seen_text
 
-__all__ = ["ledger_checks"]
-
 _ALL = Order("people", PureDP(1))
 #: By turns: what is done, and what it does to a folder with a spent ledger; returns what is wrong, or nothing.
 _Work = Callable[[Path], str]

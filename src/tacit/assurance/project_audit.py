@@ -32,8 +32,6 @@ from tacit.project.project_file import PopulationModel, Project
 from tacit.query.planning.plan import Plan
 from tacit.query.types import DOUBLE, INTEGER, TEXT
 
-__all__ = ["project_checks", "sql_checks"]
-
 #: Persons with several rows, one with far more than count, values at and beyond the bounds, missing ones.
 _VISITS: Final = [
     *(

@@ -34,8 +34,6 @@ from tacit.wire.requests import request_text
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["AuditQuestion", "server_checks"]
-
 _CONFIDENCE: Final = 0.9999
 _DELTA: Final = Fraction(1, 10**6)
 #: Number of times a request is sent while the server says that there were too many, and the longest wait between.

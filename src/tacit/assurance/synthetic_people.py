@@ -31,12 +31,11 @@ from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.registry import engine_kind, open_engine
 from tacit.project.project_file import LimitsModel, Project
 from tacit.project.source import Source
-from tacit.query.catalog import ROW, Catalog, Column, Table
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.relational.ownership import scan
 from tacit.query.types import Kind, SqlType, Value, as_value
-
-__all__ = ["People", "brought_here", "neighbours_of", "questions_of", "rehearsed"]
 
 _ORDINARY: Final = 10
 _ROWS: Final = 2

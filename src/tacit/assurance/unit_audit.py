@@ -26,8 +26,6 @@ from tacit.query.types import INTEGER, TEXT, SqlType
 if TYPE_CHECKING:
     from tacit.project.project_file import Project
 
-__all__ = ["unit_checks"]
-
 #: Rows of persons in two tables; some persons are in both, one has far more rows than count.
 _ROWS: Final = [
     *({"person": i, "table": ("visits", "letters")[i % 2], "cost": i % 9} for i in range(1, 12)),

@@ -13,8 +13,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["bounded_noise", "hide_small", "noise_anew"]
-
 _P = ParamSpec("_P")
 
 

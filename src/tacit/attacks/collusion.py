@@ -15,8 +15,6 @@ from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.errors import BudgetError
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 
-__all__ = ["WORDS", "AskAs", "Collusion", "Pooling", "pool"]
-
 #: Asks, as one of the analysts (by number), whether a person has the secret: 1 or 0, and noise. Raises BudgetError
 #: where there is nothing left to pay with.
 AskAs = Callable[[int, Hashable], float]

@@ -11,8 +11,6 @@ from typing import Any, Protocol, TypeVar
 from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
 
-__all__ = ["Attack", "Comparison", "Words", "compare", "most_that_any_can"]
-
 _Ask = TypeVar("_Ask")
 _Asked = TypeVar("_Asked", contravariant=True)
 _Epsilon = TypeVar("_Epsilon", bound=Number)

@@ -16,8 +16,6 @@ from tacit.attacks.comparison import Words
 from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
-__all__ = ["Averaging", "CountWithout", "Differencing"]
-
 #: Counts those with the secret apart from one person, or all of them for None. The number is a wording: the same
 #: wording is the same question, another one asks the same in other words.
 CountWithout = Callable[[Hashable | None, int], float]

@@ -16,8 +16,6 @@ from tacit.attacks.random_choice import largest
 from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.errors import InputError
 
-__all__ = ["CountsBySecret", "KnownRow", "Linkage", "LinkageProfile", "LinkageStep", "link", "link_by_steps"]
-
 #: Knowledge of an outsider about a person: the values of the quasi-identifiers.
 KnownRow = tuple[Hashable, ...]
 #: Answers how many of those with given values have each of the secrets.

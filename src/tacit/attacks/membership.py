@@ -14,8 +14,6 @@ from tacit.attacks.random_choice import choose
 from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
-__all__ = ["Marginal", "Membership", "PublishedShares", "guess_members", "indicators"]
-
 #: Gives the published shares: for each attribute, how many of the members have it.
 PublishedShares = Callable[[], NDArray[np.float64]]
 

@@ -14,8 +14,6 @@ from tacit.attacks.membership import guess_members
 from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
-__all__ = ["Losses", "ModelMembership", "nearest_neighbour", "ridge"]
-
 Floats = NDArray[np.float64]
 #: Asks a trained model: how badly it predicts each row's label, one loss per row.
 Losses = Callable[[Floats, NDArray[np.bool_]], Floats]

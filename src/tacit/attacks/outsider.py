@@ -22,8 +22,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exp_bounds, float_nearest
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["Learned", "Study"]
-
 #: Ill people, and all people.
 Group = tuple[int, int]
 

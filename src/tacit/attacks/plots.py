@@ -13,8 +13,6 @@ from tacit.core.numbers import float_nearest
 if TYPE_CHECKING:
     from tacit.attacks.comparison import Comparison
 
-__all__ = ["GREY", "PROTECTED", "UNPROTECTED", "draw_comparison", "draw_curves", "draw_shares"]
-
 #: Colours that stay apart for colour-blind readers and in print.
 UNPROTECTED: Final = "#c0392b"
 PROTECTED: Final = "#0072b2"

@@ -12,8 +12,6 @@ from tacit.core.errors import InputError
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below, sample_below_many
 
-__all__ = ["below", "choose", "choose_evenly", "largest", "toss"]
-
 _Item = TypeVar("_Item")
 
 

@@ -26,18 +26,6 @@ from tacit.attacks.success_rate import Result, SuccessRate
 from tacit.core.errors import InputError
 from tacit.noise.uniform import sample_below
 
-__all__ = [
-    "FilmTable",
-    "InexactLinkage",
-    "InexactStep",
-    "Rating",
-    "Scored",
-    "blur",
-    "link_inexactly",
-    "made_up_films",
-    "score_rows",
-]
-
 #: Decay of a score with distance: in stars, and in days.
 STARS_APART: Final = 1.5
 DAYS_APART: Final = 30.0

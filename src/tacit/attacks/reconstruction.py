@@ -22,18 +22,6 @@ from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.extras import load
 
-__all__ = [
-    "CountSubset",
-    "Reconstruction",
-    "ReconstructionGrid",
-    "Subset",
-    "expected_share",
-    "modular_subsets",
-    "random_subsets",
-    "reconstruct",
-    "reconstruct_under_noise",
-]
-
 Method = Literal["least_squares", "linear_program"]
 #: A linear program of more unknowns takes minutes.
 _MOST_FOR_PROGRAMS: Final = 400

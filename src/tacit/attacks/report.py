@@ -15,8 +15,6 @@ from tacit.attacks.sampling import Exposure
 from tacit.attacks.success_rate import Result, SuccessRate, percent
 from tacit.core.numbers import format_up
 
-__all__ = ["Chapter", "headline", "report_page"]
-
 _STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1.5rem; }

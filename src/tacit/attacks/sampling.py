@@ -16,8 +16,6 @@ from tacit.attacks.success_rate import Result, percent
 from tacit.core.errors import InputError
 from tacit.core.numbers import float_nearest
 
-__all__ = ["WORDS", "Exposure", "ExposureOf", "exposure"]
-
 #: For the attack of :class:`tacit.attacks.linkage.Linkage` on those whose rows were published.
 WORDS: Final = Words(
     name="sampling",

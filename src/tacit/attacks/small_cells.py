@@ -14,8 +14,6 @@ from tacit.attacks.random_choice import largest
 from tacit.attacks.success_rate import SuccessRate
 from tacit.core.errors import InputError
 
-__all__ = ["PublishedTable", "SmallCells"]
-
 #: Gives the published table: for each combination of known values, how many have each of the secrets.
 PublishedTable = Callable[[], Mapping[KnownRow, Sequence[float]]]
 

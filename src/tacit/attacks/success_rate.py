@@ -14,8 +14,6 @@ from typing import Any, Final
 from tacit.core.charts import save_chart
 from tacit.core.errors import InputError
 
-__all__ = ["Result", "SuccessRate", "percent"]
-
 #: The two-sided 95% point of the normal law.
 _Z: Final = 1.959964
 

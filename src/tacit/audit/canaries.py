@@ -28,8 +28,6 @@ from tacit.core.float_functions import binomial_masses, binomial_tail
 from tacit.core.numbers import Number, check_count, exact_probability
 from tacit.noise import entropy
 
-__all__ = ["CanaryAudit", "audit_canaries", "flip_inclusion_coins", "guess_by_score"]
-
 _PRECISION: Final = 1e-4
 _LARGEST: Final = 30.0
 

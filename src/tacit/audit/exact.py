@@ -26,8 +26,6 @@ from tacit.core.numbers import Number, check_count, exact_nonnegative, exact_pro
 from tacit.core.relations import Relation
 from tacit.lab.finite import FiniteMechanism, Worst
 
-__all__ = ["Chance", "ExactLoss", "exact", "tabulate"]
-
 #: Code that makes more different sequences of choices than this is not small.
 _MOST_PATHS: Final = 20_000
 #: Nor is code that makes more choices than this in one run.

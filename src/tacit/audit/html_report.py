@@ -12,8 +12,6 @@ from tacit.audit.museum import PIECES
 from tacit.audit.plots import chart_svg
 from tacit.audit.self_audit import CheckOutcome
 
-__all__ = ["as_page", "as_record"]
-
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }

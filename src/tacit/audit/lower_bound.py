@@ -34,8 +34,6 @@ from tacit.core.numbers import Number, check_count, exact_probability
 from tacit.lab.confidence import probability_bounds
 from tacit.mechanisms.base import Mechanism
 
-__all__ = ["Confirmed", "LowerBound", "OutputEvent", "Score", "learn_scores", "lower_bound"]
-
 #: With more different outputs than this share of the samples, counting equal ones says nothing.
 _FEW: Final = 0.1
 _BINS: Final = 40
@@ -82,16 +80,16 @@ def learn_scores(first: Sample, second: Sample, names: Sequence[str]) -> list[Sc
     table = np.vstack([first.table, second.table])
     is_first = np.arange(len(table)) < len(first.table)
     varies = np.flatnonzero(np.ptp(table, axis=0) > 0)
-    scores: list[Score] = [Binned(j, names[j], table[:, j], is_first) for j in varies.tolist()]
+    scores: list[Score] = [_Binned(j, names[j], table[:, j], is_first) for j in varies.tolist()]
     if len(scores) > 1:
-        scores.append(Combined(table, is_first))
+        scores.append(_Combined(table, is_first))
     outputs = {each.label for each in (*first.observations, *second.observations)}
     if not scores or len(outputs) <= _FEW * len(table):
-        scores.append(Counted(first.observations, second.observations))
+        scores.append(_Counted(first.observations, second.observations))
     return scores
 
 
-class Counted(Score):
+class _Counted(Score):
     """By how often exactly this output was seen."""
 
     name = "equal outputs, counted"
@@ -106,7 +104,7 @@ class Counted(Score):
         return np.array([self._scores.get(each.label, 0.0) for each in sample.observations])
 
 
-class Binned(Score):
+class _Binned(Score):
     """By the share of both samples in a bin of one feature."""
 
     def __init__(self, column: int, name: str, values: NDArray[np.float64], is_first: NDArray[np.bool_]) -> None:
@@ -127,7 +125,7 @@ class Binned(Score):
         return np.asarray(self._scores[bins], dtype=np.float64)
 
 
-class Combined(Score):
+class _Combined(Score):
     """A logistic regression on all features, standardised."""
 
     name = "all features together"

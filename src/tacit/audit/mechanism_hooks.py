@@ -33,8 +33,6 @@ from tacit.mechanisms.selection_scores import Selection
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.mechanisms.top_k import TopK
 
-__all__ = ["CallInputs", "Hook", "seams"]
-
 #: A group of so many units exists in every neighbouring database as well, so its key may be kept in both.
 _KEPT_FROM: Final = 2
 

@@ -16,8 +16,6 @@ import numpy as np
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-__all__ = ["Neighbours", "propose_neighbours"]
-
 #: Only so many of the units there are leave in turn.
 _LEAVERS: Final = 4
 #: Rows of a person with far too many, as a multiple of all others' rows.

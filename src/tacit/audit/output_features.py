@@ -19,8 +19,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FeatureReader", "Observation", "Observer", "Sample", "observe"]
-
 #: Runs a mechanism once on the data it was made for.
 Observer = Callable[[Any], Any]
 

@@ -17,8 +17,6 @@ from tacit.core.charts import altair, save_chart
 if TYPE_CHECKING:
     from tacit.audit.lower_bound import LowerBound
 
-__all__ = ["chart_lower_bound", "chart_svg"]
-
 _BINS: Final = 24
 _ROC_POINTS: Final = 50
 _WIDTH, _HEIGHT = 250, 210

@@ -24,8 +24,6 @@ from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation
 
-__all__ = ["AssertPrivate", "assert_private"]
-
 
 class AssertPrivate(Protocol):
     """Signature of the fixture."""

@@ -41,18 +41,6 @@ from tacit.mechanisms.base import Mechanism
 from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 
-__all__ = [
-    "Finding",
-    "RecordedCall",
-    "RecordingBits",
-    "ReplayReport",
-    "ReplayingBits",
-    "Tape",
-    "record",
-    "replay",
-    "replay_tape",
-]
-
 
 class RecordingBits:
     """Genuine bits, written down where they are drawn outside of a mechanism.

@@ -21,8 +21,6 @@ from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.base import Mechanism
 
-__all__ = ["FoundBound", "replay_neighbours", "search_lower_bound"]
-
 
 @dataclass(frozen=True)
 class FoundBound:

@@ -41,8 +41,6 @@ from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.mechanisms.staircase import Staircase
 from tacit.mechanisms.top_k import TopK
 
-__all__ = ["AuditCheck", "CheckOutcome", "claim_checks", "museum_checks", "run_checks", "standing_checks"]
-
 #: Name, tool, and what runs it.
 Entry = tuple[str, str, Callable[[], Verdict]]
 

@@ -26,8 +26,6 @@ from tacit.query.request import Account as AccountKind
 if TYPE_CHECKING:
     from tacit.project.project_file import PopulationModel
 
-__all__ = ["Budget", "Entry", "account_kind", "filter_of", "share_caps"]
-
 #: Number of questions without a stated delta for which the budget's delta lasts.
 _QUESTIONS = 100
 #: By which a project file states an account.

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
     from tacit.query.catalog import Column, Table
     from tacit.query.planning.explain import Explanation
 
-__all__ = [
-    "ChargeList",
-    "budget_html",
-    "curator_html",
-    "entry_html",
-    "html_rows",
-    "known_of",
-    "owner_of",
-    "quote_html",
-    "show_arrow",
-    "table_html",
-]
-
 _MOST_ROWS: Final = 60
 _QUIET: Final = "opacity:.6"
 

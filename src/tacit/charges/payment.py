@@ -50,24 +50,6 @@ from tacit.receipts.release_format import digest_of
 if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 
-__all__ = [
-    "Caller",
-    "CuratorContext",
-    "Departure",
-    "KeyLocks",
-    "Paid",
-    "TimedWork",
-    "check_succeeded",
-    "entry_of",
-    "failed_run",
-    "hide_internal_errors",
-    "log_failed_run",
-    "log_failure",
-    "paid_at",
-    "paid_before",
-    "pay",
-]
-
 _OPERATOR = logging.getLogger("tacit.operator")
 _DIGITS: Final = 12
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tacit.ledger import Ledger
     from tacit.server.identity import People, Person
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, help="Analysts, their roles and their shares of a budget.")
 for command in (tokens.token, tokens.tokens, tokens.withdraw, tokens.invite, tokens.password):
     app.command()(command)

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.views.answer_object import Answer
 
-__all__ = [
-    "FORMATS",
-    "check_output",
-    "check_writable",
-    "print_answer",
-    "show_answer",
-]
-
 FORMATS = ("table", "csv", "json", "parquet")
 _BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet", ".txt": "table"}
 

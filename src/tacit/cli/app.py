@@ -20,8 +20,6 @@ from tacit.cli.release import release
 from tacit.cli.serve import serve
 from tacit.cli.synth import synth
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="tacit",
     help="A differentially private curator: exact noise, honest error bars, and an account of every person's privacy.",

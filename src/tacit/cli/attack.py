@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tacit.attacks.report import Chapter
     from tacit.attacks.success_rate import Result
 
-__all__ = ["attack"]
-
 _EPSILONS: Final = ("0.1", "0.5", "2", "8")
 _WIDEST: Final = 96
 

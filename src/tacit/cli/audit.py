@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tacit.audit.museum.exhibit import Verdict
     from tacit.audit.self_audit import AuditCheck, CheckOutcome
 
-__all__ = ["audit"]
-
 
 def audit(
     target: Annotated[

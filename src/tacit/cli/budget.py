@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tacit.charges.accounts import Budget
     from tacit.curator.curator import Curator
 
-__all__ = ["budget", "budget_table", "show_budget"]
-
 
 @with_question_options
 def budget(

@@ -14,8 +14,6 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     from tacit.course import AnswerVerdict, Exercise
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, help="The course in ten chapters: its exercises, and a check of your answers.")
 
 SheetOption = Annotated[Path, typer.Option("--sheet", help="The answer sheet.")]

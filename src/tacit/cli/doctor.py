@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tacit.cli.operator_options import LedgerLocation
     from tacit.project.project_file import Project
 
-__all__ = ["doctor", "examine"]
-
 _OPENING = "opening"
 _LIBRARIES = ("duckdb", "sqlglot", "numpy", "cryptography")
 #: Extras that change how the core works, shown where they are installed.
@@ -397,7 +395,8 @@ def _decided(place: LedgerLocation) -> Iterator[DoctorCheck]:
 
 
 def _keys(place: LedgerLocation) -> str:
-    from tacit.receipts.keys import key_id, open_keys
+    from tacit.ledger.signing_keys import key_id
+    from tacit.receipts.keys import open_keys
 
     public = open_keys(place.key, make=False).public_key
     return f"{place.key}: for its owner alone; receipts are signed with {key_id(public)}"

@@ -13,8 +13,6 @@ from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import MissingError
 
-__all__ = ["EXIT_CODES", "exit_code", "failure", "reported", "unexpected"]
-
 #: Exit code by error code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself. 2 is what
 #: shells and typer use for a wrong command line.
 EXIT_CODES: Final = {

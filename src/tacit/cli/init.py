@@ -27,8 +27,6 @@ from tacit.project.file_draft import CSV, draft_file, project_name
 from tacit.project.project_template import Draft, DraftColumn, DraftTable, open_places, project_text
 from tacit.project.schema_inference import SAMPLE_ROWS
 
-__all__ = ["init"]
-
 
 def init(
     sources: Annotated[

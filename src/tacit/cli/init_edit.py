@@ -10,8 +10,6 @@ import typer
 from tacit.core.errors import InputError
 from tacit.core.extras import MissingError, install_command
 
-__all__ = ["edit_in_browser"]
-
 
 def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> None:
     """Serve the editor until the owner has finished.

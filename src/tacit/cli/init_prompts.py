@@ -18,8 +18,6 @@ from tacit.project.project_template import Draft, DraftColumn, DraftTable
 from tacit.project.schema_inference import SAMPLE_ROWS, guess_categories, guess_unit, read_sample
 from tacit.query.contribution import ContributionNumber, contribution_number
 
-__all__ = ["interview"]
-
 _TYPES = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
 _PREVIEW_EPSILON = "0.5"
 

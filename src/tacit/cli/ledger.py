@@ -30,8 +30,6 @@ from tacit.project.read_project import read_project
 if TYPE_CHECKING:
     from tacit.ledger import Record, VerificationReport
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, help="The ledger of all charges: check it, read it, take it over.")
 
 

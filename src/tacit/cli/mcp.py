@@ -13,8 +13,6 @@ from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, opened
 from tacit.core.errors import InputError
 from tacit.core.extras import load
 
-__all__ = ["mcp"]
-
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

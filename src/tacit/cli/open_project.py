@@ -17,15 +17,6 @@ from tacit.project.read_project import read_project
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
 
-__all__ = [
-    "DEFAULT_PROJECT",
-    "AnalystOption",
-    "ProjectOption",
-    "listening",
-    "opened",
-    "operator_log",
-]
-
 DEFAULT_PROJECT = Path("tacit.toml")
 ProjectOption = Annotated[
     Path, typer.Option("--project", "-p", envvar="TACIT_PROJECT", help="The project file.", show_default=True)

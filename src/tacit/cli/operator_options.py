@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from tacit.ledger import Ledger, Outcome
     from tacit.ledger.protocol import Reader
 
-__all__ = [
-    "LedgerLocation",
-    "OperatorOption",
-    "ReasonOption",
-    "adopted_ledger",
-    "check_exists",
-    "find_ledger",
-    "opened_ledger",
-    "operator_name",
-    "reading",
-    "receipt_check",
-]
-
 OperatorOption = Annotated[
     str | None, typer.Option("--operator", envvar="TACIT_OPERATOR", help="Your name; by default the user name.")
 ]

@@ -12,8 +12,6 @@ from tacit.cli.terminal import JsonFlag, print_json
 if TYPE_CHECKING:
     from tacit.mechanisms.planning import SampleSizePlan
 
-__all__ = ["plan"]
-
 
 def plan(
     mechanism: Annotated[

@@ -21,8 +21,6 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     from tacit.curator.quote import Quote
 
-__all__ = ["explain", "query", "show_quote"]
-
 
 @with_question_options
 def query(

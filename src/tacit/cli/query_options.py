@@ -14,8 +14,6 @@ import typer
 from tacit.core.errors import InputError
 from tacit.query.request import OPTIONS, OptionKind, QuestionOption, Request
 
-__all__ = ["SqlArgument", "SqlFile", "read_sql", "request_of", "with_question_options"]
-
 SqlArgument = Annotated[str | None, typer.Argument(help='The question in SQL; "-" reads it from standard input.')]
 SqlFile = Annotated[Path | None, typer.Option("--file", "-f", help="A file that holds the question.")]
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tacit.receipts.receipt import Receipt
     from tacit.receipts.verify_receipt import ReceiptCheck
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, help="Signed statements of releases: check them, read them.")
 
 _LARGEST = 64 * 2**20

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tacit.releases.release_file import BatchPlan
     from tacit.releases.workload_release_file import PlannedWorkload
 
-__all__ = ["release"]
-
 
 def release(
     plan: Annotated[Path, typer.Argument(help="The plan file: one total, and named questions.", show_default=False)],

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.quote import Quote
 
-__all__ = ["Prompt", "completions", "is_complete"]
-
 _HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
 \epsilon 0.5     what a question may cost; also \rho, \mu, \delta
 \within 50       instead of a price, how far off answers may be; also \within column=50

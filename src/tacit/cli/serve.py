@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tacit.server.serve import Started
     from tacit.server.service import CuratorService
 
-__all__ = ["serve"]
-
 # On one line however narrow the terminal, so that links can be clicked.
 _say = partial(say, whole=True)
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tacit.local import LocalProtocol
     from tacit.server.identity.surveys import SurveyRecord
 
-__all__ = ["app"]
-
 app = typer.Typer(no_args_is_help=True, help="Surveys whose answers are randomised on people's devices.")
 
 _Name = Annotated[str, typer.Argument(help="Name of the survey, as in its address.", show_default=False)]

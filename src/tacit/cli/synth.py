@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tacit.synthetic_tables.synthetic_star import SyntheticStar
     from tacit.synthetic_tables.synthetic_table import SyntheticTable
 
-__all__ = ["synth"]
-
 
 def synth(
     source: Annotated[

@@ -14,8 +14,6 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["JsonFlag", "as_text", "console", "is_interactive", "print_json", "progress_bar", "say", "tell", "visible"]
-
 #: Every command has it.
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from tacit.ledger import Ledger
     from tacit.server.identity import Issued, People, TokenInfo, TokenScope
 
-__all__ = [
-    "ExpiresOption",
-    "ShareOption",
-    "invite",
-    "issued_json",
-    "moment_of",
-    "password",
-    "people_of",
-    "show_issued",
-    "token",
-    "tokens",
-    "withdraw",
-]
-
 _Name = Annotated[str, typer.Argument(help="Name of the person.", show_default=False)]
 ShareOption = Annotated[
     str | None,

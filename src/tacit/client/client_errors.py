@@ -29,8 +29,6 @@ from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackE
 from tacit.query.refusal import ACCEPTED, CODES, Refusal
 from tacit.wire.responses import ErrorBody
 
-__all__ = ["RateError", "RemoteError", "SignInError", "TrustError", "error_of", "parsing"]
-
 
 class RemoteError(TacitError):
     """The server cannot be reached, or what it says is not what a server of Tacit says."""

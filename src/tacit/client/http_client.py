@@ -29,8 +29,6 @@ from tacit.noise import entropy
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Channel", "HttpReply", "base_url", "request_key"]
-
 #: The most bytes of a response.
 MOST_BYTES: Final = 64 * 2**20
 #: Most attempts at one request.

@@ -21,8 +21,6 @@ from tacit.ledger.anchor import state_folder
 from tacit.ledger.signing_keys import PREFIX, public_bytes
 from tacit.noise import entropy
 
-__all__ = ["pin"]
-
 _FOLDER: Final = "servers"
 
 

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from tacit.client.client_errors import TrustError
-from tacit.ledger.anchor import Anchor, AnchorFile, OtherHistoryError, state_folder
+from tacit.ledger.anchor import Anchor, AnchorFile, state_folder
 from tacit.ledger.memory import MemoryAnchor
-from tacit.ledger.protocol import Head, RecentHeads, StorageError
-
-__all__ = ["SEEN", "Witness", "head_text"]
+from tacit.ledger.protocol import Head, OtherHistoryError, RecentHeads
+from tacit.ledger.storage.database import StorageError
 
 #: The header that names an entry: ``17:5f…``.
 SEEN: Final = "Tacit-Seen"

@@ -21,8 +21,6 @@ from tacit.query.types import Value
 from tacit.receipts.receipt import Receipt
 from tacit.wire.responses import AnswerTable
 
-__all__ = ["RemoteAnswer", "RemoteQuote", "RemoteRows"]
-
 
 @dataclass(frozen=True)
 class RemoteRows:

@@ -56,8 +56,6 @@ from tacit.wire.responses import AnswerBody, QuoteBody, ReceiptBody
 from tacit.wire.session_responses import SessionBody
 from tacit.wire.values import read_amounts
 
-__all__ = ["RemoteCurator", "connect"]
-
 _POLL_SECONDS = 1.0
 
 

@@ -19,8 +19,6 @@ from tacit.receipts.receipt import Receipt
 from tacit.wire.job_responses import SyntheticTableBody, WorkloadBody
 from tacit.wire.session_responses import SessionAnswerBody, SessionBody
 
-__all__ = ["RemoteSession", "RemoteSyntheticTable", "RemoteWorkload"]
-
 
 class RemoteSyntheticTable:
     """A synthetic table that a server made; its receipt holds.

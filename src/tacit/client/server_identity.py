@@ -13,11 +13,8 @@ from typing import Any, Final
 
 from tacit.client.client_errors import RemoteError, parsing
 from tacit.ledger.protocol import GENESIS, Head
-from tacit.ledger.signing_keys import succession_text
-from tacit.receipts.keys import is_signed, key_id
+from tacit.ledger.signing_keys import is_signed, key_id, succession_text
 from tacit.wire.account_responses import HandoverSchema, KeySchema
-
-__all__ = ["Identity", "identity_of", "own_keys", "why_not_followed"]
 
 #: The most keys that a server may state.
 _MOST: Final = 1000

@@ -28,8 +28,6 @@ from tacit.core.numbers import (
     format_up,
 )
 
-__all__ = ["cautions", "cautions_about", "cautions_about_account", "guess_probability"]
-
 #: From this probability of a right guess on, a sentence is due: ε about 4.6.
 _GUESS: Final = Fraction(99, 100)
 #: Expected number of people whose records δ allows to publish.

@@ -8,8 +8,6 @@ from typing import Any
 from tacit.core.errors import InputError
 from tacit.core.extras import load
 
-__all__ = ["altair", "offline", "save_chart"]
-
 _FORMATS = (".svg", ".png", ".html", ".json")
 
 

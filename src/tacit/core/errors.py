@@ -22,18 +22,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "AccessError",
-    "AccountingError",
-    "BudgetError",
-    "EngineError",
-    "FailedRunError",
-    "InputError",
-    "InternalError",
-    "QueryError",
-    "TacitError",
-]
-
 
 class TacitError(Exception):
     """The root of the tree; catch this to catch everything Tacit raises on purpose."""

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 
-__all__ = ["DISTRIBUTION", "MissingError", "has_arrow", "install_command", "load", "load_arrow", "load_frames"]
-
 #: Name on the package index; the import and the command are called ``tacit``.
 DISTRIBUTION: Final = "tacit-dp"
 

@@ -13,18 +13,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "binomial_masses",
-    "binomial_tail",
-    "fast_length",
-    "log_factorials",
-    "normal_cdf",
-    "recur",
-    "scaled_normal_tail",
-    "solve_tridiagonal",
-    "success_limit",
-]
-
 Floats = NDArray[np.float64]
 
 #: From here on five terms of the expansion for large numbers are exact to the last place.

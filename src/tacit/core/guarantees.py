@@ -46,18 +46,6 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 
-__all__ = [
-    "DEFAULT_ORDERS",
-    "GDP",
-    "RDP",
-    "ZCDP",
-    "ApproxDP",
-    "Guarantee",
-    "PureDP",
-    "golden_minimum",
-    "renyi_epsilon_up",
-]
-
 #: Groups up to this size, and losses up to it, are unrolled exactly.
 _FEW: Final = 64
 #: Renyi orders that serve from tiny to large budgets.

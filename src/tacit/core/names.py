@@ -6,8 +6,6 @@ import re
 import unicodedata
 from typing import Final
 
-__all__ = ["COLUMN_NAME", "is_column_name", "is_name"]
-
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 #: Signs that quote names in some dialect of SQL, and would end one there.
 _QUOTES: Final = frozenset('"`[]\\')

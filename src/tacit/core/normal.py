@@ -18,15 +18,6 @@ from tacit.core.numbers import exp_bounds, log_bounds, round_up, sqrt_bounds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "LARGEST_MU",
-    "concentrated_epsilon_up",
-    "gaussian_delta_bounds",
-    "gaussian_epsilon_up",
-    "normal_cdf_bounds",
-    "normal_quantile_bounds",
-]
-
 #: Digits of mpmath's arithmetic beyond those that are claimed.
 _SPARE: Final = 15
 #: Smaller than this is not told apart from zero; written out it would fill memory.

@@ -20,26 +20,6 @@ from typing import Final, SupportsIndex
 
 from tacit.core.errors import AccountingError, InputError
 
-__all__ = [
-    "Number",
-    "check_count",
-    "decimal_context",
-    "exact",
-    "exact_nonnegative",
-    "exact_positive",
-    "exact_probability",
-    "exp_bounds",
-    "float_down",
-    "float_nearest",
-    "float_up",
-    "format_up",
-    "log_bounds",
-    "round_down",
-    "round_up",
-    "sqrt_bounds",
-    "with_noun",
-]
-
 #: Accepted forms of a privacy parameter.
 Number = str | int | float | Fraction | Decimal
 

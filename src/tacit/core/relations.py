@@ -20,20 +20,6 @@ from itertools import combinations_with_replacement
 
 from tacit.core.errors import InputError
 
-__all__ = [
-    "ADD_REMOVE",
-    "REPLACE_ONE",
-    "Database",
-    "Relation",
-    "as_histogram",
-    "as_relation",
-    "databases",
-    "distance",
-    "is_neighbour",
-    "l1_distance",
-    "neighbouring_pairs",
-]
-
 #: Rows, or a histogram that maps each record to how often it occurs.
 Database = Sequence[Hashable] | Mapping[Hashable, int]
 

@@ -14,19 +14,6 @@ from typing import Any, Final
 
 from tacit.core.errors import InternalError
 
-__all__ = [
-    "MOST",
-    "Whole",
-    "WholeSums",
-    "is_place",
-    "label_place",
-    "least",
-    "looked_up",
-    "quantised",
-    "total_of",
-    "where_at_least",
-]
-
 #: No whole number of a row is larger in size.
 MOST: Final = 1 << 62
 

@@ -14,8 +14,6 @@ from tacit.core.errors import InputError
 from tacit.course.exercise import AnswerVerdict, Exercise
 from tacit.course.exercises import CHAPTERS, EXERCISES, exercise_named
 
-__all__ = ["blank_sheet", "check_sheet", "read_sheet"]
-
 _WIDTH = 100
 
 

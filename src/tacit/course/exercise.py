@@ -26,8 +26,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact
 from tacit.lab import FiniteMechanism
 
-__all__ = ["AnswerVerdict", "ChoiceAnswer", "Exercise", "LawAnswer", "NumberAnswer"]
-
 
 @dataclass(frozen=True, slots=True)
 class AnswerVerdict:

@@ -20,8 +20,6 @@ from tacit.lab import (
     sample_rows,
 )
 
-__all__ = ["CHAPTERS", "EXERCISES", "CourseChapter", "exercise_named"]
-
 
 @dataclass(frozen=True, slots=True)
 class CourseChapter:

@@ -17,10 +17,10 @@ from tacit.curator.views.answer_object import Answer
 from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
 from tacit.query.limits import MAX_PUBLIC_ROWS
-from tacit.query.planning.explain import explain_public, outline
+from tacit.query.planning.explain import explain_public
 from tacit.query.planning.found_parts import with_found
 from tacit.query.planning.left_out_question import loss_question
-from tacit.query.planning.plan import Plan
+from tacit.query.planning.plan import Plan, outline
 from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows
@@ -31,22 +31,6 @@ from tacit.query.request import OPTIONS, Request
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums, same_noise
 from tacit.receipts.release_format import canonical, digest_of, released_from_text, released_to_text
 from tacit.synthetic_tables.table_synthesis_release import SUFFIX
-
-__all__ = [
-    "answer",
-    "answer_from_outcome",
-    "charged_answer",
-    "free_release",
-    "public_answer",
-    "public_rows",
-    "quote",
-    "quote_public",
-    "release_key",
-    "release_name",
-    "run",
-    "summed_answer",
-    "to_answer",
-]
 
 #: Names that one question may have had under rules of other versions.
 _MOST_RULES: Final = 16

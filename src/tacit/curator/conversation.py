@@ -15,8 +15,6 @@ from tacit.charges.payment import CuratorContext, hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
 
-__all__ = ["Conversation"]
-
 #: Before the id of a token.
 _TOKEN: Final = "token "  # noqa: S105  (a prefix)
 

@@ -47,8 +47,6 @@ from tacit.synthetic_tables.synthetic_star import SyntheticStar
 from tacit.synthetic_tables.synthetic_table import SyntheticTable
 from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 
-__all__ = ["Curator", "TableInfo"]
-
 
 @dataclass(frozen=True)
 class TableInfo:

@@ -29,18 +29,6 @@ from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.receipts.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
 
-__all__ = [
-    "OWNER",
-    "OpenedLedger",
-    "fix_units",
-    "open_curator",
-    "open_ledger",
-    "open_project",
-    "rehearse",
-    "rehearse_new",
-    "try_opening",
-]
-
 #: The analyst where none is named: on one's own machine, the owner of the data.
 OWNER = "owner"
 

@@ -37,9 +37,9 @@ from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.coarser import coarser, errs_no_more
-from tacit.query.planning.explain import Outline, explain, outline
+from tacit.query.planning.explain import explain
 from tacit.query.planning.left_out import GROUPS, loss_table
-from tacit.query.planning.plan import Plan, plan_on_terms
+from tacit.query.planning.plan import Outline, Plan, outline, plan_on_terms
 from tacit.query.postprocess.bounding_loss import bounding_losses
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished, finish
@@ -49,17 +49,6 @@ from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve, resolve_any
 from tacit.receipts.receipt import Receipt, guesses, mechanisms_of, quoted
 from tacit.receipts.release_format import released_from_text
-
-__all__ = [
-    "FreeQuestion",
-    "FreeRelease",
-    "Planner",
-    "PricedPlan",
-    "ReadAnswer",
-    "ReleasedPlans",
-    "WeightedLRUCache",
-    "read_back",
-]
 
 #: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
 _MOST: Final = 300_000

@@ -25,8 +25,6 @@ from tacit.project.project_file import Project
 from tacit.query.relational.algebra import scanned
 from tacit.query.resolve import resolve
 
-__all__ = ["SpendingEffects", "effects_of", "is_account_term", "opening_problems"]
-
 #: Questions that are named, and charges that are looked at.
 _MOST_NAMED: Final = 20
 _MOST_READ: Final = 10_000

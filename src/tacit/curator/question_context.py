@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from tacit.charges.payment import CuratorContext
 from tacit.curator.planner import Planner, ReleasedPlans
 
-__all__ = ["QuestionContext"]
-
 
 @dataclass(frozen=True)
 class QuestionContext(CuratorContext):

@@ -11,8 +11,6 @@ from tacit.query.planning.explain import Explanation
 from tacit.query.planning.plan import Plan
 from tacit.query.question import OutputColumn, PublicQuestion
 
-__all__ = ["Quote", "QuoteForms"]
-
 
 class QuoteForms:
     """Views of a quote, local or remote."""

@@ -25,8 +25,6 @@ from tacit.query.request import Request
 from tacit.synthetic_tables.synthetic_table import BANNER
 from tacit.synthetic_tables.table_synthesis_release import drawn_again, published_tables
 
-__all__ = ["free_question"]
-
 #: Sets of synthetic tables whose rows are kept in memory.
 _MOST: Final = 4
 _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*")

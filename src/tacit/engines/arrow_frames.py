@@ -19,8 +19,6 @@ from tacit.core.extras import load_arrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LAST_NANOSECOND", "arrow_arrays", "as_arrow", "sound", "sound_table"]
-
 #: Seconds of the beginning of the year 1 and of the end of the year 9999, since 1970.
 _FIRST, _END = -62_135_596_800, 253_402_300_800
 #: Moments in nanoseconds beyond this, in both directions, stand for infinity or for nothing.

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from tacit.core.errors import InputError
 
-__all__ = ["fill"]
-
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["arrow_types", "first_rows", "read_types", "schema_text", "text_columns", "write_parquet"]
-
 _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)\Z")
 _TYPES = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), INTEGER),

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from tacit.query.types import BOOLEAN, DATE, DECIMAL_DIGITS, DOUBLE, INTEGER, TEXT, TIMESTAMP, Kind, SqlType
 
-__all__ = ["PlainFrame", "block_arrays"]
-
 _STORED = {
     Kind.BOOLEAN: "BOOLEAN",
     Kind.INTEGER: "BIGINT",

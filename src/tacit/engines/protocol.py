@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tacit.query.relational.algebra import RelationNode
     from tacit.query.types import Value
 
-__all__ = ["DataSource", "DoctorCheck", "Engine", "Limits", "Marks", "MeasurementTask", "Measurements", "SourceLike"]
-
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTask:

@@ -22,23 +22,6 @@ if TYPE_CHECKING:
     from tacit.query.catalog import Catalog, Column, Table
     from tacit.query.types import SqlType
 
-__all__ = [
-    "csv_header",
-    "csv_losses",
-    "doctor_checks",
-    "engine_kind",
-    "frame_types",
-    "is_database_address",
-    "is_spark_frame",
-    "open_engine",
-    "open_unprotected",
-    "query_public",
-    "source_kind",
-    "stored_names",
-    "stored_types",
-    "warm",
-]
-
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _SPARK: Final = ("spark://", "sc://", "local[", "databricks://")
 

@@ -21,21 +21,6 @@ from typing import Final
 
 from tacit.core.errors import InputError
 
-__all__ = [
-    "ADDRESS",
-    "DATE_DIRECTIVES",
-    "UTF_8",
-    "CsvFormat",
-    "FileState",
-    "date_pattern",
-    "delimiter_by_name",
-    "file_state",
-    "find_files",
-    "is_pattern",
-    "list_files",
-    "source_state",
-]
-
 #: Where a path is an address of another system.
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/")
 _MAGIC = re.compile(r"[*?\[]")

@@ -35,8 +35,6 @@ from tacit.query.canonical_unit import ROW, identifying
 from tacit.query.catalog import Catalog, Table
 from tacit.query.types import Kind, SqlType
 
-__all__ = ["Form", "StoredColumn", "check_stored_units"]
-
 
 class Form(Enum):
     """Form in which a store writes a person."""

@@ -20,8 +20,6 @@ from tacit.lab.experiment import CompositionExperiment
 from tacit.lab.moves import Move, table_rows
 from tacit.lab.strategies import Adversary, Strategy
 
-__all__ = ["WorstAdversary", "admitted_by", "curve_fits", "worst_adversary"]
-
 #: Number of orders of each move of the menu.
 Orders = tuple[int, ...]
 Rule = Callable[[Orders], bool]

@@ -24,15 +24,6 @@ from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import Number, check_count, exact, exact_probability, log_bounds, round_down, sqrt_bounds
 from tacit.lab.finite import FiniteMechanism, group_pairs
 
-__all__ = [
-    "CompositionBounds",
-    "TheoremCheck",
-    "composition_bounds",
-    "group_privacy",
-    "optimal_pair",
-    "post_processing",
-]
-
 
 @dataclass(frozen=True)
 class CompositionBounds:

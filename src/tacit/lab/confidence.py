@@ -6,8 +6,6 @@ import math
 
 from tacit.core.float_functions import success_limit
 
-__all__ = ["probability_bounds"]
-
 
 def probability_bounds(successes: int, trials: int, confidence: float) -> tuple[float, float]:
     """Clopper-Pearson: each end holds with ``confidence`` on its own, whatever the true probability is."""

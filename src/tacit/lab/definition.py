@@ -35,8 +35,6 @@ from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.selection_scores import WeightedSelection
 from tacit.mechanisms.staircase import Staircase
 
-__all__ = ["Definition", "chart_definition", "definition"]
-
 _ZERO: Final = Fraction(0)
 _NEVER: Final = Enclosure(_ZERO, _ZERO)
 #: Points of a drawn density.

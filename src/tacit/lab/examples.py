@@ -16,15 +16,6 @@ from tacit.core.numbers import Number, check_count, exact, exact_probability
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.lab.finite import FiniteMechanism
 
-__all__ = [
-    "geometric",
-    "leak",
-    "randomized_response",
-    "release_random_row",
-    "sample_rows",
-    "subsample_then_count",
-]
-
 
 def randomized_response(*, ratio: Number, categories: Sequence[Hashable] = (0, 1), rows: int = 1) -> FiniteMechanism:
     """Each of ``rows`` people answers truthfully with the probability that makes it exactly ln(ratio)-DP.

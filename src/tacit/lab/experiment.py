@@ -45,8 +45,6 @@ from tacit.lab.finite import FiniteMechanism
 from tacit.lab.moves import Family, Move, Releases, Turn, as_family, as_turn, check_move, table_rows
 from tacit.lab.strategies import Adversary, View, coin_law
 
-__all__ = ["CompositionExperiment", "EstimatedLoss", "Views"]
-
 #: Number of times a state's choice is asked for again: often while states are few, once more for each of many.
 _REPEATS: Final = 16
 _FEW_STATES: Final = 64

@@ -43,8 +43,6 @@ from tacit.core.relations import (
 from tacit.noise import entropy
 from tacit.noise.uniform import LazyUniform
 
-__all__ = ["FiniteMechanism", "ProfilePoint", "Worst"]
-
 Pair = tuple[Hashable, Hashable]
 Law = dict[Hashable, Enclosure]
 _NEVER = Enclosure(Fraction(0), Fraction(0))

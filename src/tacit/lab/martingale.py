@@ -26,8 +26,6 @@ from tacit.core.numbers import Number, check_count, exact_nonnegative, exp_bound
 from tacit.lab.experiment import CompositionExperiment, Views
 from tacit.lab.moves import Move, as_turn, table_rows
 
-__all__ = ["AzumaPoint", "LossStep", "azuma", "azuma_points", "loss_path", "loss_threshold"]
-
 
 def azuma(*, steps: Iterable[Number], above: Number) -> Enclosure:
     """exp(-t²/(2Σc_i²)): the most that Pr[S >= t] can be for a martingale S whose i-th step is at most c_i in size.

@@ -26,8 +26,6 @@ from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.selection_scores import Selection
 from tacit.mechanisms.staircase import Staircase
 
-__all__ = ["Family", "Move", "Releases", "Turn", "as_turn", "check_neighbours", "in_or_out", "private", "table_rows"]
-
 
 class Releases(Protocol):
     """Anything with a ``release`` method: every mechanism of Tacit, and :class:`FiniteMechanism`."""

@@ -19,8 +19,6 @@ from tacit.lab.finite import FiniteMechanism
 from tacit.lab.martingale import azuma_points
 from tacit.lab.strategies import Adversary
 
-__all__ = ["chart_azuma", "chart_bounds", "chart_curves", "chart_experiment", "chart_profile"]
-
 #: Colours that stay apart for colour-blind readers and in grey.
 _COLOURS = ("#4c566a", "#d08700", "#7b3294", "#0072b2", "#c0392b", "#00805a")
 

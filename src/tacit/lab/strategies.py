@@ -18,8 +18,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.lab.moves import Turn
 
-__all__ = ["Adversary", "RandomizedStrategy", "Repeat", "Strategy"]
-
 View = tuple[Any, ...]
 
 

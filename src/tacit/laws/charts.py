@@ -14,8 +14,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest
 from tacit.laws.law import ContinuousLaw, Law
 
-__all__ = ["chart_laws", "chart_tails"]
-
 #: Colours that stay apart for colour-blind readers and in grey.
 _COLOURS: Final = ("#0072b2", "#d08700", "#00805a", "#c0392b", "#7b3294", "#4c566a")
 _POINTS: Final = 240

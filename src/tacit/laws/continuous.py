@@ -24,8 +24,6 @@ from tacit.core.numbers import (
 from tacit.laws.law import ContinuousLaw, DiscreteLaw, enclose, whole
 from tacit.mechanisms.staircase import first_moment, second_moment
 
-__all__ = ["ExponentialLaw", "GaussianLaw", "LaplaceLaw", "StaircaseLaw"]
-
 #: π, enclosed to fifty digits.
 _PI: Final = (
     Fraction(314159265358979323846264338327950288419716939937510, 10**50),

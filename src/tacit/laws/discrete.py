@@ -12,8 +12,6 @@ from tacit.core.numbers import Number, exact, exact_nonnegative, exact_positive,
 from tacit.laws.law import DiscreteLaw, enclose, whole
 from tacit.mechanisms.gaussian_profile import discrete_upper_tail_bounds, discrete_weight_bounds
 
-__all__ = ["DiscreteGaussianLaw", "DiscreteLaplaceLaw", "GeometricLaw"]
-
 _ZERO: Final = Fraction(0)
 #: Smallest scale: below it the noise is 0 but for a probability of e^-1000.
 _SMALLEST_SCALE: Final = Fraction(1, 1000)

@@ -24,8 +24,6 @@ from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
 from tacit.laws.law import ContinuousLaw, DiscreteLaw
 
-__all__ = ["LawDistance", "continuous_like", "distance_to_continuous"]
-
 _ZERO: Final = Fraction(0)
 #: Largest σ whose cells are compared one by one; beyond it a proven bound is given.
 _COMPARED: Final = 12

@@ -14,8 +14,6 @@ from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
-__all__ = ["law_of"]
-
 #: Mechanisms, and what they draw with.
 Drawn = (
     AdditiveNoise

@@ -10,8 +10,6 @@ from tacit.core.divergences import Enclosure
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.numbers import Number, exact, exact_probability, float_nearest, sqrt_bounds
 
-__all__ = ["ContinuousLaw", "DiscreteLaw", "Law", "enclose"]
-
 #: Digits tried, in turn, when a cdf is too close to a probability to call.
 _PRECISIONS = (40, 80, 160, 320)
 

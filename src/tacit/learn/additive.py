@@ -48,8 +48,6 @@ from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
 
-__all__ = ["AdditiveClassifier", "AdditiveRegressor", "FittedShapes", "Shape"]
-
 #: Rounds of sums of residuals.
 _ROUNDS: Final = 60
 #: Part of the privacy for the numbers of rows per bin.

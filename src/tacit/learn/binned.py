@@ -30,25 +30,6 @@ from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import Weighted, shared, stored_shared
 
-__all__ = [
-    "BINS",
-    "BinnedClassifier",
-    "BinnedEstimator",
-    "BinnedRegressor",
-    "BinnedRows",
-    "Floats",
-    "Labelled",
-    "StandardTarget",
-    "bins_of",
-    "merged_counts",
-    "noisy_bin_counts",
-    "one_row",
-    "raw_bin_sums",
-    "stored_bin_sums",
-    "stored_bins",
-    "stored_residuals",
-]
-
 Floats = NDArray[np.float64]
 
 #: Bins of a feature of an additive model, of equal width between its bounds.

@@ -46,8 +46,6 @@ from tacit.learn.weights import shared, stored_shared
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
-__all__ = ["BoostedTreesClassifier", "BoostedTreesRegressor", "SymmetricTree"]
-
 #: Bins of a feature, of equal width between its bounds; noise in leaves does not grow with them.
 _BINS: Final = 256
 #: Trees of a fit at ε = 1, and the fewest and most that other values of ε ask for.

@@ -40,17 +40,6 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.noise.gaussian import LARGEST_SIGMA
 
-__all__ = [
-    "LARGEST_EPSILON",
-    "FitPrice",
-    "Phase",
-    "Spent",
-    "check_gaussian_privacy",
-    "check_privacy",
-    "phase_event",
-    "spend",
-]
-
 #: More protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
 

@@ -21,8 +21,6 @@ from tacit.learn.integer_rows import Integers
 from tacit.learn.labels import canonical_label, numbered
 from tacit.learn.value_reading import column_values, read_numbers
 
-__all__ = ["Categories", "Encoding"]
-
 #: More categories of one column are refused; hash them into fewer groups.
 _MOST: int = 1 << 12
 

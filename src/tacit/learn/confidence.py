@@ -24,8 +24,6 @@ from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared, stored_shared
 
-__all__ = ["LEAST_EPSILON", "confidence_phase", "raw_slopes", "scale_of", "stored_slopes"]
-
 #: Factors at which slopes are released, in eighths.
 FACTORS: Final = (4, 6, 8, 11, 16, 23, 32)
 _EIGHTHS: Final = 3

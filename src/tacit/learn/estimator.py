@@ -40,8 +40,6 @@ from tacit.learn.value_reading import (
     take_rows,
 )
 
-__all__ = ["BoundedTarget", "Guarantees", "PrivacyReport", "PrivateEstimator"]
-
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
 

@@ -36,8 +36,6 @@ from tacit.learn.integer_rows import (
 from tacit.learn.stored_rows import StoredRows, shortened
 from tacit.learn.weights import shared, stored_shared
 
-__all__ = ["BIAS", "LONGEST_ROW", "AffineMap", "RowMap", "Survey", "Surveyed", "shrink_to_noise"]
-
 #: The constant column beside the features of an unsurveyed row, a tenth of a row's norm.
 BIAS: Final = UNIT // 10
 #: The norm that a row of an affine map has at most, in units of UNIT; weights meet such rows without rounding.

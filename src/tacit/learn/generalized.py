@@ -25,8 +25,6 @@ from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import GradientFit
 from tacit.learn.whitening import Covariance
 
-__all__ = ["GammaRegressor", "PoissonRegressor", "QuantileRegressor"]
-
 #: The mean of a target is taken as at least this part of half its range, in steps of the bounds.
 _LEAST_MEAN: Final = FINE >> 9
 #: Bits of the factor that measures a target by its mean.

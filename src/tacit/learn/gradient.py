@@ -27,18 +27,6 @@ from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared, stored_shared
 from tacit.noise import entropy
 
-__all__ = [
-    "MOMENTUM",
-    "RATE_STEPS",
-    "Descent",
-    "GradientTable",
-    "lengths",
-    "logits_of",
-    "rate_on_grid",
-    "sample_rows",
-    "to_grid",
-]
-
 #: Steps of the grid of weights per unit.
 WEIGHTS: Final = 1 << 20
 #: No column of weights is longer than this; logits are then below 2⁴⁶ steps, and exact.

@@ -25,19 +25,6 @@ from tacit.core.numbers import Number, exact_positive, float_nearest
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.stored_rows import StoredRows
 
-__all__ = [
-    "FINE",
-    "UNIT",
-    "Box",
-    "Integers",
-    "beside_bias",
-    "ceil_sqrt",
-    "exact_product",
-    "join_bias",
-    "scale_rows",
-    "square_norms",
-]
-
 #: Integers held in int64.
 Integers = NDArray[np.int64]
 

@@ -22,8 +22,6 @@ from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, ClusterM
 from tacit.learn.stored_rows import StoredRows
 from tacit.noise.gaussian import DiscreteGaussian
 
-__all__ = ["KMeans", "nearest"]
-
 #: The constant beside a row: counts matter as much as sums.
 _COUNT: Final = UNIT // 2
 #: Of the privacy, what the survey of mean and spread takes.

@@ -21,16 +21,6 @@ from tacit.learn.value_reading import as_elements, one_column
 from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.partition_selection import PartitionSelection
 
-__all__ = [
-    "DISCOVER",
-    "ClassLabels",
-    "canonical_label",
-    "check_classes",
-    "discover_classes",
-    "numbered",
-    "read_labels",
-]
-
 #: The word that asks for a private selection of the labels instead of a declared list.
 DISCOVER: Final = "discover"
 #: Kinds of labels that can be discovered; a truth value is also an int, so it comes first.

@@ -16,8 +16,6 @@ from tacit.learn.losses import WHOLE, Loss, clip_residuals
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared, stored_shared
 
-__all__ = ["ROW", "LeafScores", "Ranks", "StoredLeafScores", "SymmetricTree", "leaves_of", "raw_leaf_sums"]
-
 #: Weight of a row in the number of rows of a leaf, beside a residual of one.
 ROW: Final = WHOLE // 4
 #: For each question, the place of each category in its order; None for a question about a number.

@@ -38,8 +38,6 @@ from tacit.learn.training import (
 from tacit.learn.weights import Weighted
 from tacit.learn.whitening import Whitening
 
-__all__ = ["STEPS", "LinearClassifier"]
-
 #: Default number of noisy gradients of a fit on all rows.
 STEPS: Final = 40
 

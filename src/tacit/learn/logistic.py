@@ -11,8 +11,6 @@ from tacit.learn.linear import LinearClassifier
 from tacit.learn.losses import Logistic, Loss, Softmax
 from tacit.learn.smooth_losses import SmoothLogistic, SmoothLoss, SmoothSoftmax
 
-__all__ = ["LogisticRegression"]
-
 
 class LogisticRegression(LinearClassifier):
     """Logistic regression, binary or multinomial, with the guarantee in its constructor.

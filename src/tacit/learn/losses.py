@@ -21,21 +21,6 @@ from tacit.core.row_sums import Whole, is_place, least, looked_up, total_of, whe
 from tacit.learn.integer_rows import Integers, ceil_sqrt, square_norms
 from tacit.learn.stored_rows import StoredRows
 
-__all__ = [
-    "GRID",
-    "WHOLE",
-    "GammaDeviance",
-    "HuberHinge",
-    "Logistic",
-    "Loss",
-    "Pinball",
-    "PoissonDeviance",
-    "Softmax",
-    "Squared",
-    "clip_residuals",
-    "clip_stored_residuals",
-]
-
 #: Steps of the grid of logits per unit.
 GRID: Final = 1 << 10
 #: A residual of one, in steps.

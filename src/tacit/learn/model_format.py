@@ -21,10 +21,8 @@ from tacit.accounting.composed import Composed
 from tacit.core import events, guarantees
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
-from tacit.learn import additive, binned, boosting, feature_map, integer_rows, training, whitening
+from tacit.learn import additive, binned, feature_map, integer_rows, leaf_sums, training, whitening
 from tacit.learn.estimator import PrivateEstimator
-
-__all__ = ["MODELS", "load_model", "model_from_text", "model_to_text", "parameters_back", "parameters_told"]
 
 _VERSION: Final = 1
 #: Data classes that a fitted model may hold.
@@ -34,7 +32,7 @@ _HELD: Final = (
     integer_rows.Box,
     training.Linear,
     feature_map.RowMap,
-    boosting.SymmetricTree,
+    leaf_sums.SymmetricTree,
     binned.StandardTarget,
     whitening.Covariance,
 )

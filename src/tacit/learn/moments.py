@@ -21,8 +21,6 @@ from tacit.learn.budget_allocation import Phase
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, exact_product
 from tacit.learn.stored_rows import StoredRows
 
-__all__ = ["FeatureSums", "SecondMoments", "raw_triangle"]
-
 
 @dataclass(frozen=True)
 class SecondMoments:

@@ -20,8 +20,6 @@ from tacit.learn.partial_sums import PartialSums
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 
-__all__ = ["GaussianNB"]
-
 
 class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[misc]
     """Naive Bayes with normal features, from one release of counts, sums and sums of squares per class.

@@ -28,8 +28,6 @@ from tacit.learn.solver import GAP, LARGEST_TILT, Problem
 from tacit.mechanisms.base import smallest_that
 from tacit.mechanisms.gaussian import Gaussian
 
-__all__ = ["ObjectiveRelease", "objective_gives_at_most"]
-
 #: Of ε, what the last noise takes; and of δ.
 _LAST_EPSILON: Final = Fraction(1, 20)
 _LAST_DELTA: Final = Fraction(1, 10)

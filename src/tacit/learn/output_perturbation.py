@@ -23,8 +23,6 @@ from tacit.learn.integer_rows import Integers
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.solver import GAP, Problem
 
-__all__ = ["RESOLUTION", "OutputRelease", "laplace_sensitivity", "moved_steps"]
-
 #: Steps that the minimiser moves by at most, before rounding.
 RESOLUTION: Final = 1 << 24
 

@@ -23,8 +23,6 @@ from tacit.learn.estimator import Guarantees, PrivateEstimator
 from tacit.learn.integer_rows import Box
 from tacit.learn.moments import FeatureSums
 
-__all__ = ["PartialCalls", "PartialSums"]
-
 
 class PartialCalls(PrivateEstimator):
     """Account of several calls of ``partial_fit``, each at the whole price of the estimator.

@@ -17,8 +17,6 @@ from tacit.learn.integer_rows import FINE, Box
 from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 from tacit.learn.whitening import Whitening
 
-__all__ = ["PCA"]
-
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """The directions in which rows differ most, from noisy second moments.

@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
-__all__ = ["progress"]
-
 T = TypeVar("T")
 
 #: A fit that is done by then shows nothing.

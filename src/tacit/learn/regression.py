@@ -33,8 +33,6 @@ from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, st
 from tacit.learn.weights import Weighted
 from tacit.learn.whitening import Covariance, Whitening
 
-__all__ = ["LinearPredictor", "LinearRegression", "Ridge", "by_gradient"]
-
 #: Default number of noisy gradients.
 _STEPS: Final = 40
 #: Bits that the integer factor of a target may have.

@@ -18,8 +18,6 @@ from tacit.mechanisms.additive import add_noise
 from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.laplace import DiscreteLaplace
 
-__all__ = ["release_gaussian", "release_laplace"]
-
 _PIECE: Final = 1 << 13
 
 

@@ -24,8 +24,6 @@ from tacit.core.errors import AccountingError
 from tacit.core.numbers import Number, check_count, exact_probability, float_nearest
 from tacit.learn.budget_allocation import check_privacy
 
-__all__ = ["expected_excess", "rows_needed"]
-
 #: Measured constants, rounded up.
 PRIVACY_CONSTANT: Final = 0.75
 SAMPLING_CONSTANT: Final = 0.35

@@ -33,8 +33,6 @@ from tacit.core.numbers import (
 )
 from tacit.learn.sample_size import PRIVACY_CONSTANT, SAMPLING_CONSTANT, rows_needed
 
-__all__ = ["LearningPlan", "plan_learning", "rows_by_theorem"]
-
 
 @dataclass(frozen=True)
 class LearningPlan:

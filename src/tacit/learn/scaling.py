@@ -21,8 +21,6 @@ from tacit.learn.partial_sums import PartialSums
 from tacit.learn.sklearn_compat import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 
-__all__ = ["MinMaxScaler", "StandardScaler"]
-
 
 class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     """Values between their declared bounds, mapped to a range; reads no data and costs nothing.

@@ -27,8 +27,6 @@ from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin
 from tacit.noise.uniform import sample_below
 
-__all__ = ["PrivateSearch"]
-
 #: Points that a row gives to a regression whose prediction is right.
 _POINTS: Final = 100
 

@@ -17,8 +17,6 @@ import numpy as np
 from tacit.learn.binned import BINS, Floats
 from tacit.learn.integer_rows import Integers
 
-__all__ = ["STRATEGY_UNIT", "SUMS", "ShapeStrategy", "prior_precision", "strategy_of"]
-
 #: Norm of the weights of a bin, in steps.
 STRATEGY_UNIT: Final = 1 << 7
 #: Sums of a feature: the first is over all bins alike.

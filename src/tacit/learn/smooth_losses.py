@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from tacit.learn.integer_rows import Integers
 from tacit.mechanisms.gaussian_profile import check_exp
 
-__all__ = ["SmoothHinge", "SmoothLogistic", "SmoothLoss", "SmoothSoftmax"]
-
 Floats = NDArray[np.float64]
 
 

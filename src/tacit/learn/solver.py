@@ -24,8 +24,6 @@ from tacit.learn.gradient import LARGEST_WEIGHT, GradientTable
 from tacit.learn.integer_rows import UNIT, exact_product
 from tacit.learn.smooth_losses import SmoothLoss
 
-__all__ = ["GAP", "LARGEST_TILT", "MOST_OUTPUTS", "RADIUS", "STIFFNESS", "Problem"]
-
 Floats = NDArray[np.float64]
 
 #: The gradient at a point that is returned has at most this norm.

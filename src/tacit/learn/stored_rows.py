@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tacit.learn.categories import Encoding
     from tacit.learn.integer_rows import Box
 
-__all__ = ["StoredRows", "shortened"]
-
 Integers = NDArray[np.int64]
 
 

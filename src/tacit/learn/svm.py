@@ -9,8 +9,6 @@ from tacit.learn.linear import LinearClassifier
 from tacit.learn.losses import HuberHinge, Loss
 from tacit.learn.smooth_losses import SmoothHinge, SmoothLoss
 
-__all__ = ["LinearSVC"]
-
 
 class LinearSVC(LinearClassifier):
     """A linear support vector classifier with a smoothed hinge, one class against the rest for more than two.

@@ -43,22 +43,6 @@ from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import SHARES
 from tacit.learn.whitening import Covariance, Whitening
 
-__all__ = [
-    "Data",
-    "GradientFit",
-    "Linear",
-    "Preparing",
-    "Privacy",
-    "TrainingPlan",
-    "check_clip",
-    "plan_gradient",
-    "plan_objective",
-    "plan_output",
-    "plan_pure_output",
-    "reach_for",
-    "steps_for",
-]
-
 #: Standard deviation that the noise of all steps together may have in a logit.
 _DROWNED: Final = 2.0
 #: Noise that a penalty leaves in a logit, where it holds the weights.

@@ -6,8 +6,6 @@ import sys
 import warnings
 from typing import Any
 
-__all__ = ["UnpaidReadingWarning", "warn_of_unpaid_reading"]
-
 
 class UnpaidReadingWarning(UserWarning):
     """The guarantee that an estimator states does not cover all that was done with the rows."""

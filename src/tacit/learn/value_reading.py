@@ -26,17 +26,6 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.learn.sklearn_compat import DataConversionWarning, issparse
 
-__all__ = [
-    "as_elements",
-    "column_values",
-    "count_columns",
-    "is_frame",
-    "one_column",
-    "read_numbers",
-    "read_table",
-    "take_rows",
-]
-
 Floats = NDArray[np.float64]
 
 _LARGEST: Final = sys.float_info.max

@@ -21,8 +21,6 @@ from tacit.learn.integer_rows import Integers
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
-__all__ = ["SHARES", "Weighted", "shared", "shared_squares", "stored_shared", "stored_shared_squares"]
-
 #: Steps of a whole row's weight.
 SHARES: Final = 1 << 10
 

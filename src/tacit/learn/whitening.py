@@ -25,8 +25,6 @@ from tacit.learn.moments import SecondMoments
 from tacit.learn.stored_rows import StoredRows, shortened
 from tacit.learn.weights import shared_squares, stored_shared_squares
 
-__all__ = ["Covariance", "Whitening"]
-
 #: Part of a row's norm that the constant beside it has, in second moments.
 _CONSTANT: Final = UNIT // 3
 #: Rows longer than this many times the surveyed spread are cut to it, in second moments that only whiten.

@@ -17,8 +17,6 @@ from tacit.ledger.entries import conversation_name, conversation_owner, plain_na
 from tacit.ledger.journal import Journal
 from tacit.ledger.records import filter_from_terms, stated_caps
 
-__all__ = ["ConversationShares"]
-
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9 ._-]{0,59}\Z")
 
 

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Disk", "HeldError"]
-
 _SMALL: Final = 1 << 12
 
 

@@ -41,33 +41,6 @@ from tacit.core.errors import InputError
 from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step, from_grains, grains_up
 from tacit.ledger.records import Amount, Order, PricedCharge, caps_of, filter_from_terms
 
-__all__ = [
-    "ORDER_WORDS",
-    "amounts_of",
-    "amounts_text",
-    "canonical",
-    "check_text",
-    "column_name",
-    "conversation_name",
-    "conversation_owner",
-    "declared_name",
-    "effects_of",
-    "event_text",
-    "order_words",
-    "owner_of",
-    "owners_of",
-    "parse",
-    "plain_name",
-    "repeat_name",
-    "request_name",
-    "reserve_body",
-    "run_name",
-    "source_name",
-    "step_of",
-    "successor_name",
-    "unit_name",
-]
-
 _LONGEST_NAME = 200
 #: Words of an order that an entry repeats where nothing is charged.
 ORDER_WORDS = ("population", "analyst", "project", "key", "request")

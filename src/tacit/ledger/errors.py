@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from tacit.core.errors import InputError, InternalError
 from tacit.ledger.storage.database import StorageError, StoreBusy
 
-__all__ = ["BusyError", "ConflictError", "LedgerError", "ReplacedKeyError", "RollbackError", "storage_errors"]
-
 
 class ConflictError(InputError):
     """An idempotency key was used before by the same analyst, for another request; nothing was charged."""

@@ -21,17 +21,6 @@ from tacit.ledger.records import Record
 if TYPE_CHECKING:
     from tacit.ledger.ledger import Ledger
 
-__all__ = [
-    "Charged",
-    "Page",
-    "charge_at",
-    "charges",
-    "check_receipt",
-    "hash_at",
-    "how_many_fit",
-    "page",
-]
-
 
 def charges(
     journal: Journal, *, population: str = "", analyst: str = "", project: str = "", newest_first: bool = False

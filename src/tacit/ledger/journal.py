@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from tacit.core.errors import AccessError
-from tacit.ledger.anchor import Anchor, OtherHistoryError
+from tacit.ledger.anchor import Anchor
 from tacit.ledger.entries import step_of
 from tacit.ledger.errors import BusyError, LedgerError, RollbackError
 from tacit.ledger.protocol import (
@@ -18,16 +18,14 @@ from tacit.ledger.protocol import (
     Head,
     InsufficientBudget,
     Name,
+    OtherHistoryError,
     Reader,
     RecentHeads,
-    StorageError,
     Store,
-    StoreBusy,
     Stored,
     link,
 )
-
-__all__ = ["Clock", "Journal", "entries_of", "now", "read_body", "read_entry"]
+from tacit.ledger.storage.database import StorageError, StoreBusy
 
 Clock = Callable[[], datetime]
 

@@ -41,7 +41,7 @@ from tacit.ledger.messages import budget, shortage
 from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_journal, open_reader, open_store
 from tacit.ledger.operator_entries import Override, Overrides
 from tacit.ledger.protection import ProtectedUnits
-from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, StorageError, Store, digest
+from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, Store, digest
 from tacit.ledger.records import (
     Analyst,
     ChargePrices,
@@ -57,8 +57,7 @@ from tacit.ledger.records import (
     price,
 )
 from tacit.ledger.signing_keys import SigningKeys
-
-__all__ = ["MOST_RUNS", "Ledger"]
+from tacit.ledger.storage.database import StorageError
 
 #: Runs of one charge. Processes that are asked the same at the same moment count as well: each of them runs it once.
 MOST_RUNS: Final = 16

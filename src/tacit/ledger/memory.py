@@ -27,14 +27,12 @@ from tacit.ledger.protocol import (
     Reader,
     RecentHeads,
     Step,
-    StorageError,
     Stored,
     balances_after,
     link,
     onwards,
 )
-
-__all__ = ["MEMORY", "MemoryAnchor", "MemoryStore", "rehearsed_on"]
+from tacit.ledger.storage.database import StorageError
 
 #: The place of a ledger in memory.
 MEMORY = ":memory:"

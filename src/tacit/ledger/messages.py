@@ -11,8 +11,6 @@ from tacit.core.numbers import format_up, round_down
 from tacit.ledger.protocol import BalanceState, from_grains
 from tacit.ledger.records import Balance, LedgerBudget, PricedCharge
 
-__all__ = ["amounts_words", "budget", "owner_words", "questions_left", "shortage", "terms_words"]
-
 
 def budget(
     limit: Filter, population: str, owners: Sequence[str], states: Sequence[BalanceState], priced: PricedCharge | None

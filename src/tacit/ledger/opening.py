@@ -21,22 +21,10 @@ from tacit.ledger.entries import amounts_text, step_of
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.journal import Clock, Journal, now, read_body
 from tacit.ledger.memory import MEMORY, MemoryAnchor, MemoryStore
-from tacit.ledger.protocol import Appended, Name, Reader, RecentHeads, StorageError, Store
+from tacit.ledger.protocol import Appended, Name, Reader, RecentHeads, Store
+from tacit.ledger.storage.database import StorageError
 from tacit.ledger.verify import quick_check, verify
 from tacit.noise import entropy
-
-__all__ = [
-    "ANEW",
-    "check_anchor",
-    "check_not_gone",
-    "choose_anchor",
-    "is_postgres",
-    "loss_of",
-    "lost_name",
-    "open_journal",
-    "open_reader",
-    "open_store",
-]
 
 _ID_BITS: Final = 128
 #: Stands for the entry by which a ledger was begun anew in place of one that was lost.

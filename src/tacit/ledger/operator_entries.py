@@ -18,8 +18,6 @@ from tacit.ledger.journal import entries_of
 from tacit.ledger.messages import amounts_words, terms_words
 from tacit.ledger.protocol import Reader
 
-__all__ = ["Override", "Overrides", "override_of"]
-
 _KINDS: Final = frozenset({"adopted", "lost", "caps", "key"})
 
 

@@ -33,13 +33,10 @@ from tacit.ledger.protocol import (
     Reader,
     RecentHeads,
     Step,
-    StorageError,
 )
 from tacit.ledger.sql_reader import TableReader
-from tacit.ledger.storage.database import Run, Schema
+from tacit.ledger.storage.database import Run, Schema, StorageError
 from tacit.ledger.storage.postgres_database import PostgresDatabase, array_text
-
-__all__ = ["PostgresStore"]
 
 _PATIENCE: Final = 30
 _CONNECTIONS: Final = 8

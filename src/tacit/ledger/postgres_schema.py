@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MIGRATIONS"]
-
 _TABLES: Final = (
     # Rows that change with every step leave room on their page, so that an update touches no index.
     "CREATE TABLE head (seq BIGINT NOT NULL, hash BYTEA NOT NULL) WITH (fillfactor = 10)",

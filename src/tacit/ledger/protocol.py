@@ -36,39 +36,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tacit.core.divergences import Extended
 from tacit.core.errors import AccountingError
-from tacit.ledger.storage.database import StorageError, StoreBusy
-
-__all__ = [
-    "GENESIS",
-    "GRAINS",
-    "HEADS_BEFORE",
-    "AlreadyTaken",
-    "Appended",
-    "BalanceChange",
-    "BalanceKey",
-    "BalanceState",
-    "Cap",
-    "Head",
-    "Holds",
-    "InsufficientBudget",
-    "Name",
-    "OtherHistoryError",
-    "Reader",
-    "RecentHeads",
-    "Step",
-    "StorageError",
-    "Store",
-    "StoreBusy",
-    "Stored",
-    "balances_after",
-    "digest",
-    "from_grains",
-    "grains_down",
-    "grains_up",
-    "link",
-    "onwards",
-    "to_grain",
-]
+from tacit.ledger.storage.database import StorageError
 
 GRAINS: Final = 10**24 * math.lcm(*range(1, 33)) ** 2
 

@@ -24,28 +24,6 @@ from tacit.ledger.protocol import Head, from_grains, grains_down, grains_up
 if TYPE_CHECKING:
     from tacit.ledger.operator_entries import Override
 
-__all__ = [
-    "FAILED",
-    "FAILED_DIGEST",
-    "Amount",
-    "Analyst",
-    "Balance",
-    "ChargePrices",
-    "LedgerBudget",
-    "Order",
-    "Outcome",
-    "PricedCharge",
-    "Record",
-    "Reservation",
-    "Succession",
-    "VerificationReport",
-    "caps_of",
-    "filter_from_terms",
-    "price",
-    "stated_caps",
-    "terms_of",
-]
-
 #: The result of a run that failed: one text for all failures, so that a receipt with its digest says so.
 FAILED: Final = b'{"format":"tacit-failed","version":1}'
 FAILED_DIGEST: Final = hashlib.sha256(FAILED).hexdigest()

@@ -15,16 +15,6 @@ from tacit.ledger.opening import ANEW, loss_of, lost_name
 from tacit.ledger.protocol import Appended, Name
 from tacit.ledger.records import Analyst, filter_from_terms, stated_caps, terms_of
 
-__all__ = [
-    "analysts",
-    "bind_source",
-    "change_caps",
-    "ensure_account",
-    "register",
-    "set_quota",
-    "source_of",
-]
-
 
 def ensure_account(journal: Journal, population: str, limit: Filter) -> None:
     """Make the account of a population, or check that it has exactly these terms."""

@@ -18,10 +18,9 @@ from tacit.core.errors import InputError
 from tacit.ledger.entries import canonical, check_text, successor_name
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.journal import Journal, read_body
-from tacit.ledger.protocol import Appended, StorageError
+from tacit.ledger.protocol import Appended
 from tacit.ledger.records import Succession
-
-__all__ = ["PREFIX", "SigningKeys", "is_signed", "key_id", "public_bytes", "succession_text"]
+from tacit.ledger.storage.database import StorageError
 
 PREFIX: Final = "ed25519:"
 _BYTES: Final = 32

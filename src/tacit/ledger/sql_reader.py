@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Final
 from tacit.ledger.protocol import GENESIS, BalanceKey, BalanceState, Head, Name, Stored
 from tacit.ledger.storage.database import Run
 
-__all__ = ["TableReader"]
-
 _CHUNK: Final = 1000
 _AHEAD: Final = 32
 _ENTRIES: Final = (

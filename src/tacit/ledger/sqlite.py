@@ -32,15 +32,12 @@ from tacit.ledger.protocol import (
     Reader,
     RecentHeads,
     Step,
-    StorageError,
     balances_after,
     link,
 )
 from tacit.ledger.sql_reader import TableReader
-from tacit.ledger.storage.database import Schema
+from tacit.ledger.storage.database import Schema, StorageError
 from tacit.ledger.storage.sqlite_database import Connect, SqliteDatabase
-
-__all__ = ["MIGRATIONS", "SealedReader", "SqliteStore"]
 
 _APPLICATION: Final = 0x74616369  # "taci"
 _LARGEST_BATCH: Final = 256

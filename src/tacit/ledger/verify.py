@@ -27,7 +27,6 @@ from tacit.ledger.protocol import (
     Head,
     Name,
     Reader,
-    StorageError,
     Stored,
     digest,
     from_grains,
@@ -35,9 +34,8 @@ from tacit.ledger.protocol import (
 )
 from tacit.ledger.records import FAILED_DIGEST, Outcome, Reservation, VerificationReport, filter_from_terms, price
 from tacit.ledger.signing_keys import is_signed, succession_text
+from tacit.ledger.storage.database import StorageError
 from tacit.noise import entropy
-
-__all__ = ["Progress", "quick_check", "verify"]
 
 Progress = Callable[[int, int], None]
 

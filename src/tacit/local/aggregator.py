@@ -16,8 +16,6 @@ from tacit.core.numbers import Number, exact_probability
 from tacit.local.client import Report, payloads
 from tacit.local.protocol import Counts, IntegerProtocol, LocalProtocol, Rows, protocol_from
 
-__all__ = ["Aggregator"]
-
 _MAGIC: Final = b"tacit-counts 1\n"
 #: Bytes of reports that are added at a time, so that intermediate arrays stay small.
 _CHUNK: Final = 1 << 20

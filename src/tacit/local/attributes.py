@@ -14,8 +14,6 @@ from tacit.local.draws import Draws
 from tacit.local.frequencies import EstimateRow
 from tacit.local.protocol import Counts, LocalProtocol, Rows, in_words, protocol_from
 
-__all__ = ["Attributes"]
-
 
 class Attributes(LocalProtocol):
     """One report about several attributes, each collected by a protocol of its own.

@@ -20,8 +20,6 @@ from tacit.local.frequency import (
     UnaryEncoding,
 )
 
-__all__ = ["Candidate", "ProtocolChoice", "choose"]
-
 #: A protocol whose error is within this share of the smallest is as good, if its reports are shorter.
 _AS_GOOD: Final = 1.05
 _COLOUR: Final = "#0072b2"

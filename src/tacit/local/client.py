@@ -11,8 +11,6 @@ from tacit.core.errors import InputError
 from tacit.local.draws import SYSTEM, Draws
 from tacit.local.protocol import LocalProtocol
 
-__all__ = ["VERSION", "Client", "Report", "payloads"]
-
 #: Version of the bytes of reports. It leads a report, or any number of reports of one protocol in a row.
 VERSION: Final = 1
 

@@ -22,8 +22,6 @@ from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin
 from tacit.noise.uniform import sample_below
 
-__all__ = ["SYSTEM", "Draws", "SystemDraws", "largest_ratio", "output_law"]
-
 #: Sequences of decisions that :func:`output_law` walks through at most.
 _MOST_WALKS: Final = 1 << 18
 #: Up to this many members a subset is drawn one member at a time; beyond, by sorting random words.

@@ -14,8 +14,6 @@ from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.mechanisms.randomized_response import FrequencyEstimate
 
-__all__ = ["EstimateRow", "Frequencies", "bernstein_width", "chart_data", "onto_simplex"]
-
 _COLOUR: Final = "#0072b2"
 _MOST_SHOWN: Final = 40
 

@@ -36,18 +36,6 @@ from tacit.local.protocol import (
 from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
 
-__all__ = [
-    "FrequencyProtocol",
-    "HadamardResponse",
-    "KaryResponse",
-    "LocalHashing",
-    "SubsetSelection",
-    "SupportProtocol",
-    "UnaryEncoding",
-    "hadamard_column",
-    "walsh_hadamard",
-]
-
 #: Largest domain of reports with one bit per category.
 _MOST_BITS: Final = 1 << 16
 #: Largest number of buckets that local hashing tries.

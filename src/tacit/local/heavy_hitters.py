@@ -24,8 +24,6 @@ from tacit.local.frequency import HadamardResponse
 from tacit.local.protocol import Counts, IntegerProtocol, LocalProtocol
 from tacit.mechanisms.randomized_response import FrequencyEstimate
 
-__all__ = ["CommonTexts", "HeavyHitters"]
-
 _BYTES: Final = 256
 #: Hash functions; a text whose hash collides with a common one's by one of them is told apart by the other.
 _FUNCTIONS: Final = 2

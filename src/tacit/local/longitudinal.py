@@ -25,8 +25,6 @@ from tacit.local.frequency import KaryResponse
 from tacit.local.protocol import in_words
 from tacit.noise.bernoulli import Coin
 
-__all__ = ["ClientAccount", "LongitudinalClient", "LongitudinalResponse"]
-
 _FORMAT: Final = 1
 
 

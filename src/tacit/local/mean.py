@@ -27,8 +27,6 @@ from tacit.local.protocol import Counts, IntegerProtocol, in_words, whole_number
 from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
 
-__all__ = ["LocalMean", "MeanOfReports"]
-
 _STEPS: Final = 1024
 #: Below this ε the piecewise mechanism is never the better one (Wang et al. 2019).
 _HYBRID_FROM: Final = 0.61

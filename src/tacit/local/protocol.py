@@ -21,8 +21,6 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.local.draws import Draws
 from tacit.mechanisms.randomized_response import truth_for
 
-__all__ = ["Counts", "IntegerProtocol", "LocalProtocol", "Rows", "in_words", "protocol_from", "window_truth"]
-
 #: Sums of reports: what an aggregator holds.
 Counts = NDArray[np.int64]
 #: Reports as they arrive: one row of bytes each.

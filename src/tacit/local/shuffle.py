@@ -20,8 +20,6 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.local.frequency import KaryResponse
 from tacit.local.protocol import LocalProtocol
 
-__all__ = ["amplified", "shuffled_delta"]
-
 #: Standard deviations of the number of clones within which it is summed; the rest is counted as lost.
 _REACH: Final = 10
 #: Relative and absolute error that sums of binomial probabilities are allowed.

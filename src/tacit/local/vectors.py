@@ -25,8 +25,6 @@ from tacit.local.protocol import MOST_COUNTS, Counts, IntegerProtocol, in_words,
 from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
 
-__all__ = ["CumulativeShares", "LocalQuantiles", "QuantileOfReports", "SparseMeans", "SparseVectorSum"]
-
 _MOST_LEVELS: Final = 16
 
 

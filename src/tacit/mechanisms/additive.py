@@ -24,8 +24,6 @@ from tacit.mechanisms.base import LARGEST_VALUE, Mechanism, Readings, per_output
 from tacit.mechanisms.grid import Grid
 from tacit.noise.inversion import check_log
 
-__all__ = ["AdditiveNoise", "IntegerNoise", "Noise", "OnGrid"]
-
 _INT64: Final = np.iinfo(np.int64)
 
 

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from tacit.core.guarantees import Guarantee
     from tacit.core.relations import Relation
 
-__all__ = [
-    "LARGEST_VALUE",
-    "Mechanism",
-    "Readings",
-    "check_iterable",
-    "per_output_beta",
-    "read_integers",
-    "read_numbers",
-    "smallest_that",
-]
-
 T = TypeVar("T")
 
 #: Whole numbers in arrays must stay this small, so that noise can be added without leaving int64.

@@ -17,8 +17,6 @@ from tacit.mechanisms.base import Mechanism, check_iterable
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["CountRelease", "NoisyCounts"]
-
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts(Mapping[Hashable, int]):

@@ -13,8 +13,6 @@ from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.count_vector import CountRelease, NoisyCounts
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["CountingQueries"]
-
 
 class CountingQueries(CountRelease):
     """Releases ``k`` counts: for each of k questions, how many people it is true of.

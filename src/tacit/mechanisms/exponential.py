@@ -15,8 +15,6 @@ from tacit.core.numbers import Number, exp_bounds
 from tacit.mechanisms.selection_scores import ScoreList, WeightedSelection, check_candidates, log_inverse
 from tacit.noise.selection import select_exponential
 
-__all__ = ["Exponential"]
-
 
 class Exponential(WeightedSelection):
     """Releases one of a public list of candidates, chosen with probability proportional to exp(εu/(2Δ)).

@@ -33,8 +33,6 @@ from tacit.mechanisms.gaussian_profile import (
 from tacit.mechanisms.grid import Grid
 from tacit.noise.gaussian import LARGEST_SIGMA, DiscreteGaussian
 
-__all__ = ["Gaussian", "GaussianNoise"]
-
 Calibration = Literal["analytic", "classic"]
 _CALIBRATIONS: Final = ("analytic", "classic")
 #: The smallest ε that a search for accuracy returns.

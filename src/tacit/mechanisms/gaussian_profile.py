@@ -41,23 +41,6 @@ from tacit.core.numbers import (
 )
 from tacit.mechanisms.base import smallest_that
 
-__all__ = [
-    "analytic_gaussian_sigma",
-    "calibrate_discrete_sigma",
-    "check_discrete_sigma",
-    "check_epsilon",
-    "classic_gaussian_sigma",
-    "discrete_delta_bounds",
-    "discrete_tail_bound",
-    "discrete_upper_tail_bounds",
-    "discrete_weight_bounds",
-    "gives_at_most",
-    "largest_shifts",
-    "rounded_normal_gives_at_most",
-    "rounded_normals_give_at_most",
-    "shift_delta_bound",
-]
-
 #: Largest σ² whose sums are taken term by term.
 LARGEST_SUMMED: Final = Fraction(1 << 30)
 #: Smallest σ² whose tail is computed; the tail beyond zero is 2e^-100 there.

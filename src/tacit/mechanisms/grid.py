@@ -20,8 +20,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import check_count, sqrt_bounds
 from tacit.mechanisms.base import LARGEST_VALUE
 
-__all__ = ["RESOLUTION", "Grid"]
-
 #: Binary digits that the grid has below the smaller of sensitivity and noise, for a single number.
 RESOLUTION: Final = 24
 

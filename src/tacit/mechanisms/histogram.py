@@ -12,8 +12,6 @@ from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.count_vector import CountRelease, NoisyCounts
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["Histogram"]
-
 
 class Histogram(CountRelease):
     """Releases the number of people in every bin of a public list; empty bins are released like all others.

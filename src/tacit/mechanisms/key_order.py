@@ -29,8 +29,6 @@ import numpy as np
 from tacit.core.numbers import MAX_EXPONENT, decimal_context, float_nearest
 from tacit.noise.uniform import sample_below
 
-__all__ = ["plain_order"]
-
 #: Tuples nested deeper than this count as keys of another kind.
 _DEEPEST: Final = 16
 _NAN: Final = math.nan

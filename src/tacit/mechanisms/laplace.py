@@ -17,8 +17,6 @@ from tacit.mechanisms.base import per_output_beta, smallest_that
 from tacit.mechanisms.grid import Grid
 from tacit.noise.laplace import LARGEST_SCALE, DiscreteLaplace
 
-__all__ = ["Laplace", "LaplaceNoise"]
-
 #: The event of a release divides the sensitivity into at most this many parts; see the proof file.
 _MOST_PARTS: Final = 4096
 #: Parts of a sensitivity that is not whole; each costs a little noise, because grids are enlarged to a multiple.

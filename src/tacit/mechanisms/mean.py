@@ -30,8 +30,6 @@ from tacit.mechanisms.base import LARGEST_VALUE, Mechanism, check_iterable, smal
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import LARGEST_SCALE
 
-__all__ = ["Mean", "NoisyMean"]
-
 #: Steps between the bounds when no step is stated: rounding then moves a mean by at most a two-millionth of them.
 DEFAULT_STEPS: Final = 1 << 20
 #: Most steps between the bounds; finer ones would only be lost in the noise.

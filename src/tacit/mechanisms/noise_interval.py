@@ -13,8 +13,6 @@ from typing import Final
 from tacit.core.normal import normal_cdf_bounds, normal_quantile_bounds
 from tacit.core.numbers import Number, exact_probability, float_up
 
-__all__ = ["interval_factor", "laplace_factor", "rounded_normal_factor"]
-
 #: Variance of the continuous noise that the proof adds to each term.
 _SMOOTHING: Final = 2.0
 #: Below this variance of a term the proof takes the subgaussian bound alone.

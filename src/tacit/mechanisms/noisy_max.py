@@ -23,8 +23,6 @@ from tacit.mechanisms.selection_scores import ScoreList, Selection, calibrate_ep
 from tacit.noise.inversion import LARGEST_FAST_SCALE, Geometric
 from tacit.noise.laplace import LARGEST_SCALE, DiscreteLaplace
 
-__all__ = ["NoisyMax", "Winner"]
-
 
 class Winner(NamedTuple):
     """The chosen candidate, and by how much its noisy score cleared the least that would have won."""

@@ -40,16 +40,6 @@ from tacit.noise import entropy
 from tacit.noise.bernoulli import sample_bernoulli
 from tacit.noise.laplace import LARGEST_SCALE
 
-__all__ = [
-    "RULES",
-    "KeepRule",
-    "PartitionSelection",
-    "Threshold",
-    "TruncatedGeometric",
-    "gaussian_threshold",
-    "laplace_threshold",
-]
-
 #: Probabilities are multiples of 2^-(this many bits and those of 1/δ).
 _BITS: Final = 96
 #: The longest table of the truncated geometric rule; about 2·ln(1/δ)/ε entries are needed.

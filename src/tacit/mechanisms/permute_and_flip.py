@@ -17,8 +17,6 @@ from tacit.core.numbers import Number, exp_bounds
 from tacit.mechanisms.selection_scores import ScoreList, WeightedSelection, check_candidates, log_inverse
 from tacit.noise.selection import select_permute_and_flip
 
-__all__ = ["PermuteAndFlip"]
-
 #: The law is a sum of alternating terms, as many as candidates; this many are still quick.
 _MOST_FOR_LAW: Final = 200
 #: Coins are rounded to this many bits for the law, outwards.

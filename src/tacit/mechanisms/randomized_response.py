@@ -36,8 +36,6 @@ from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin, sample_bernoulli
 from tacit.noise.uniform import sample_below, sample_below_many
 
-__all__ = ["FrequencyEstimate", "RandomizedResponse", "clopper_pearson", "truth_for"]
-
 #: Beyond this epsilon the odds of a lie are below 10⁻²⁰⁰ and stay there; more lies than allowed are always private.
 _LARGEST_EPSILON: Final = 500
 #: Float quantiles of the beta law are good to about this; the interval is widened by it.

@@ -36,19 +36,6 @@ from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.sensitivity import Sensitivity, contributions
 
-__all__ = [
-    "Axes",
-    "LevelBasis",
-    "UnitMovement",
-    "best_levels",
-    "cell_count",
-    "intersections",
-    "packed",
-    "residual_variance",
-    "rounded_table",
-    "subsets",
-]
-
 #: Places of axes, ascending.
 Axes = tuple[int, ...]
 Name = TypeVar("Name", bound=Hashable)

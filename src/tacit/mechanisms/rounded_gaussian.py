@@ -16,8 +16,6 @@ from tacit.core.relations import ADD_REMOVE, Relation, as_relation
 from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.noise.rounded_normal import RoundedNormal
 
-__all__ = ["RoundedGaussian", "RoundedNoise"]
-
 #: The σ² at which 12σ⁴/(12σ² - 1) is least.
 _LEAST_PROXY: Final = Fraction(1, 6)
 

@@ -46,8 +46,6 @@ from tacit.mechanisms.mean import Mean
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.mechanisms.randomized_response import RandomizedResponse
 
-__all__ = ["MECHANISMS", "SampleSizeQuestion", "SurveyBounds", "question_of", "survey_bounds", "survey_size"]
-
 #: Mechanisms, and the words for their error; ``{share}`` is a percentage, ``{off}`` a number of people.
 MECHANISMS: Final = {
     "laplace": "a count is off by at most {share} of the people ({off})",

@@ -41,18 +41,6 @@ from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.key_order import plain_order
 from tacit.noise.laplace import LARGEST_SCALE
 
-__all__ = [
-    "ScoreList",
-    "Scores",
-    "Selection",
-    "WeightedSelection",
-    "calibrate_epsilon",
-    "check_candidates",
-    "check_monotone",
-    "log_inverse",
-    "read_scores",
-]
-
 #: Accepted forms of scores: numbers in a list or an array, or a mapping from candidate to score.
 ScoreList = Sequence[Number] | NDArray[Any] | Mapping[Any, Number]
 

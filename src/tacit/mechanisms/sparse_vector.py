@@ -31,8 +31,6 @@ from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.selection_scores import calibrate_epsilon, check_monotone
 from tacit.noise.laplace import DiscreteLaplace
 
-__all__ = ["SparseVector"]
-
 #: The split between threshold and questions is rounded to this many parts.
 _PARTS: Final = 10**6
 

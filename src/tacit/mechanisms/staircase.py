@@ -31,8 +31,6 @@ from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import LARGEST_SCALE
 from tacit.noise.uniform import LazyUniform, sample_below
 
-__all__ = ["Staircase", "StaircaseNoise"]
-
 Minimise = Literal["variance", "absolute"]
 _MINIMISE: Final = ("variance", "absolute")
 _DIGITS: Final = 60

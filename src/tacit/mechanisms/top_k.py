@@ -19,8 +19,6 @@ from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.mechanisms.selection_scores import ScoreList, Selection, calibrate_epsilon, check_candidates, log_inverse
 from tacit.noise.selection import select_exponential
 
-__all__ = ["TopK"]
-
 
 class TopK(Selection[list[Any]]):
     """Releases k different candidates in the order of their choosing, each by the exponential mechanism at ε/k.

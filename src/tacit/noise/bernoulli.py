@@ -13,8 +13,6 @@ from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 from tacit.noise.uniform import LazyUniform
 
-__all__ = ["Coin", "sample_bernoulli", "sample_bernoulli_exp"]
-
 #: Digits of a uniform that are drawn at once: for one coin, and for each of many.
 _ONE_DRAW: Final = 64
 _MANY_DRAWS: Final = 16

@@ -24,8 +24,6 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-__all__ = ["BitSource", "SystemEntropy", "current"]
-
 _POOL_WORDS: Final = 512
 #: From this many words on a keystream is faster than the system call, its set-up included.
 _KEYSTREAM_FROM: Final = 512

@@ -18,8 +18,6 @@ from tacit.noise.gaussian_blocks import SMALLEST_SIGMA, blocks_for
 from tacit.noise.inversion import accept_exp, accept_exp_many
 from tacit.noise.laplace import DiscreteLaplace, with_signs
 
-__all__ = ["LARGEST_SIGMA", "DiscreteGaussian"]
-
 #: Largest sigma for arrays: a draw must be exact as a float.
 LARGEST_SIGMA: Final = 1 << 40
 

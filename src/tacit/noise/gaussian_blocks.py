@@ -22,8 +22,6 @@ from tacit.core.numbers import exp_bounds, float_nearest
 from tacit.noise.entropy import BitSource
 from tacit.noise.uniform import LazyUniform, sample_below
 
-__all__ = ["SMALLEST_SIGMA", "GaussianBlocks", "blocks_for"]
-
 #: Smallest σ for which blocks are worth it: they hold 32 numbers at least.
 SMALLEST_SIGMA: Final = 1 << 10
 _ENTRY_DIGITS: Final = 16

@@ -31,8 +31,6 @@ from tacit.noise.uniform import LazyUniform
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GUARD", "LARGEST_FAST_SCALE", "Geometric", "LogInversion", "accept_exp", "accept_exp_many"]
-
 #: Digits of U in one word; the remaining bit is the sign.
 DIGITS: Final = 63
 #: Words below this have too few leading digits for the float bound and are always settled: one in 2¹⁶.

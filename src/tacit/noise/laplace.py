@@ -14,8 +14,6 @@ from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 from tacit.noise.inversion import LARGEST_FAST_SCALE, LogInversion, accept_exp_many
 
-__all__ = ["LARGEST_SCALE", "DiscreteLaplace", "with_signs"]
-
 #: Largest scale for arrays. Sizes pass through floats, which are whole up to 2⁵³: 8192 scales away at least.
 LARGEST_SCALE: Final = 1 << 40
 

@@ -21,8 +21,6 @@ from tacit.noise.entropy import BitSource
 from tacit.noise.gaussian import LARGEST_SIGMA, DiscreteGaussian
 from tacit.noise.uniform import LazyUniform
 
-__all__ = ["RoundedNormal"]
-
 #: Digits of a uniform that floats hold.
 _DIGITS: Final = 53
 _UNIT: Final = 2.0**-_DIGITS

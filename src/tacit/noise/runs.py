@@ -24,8 +24,6 @@ from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 from tacit.noise.uniform import LazyUniform, sample_below
 
-__all__ = ["select_run"]
-
 #: Binary digits by which runs must fall behind the best candidate to be proposed together.
 _FAR: Final = 64
 #: Larger than the relative error of a product of floats, so that an exponent is never too large.

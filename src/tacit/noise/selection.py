@@ -18,8 +18,6 @@ from tacit.noise.entropy import BitSource
 from tacit.noise.inversion import accept_exp_many
 from tacit.noise.uniform import sample_below, sample_below_many
 
-__all__ = ["flip_coins", "select_exponential", "select_permute_and_flip"]
-
 
 def flip_coins(gaps: NDArray[Any], rate: Fraction, source: BitSource | None = None) -> NDArray[np.bool_]:
     """For each gap an independent coin that shows True with probability exactly exp(-rate·gap)."""

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tacit.noise import entropy
 from tacit.noise.entropy import BitSource
 
-__all__ = ["LazyUniform", "sample_below", "sample_below_many"]
-
 
 def sample_below(bound: int, source: BitSource | None = None) -> int:
     """An integer from 0 to ``bound`` - 1, each equally likely: draw bits, and again while they reach ``bound``."""

@@ -36,8 +36,6 @@ from tacit.query.resolve.aggregation import EnumerationBudget, check_key
 from tacit.query.resolve.public_keys import public_values
 from tacit.query.types import INTEGER, Kind, SqlType, Value
 
-__all__ = ["CountingWork", "MarginalCounts", "PublicColumn", "countable_rows"]
-
 #: Seconds that a statement has at least, where those before it have taken all.
 _LEAST_SECONDS: Final = 0.001
 #: Cells that one statement may count; several small marginals are read off one larger count.

@@ -21,15 +21,6 @@ from tacit.ledger import Order
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
-__all__ = [
-    "DirectRelease",
-    "ReleasingMechanism",
-    "charge_directly",
-    "event_for",
-    "release_directly",
-    "value_to_text",
-]
-
 _FORMAT = "tacit-value"
 _LONGEST_LABEL = 1000
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from tacit.core.row_sums import WholeSums
     from tacit.learn.stored_rows import StoredRows
 
-__all__ = ["Fitted", "ModelRelease", "check_fit", "fit_privately", "published_models", "read_model"]
-
 _LABEL: Final = "fit "
 
 _NUMBERS = (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)

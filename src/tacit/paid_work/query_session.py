@@ -55,8 +55,6 @@ from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, i
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.multiplicative_weights import HardQuery, PublicWeights, QueryStream, sure_answer
 
-__all__ = ["OpenedSession", "QuerySession", "SessionAnswer", "opened_sessions", "session_at", "session_population"]
-
 #: Cells of a session, all of which every query reads.
 _MOST_CELLS: Final = 100_000
 _LABEL: Final = "query session about "

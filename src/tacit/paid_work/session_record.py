@@ -13,8 +13,6 @@ from tacit.ledger import Ledger, Reservation
 from tacit.ledger.history import charge_at, hash_at
 from tacit.receipts.release_format import canonical
 
-__all__ = ["ENDED", "PART", "SESSION", "HardAnswer", "SessionRecord", "SessionTerms", "hard_text"]
-
 #: Parts of quotes in the ledger: of the charge that opens a session, and of that of each of its parts.
 SESSION: Final = "session"
 PART: Final = "session part"

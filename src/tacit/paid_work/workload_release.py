@@ -47,11 +47,6 @@ from tacit.synth.workload_answer import WorkloadEstimates
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 from tacit.synth.workload_plan import WorkloadPlan, plan_workload
 
-__all__ = [
-    "CountPrice", "WorkloadAnswer", "WorkloadQuote", "WorkloadRelease", "about_measurements", "answer_workload",
-    "count_price", "published_workloads", "quote_workload", "read_workload", "stated_options",
-]  # fmt: skip
-
 _FORMAT: Final = "tacit-workload"
 _LABEL: Final = "workload of "
 #: Entries of matrices that the ledger keeps with a workload; with larger ones it is not listed and read again by place.

@@ -8,8 +8,6 @@ from tacit.core.errors import TacitError
 from tacit.core.numbers import float_up
 from tacit.project.project_template import Draft, DraftTable
 
-__all__ = ["SUPPOSED", "accuracy_lines", "sum_and_average_errors"]
-
 #: Number of rows that errors of averages suppose.
 SUPPOSED: Final = 1000
 

@@ -27,19 +27,6 @@ from tacit.query.types import TEXT, Kind, SqlType
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = [
-    "MOST_ROWS",
-    "BoundChoice",
-    "ColumnHistogram",
-    "ColumnValues",
-    "UnitFacts",
-    "brought_near",
-    "column_values",
-    "histogram",
-    "place_of_value",
-    "unit_facts",
-]
-
 #: Rows of a table of a database that are read for a picture.
 MOST_ROWS: Final = 50_000
 _BINS: Final = 48

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tacit.project.project_file import Project
     from tacit.project.project_template import DraftColumn
 
-__all__ = ["csv_checks"]
-
 
 def csv_checks(loaded: Project, name: str) -> Iterator[DoctorCheck]:
     """Findings about lines and values that no row shows, each with a remedy; none where files are read whole."""

@@ -13,8 +13,6 @@ from tacit.project.csv_guess import AMBIGUOUS, guess_date_format, guess_form, na
 from tacit.project.project_template import DraftColumn
 from tacit.project.schema_inference import TypeGuess, guess_categories, guess_type
 
-__all__ = ["CsvDraft", "draft_csv", "form_lines", "plain_numbers"]
-
 
 @dataclass(frozen=True)
 class CsvDraft:

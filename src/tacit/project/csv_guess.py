@@ -20,18 +20,6 @@ from tacit.core.names import is_name
 from tacit.engines.source_files import UTF_8, CsvFormat, date_pattern, delimiter_by_name
 from tacit.project.schema_inference import SAMPLE_ROWS
 
-__all__ = [
-    "AMBIGUOUS",
-    "guess_date_format",
-    "guess_form",
-    "guess_number_marks",
-    "name_of",
-    "near_values",
-    "read_rows",
-    "spelled",
-    "value_remarks",
-]
-
 #: A date format that only the owner can tell: 03/04/2024 is in March or in April.
 AMBIGUOUS: Final = "?"
 _FIRST_BYTES: Final = 1 << 20

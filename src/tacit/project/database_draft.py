@@ -15,8 +15,6 @@ from tacit.engines.registry import stored_names, stored_types
 from tacit.project.project_template import DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit
 
-__all__ = ["address_without_secrets", "postgres_tables"]
-
 _SECRETS = ("password", "sslpassword")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
 

@@ -11,8 +11,6 @@ from tacit.core.numbers import exact
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.types import TEXT, Kind, SqlType, Value, as_value
 
-__all__ = ["as_declared"]
-
 
 def as_declared(value: Any, kind: SqlType, where: str) -> Value:
     """``value`` in the type of a column, or an InputError that names the place.

@@ -9,8 +9,6 @@ from typing import Final
 
 from tacit.engines.parquet_files import write_parquet
 
-__all__ = ["PROJECT", "Hospital", "Patient", "Visit", "Ward", "make_hospital"]
-
 PATIENTS: Final = 12_000
 _YEAR = 2025
 _DISTRICTS = ("harbour", "hill", "market", "mill", "park", "station")

@@ -12,8 +12,6 @@ from tacit.project.csv_draft import draft_csv
 from tacit.project.project_template import DraftColumn, DraftTable, typed_column
 from tacit.project.schema_inference import guess_unit
 
-__all__ = ["CSV", "PARQUET", "draft_file", "project_name"]
-
 #: Ends of the names of files that are read.
 CSV: Final = (".csv", ".tsv")
 PARQUET: Final = (".parquet", ".pq")

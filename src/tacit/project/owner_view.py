@@ -23,24 +23,14 @@ from tacit.engines.registry import open_unprotected
 from tacit.mechanisms.laplace import Laplace
 from tacit.project.csv_guess import near_values, spelled
 from tacit.project.source import Source, column_types
-from tacit.query.catalog import ROW, Catalog, Column, Table
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.types import TEXT, Kind, SqlType
 
 if TYPE_CHECKING:
     import duckdb
 
     from tacit.project.project_file import Project
-
-__all__ = [
-    "NOT_PRIVATE",
-    "ColumnLoss",
-    "LimitChoice",
-    "RowsKept",
-    "draft_choices",
-    "owner_views",
-    "reading_rows",
-    "rows_kept",
-]
 
 NOT_PRIVATE: Final = "Not private: exact numbers of protected rows, for the owner's eyes. Do not pass them on."
 #: Choices that are shown, until one keeps everything.

@@ -23,8 +23,6 @@ from tacit.project.project_file import Project, ProjectModel, project_of, valida
 from tacit.project.project_template import MARK, Draft, DraftTable, hints_of, open_places, project_text, table_text
 from tacit.project.toml_edit import Place, edit_toml, toml_value
 
-__all__ = ["MOST_TEXT", "Change", "EditedProject", "changes_between", "draft_source", "stated_value"]
-
 _NUMBER: Final = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 #: A project file has some kilobytes; an editor in a browser is no place for a megabyte.

@@ -28,25 +28,10 @@ from tacit.ledger.memory import MEMORY
 from tacit.project.declared_values import as_declared
 from tacit.project.read_project import read_toml
 from tacit.project.source import Source, column_types
-from tacit.query.catalog import ROW, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.types import SqlType, Value, parse_type
-
-__all__ = [
-    "ColumnModel",
-    "ContributionField",
-    "LimitsModel",
-    "PopulationModel",
-    "Project",
-    "ProjectModel",
-    "TableModel",
-    "build",
-    "load",
-    "load_places",
-    "project_of",
-    "validate",
-    "written_as",
-]
 
 _Number = str | int | float
 _Model = TypeVar("_Model", bound=BaseModel)

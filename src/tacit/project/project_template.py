@@ -17,19 +17,6 @@ from tacit.core.names import is_name
 from tacit.engines.source_files import UTF_8, CsvFormat
 from tacit.query.contribution import AUTO, ContributionNumber
 
-__all__ = [
-    "MARK",
-    "Draft",
-    "DraftColumn",
-    "DraftTable",
-    "hints_of",
-    "open_places",
-    "project_text",
-    "table_text",
-    "toml_text",
-    "typed_column",
-]
-
 #: Stands where the owner has to say something.
 MARK: Final = "?"
 _NUMBERS = ("integer", "decimal", "double")

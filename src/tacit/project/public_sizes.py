@@ -23,8 +23,6 @@ from tacit.query.relational.expressions import TRUE, literal
 from tacit.query.relational.functions import call
 from tacit.query.types import INTEGER, MAX_VALUES, Domain, Kind, Range, SqlType, Value, finite, ordinal, with_null_key
 
-__all__ = ["PublicSizes"]
-
 #: Columns that one statement counts.
 _TOGETHER: Final = 16
 #: Characters of all values of one column.

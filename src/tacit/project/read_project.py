@@ -9,8 +9,6 @@ from typing import Any
 from tacit.core.errors import InputError
 from tacit.project.project_template import open_places
 
-__all__ = ["read_project", "read_toml"]
-
 
 def read_toml(place: Path, parameter: str, missing: str = "") -> dict[str, Any]:
     """The content of a TOML file.

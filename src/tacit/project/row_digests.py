@@ -17,8 +17,6 @@ from tacit.core.extras import has_arrow
 from tacit.engines.parquet_files import text_columns
 from tacit.engines.plain_frames import PlainFrame
 
-__all__ = ["LARGEST_BYTES", "LARGEST_CELLS", "RowDigest", "combined", "digest_of_file", "digest_of_frame"]
-
 #: Larger files have no such digest: reading them would take more than some seconds.
 LARGEST_BYTES: Final = 16 << 20
 #: Nor do those with more values than this, which a small Parquet file may have.

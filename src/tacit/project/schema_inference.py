@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SAMPLE_ROWS", "TypeGuess", "guess_categories", "guess_type", "guess_unit", "read_sample"]
-
 #: Number of rows that are read.
 SAMPLE_ROWS: Final = 1000
 #: A column with more different values than this is not offered as categories.

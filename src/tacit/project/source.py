@@ -45,9 +45,6 @@ from tacit.query.types import SqlType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Digests", "Fingerprint", "Source", "column_types", "table_name"]
-
-
 _FILES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".duckdb": "duckdb"}
 
 

@@ -24,8 +24,6 @@ from tacit.query.canonical_unit import ROW, unit_path, unit_type
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.types import Value
 
-__all__ = ["BoundUnits", "SourceBinder", "declared_terms", "unit_terms"]
-
 #: The different lists of columns that the files of a source have.
 Shape = frozenset[str]
 _LONGEST_HEADER: Final = 2**20

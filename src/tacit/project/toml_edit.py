@@ -18,8 +18,6 @@ from typing import Any, Final
 from tacit.core.errors import InputError
 from tacit.project.project_template import toml_text
 
-__all__ = ["Place", "edit_toml", "toml_value"]
-
 #: A place in a file: the keys that lead to it.
 Place = tuple[str, ...]
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+\Z")

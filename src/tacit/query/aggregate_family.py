@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InternalError
 from tacit.mechanisms.residual_basis import rounded_table
 from tacit.query.planning.auto_bounds import provisional
-from tacit.query.planning.measures import Measure, MeasureKind, count_measure, grid_step, sum_measure
+from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, grid_step, sum_measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.cells import (
@@ -34,7 +34,7 @@ from tacit.query.postprocess.cells import (
     value_at,
     value_of_ratio,
 )
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, TotalOf
+from tacit.query.question import Aggregate, FinalAggregation, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, Reference, references
@@ -43,26 +43,6 @@ from tacit.query.types import DOUBLE, INTEGER, Domain, Kind, Range, SqlType, Val
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
     from tacit.query.postprocess.result import CellNumbers
-
-__all__ = [
-    "AggregateCall",
-    "Bounds",
-    "Column",
-    "Counts",
-    "Direct",
-    "ErrorTerms",
-    "ExpectedError",
-    "Family",
-    "Measuring",
-    "OneNumber",
-    "Sums",
-    "names_of",
-    "no_bounds",
-    "noisy_numbers",
-    "noisy_steps",
-    "value_bounds",
-    "value_grid",
-]
 
 Bounds = tuple[Fraction, Fraction]
 _ZERO: Final = Fraction(0)

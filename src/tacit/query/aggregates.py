@@ -97,12 +97,12 @@ from tacit.query.exact_aggregates import (
     true_or_false,
     width,
 )
-from tacit.query.planning.measures import Measure, MeasureKind, count_measure, sum_measure
+from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, sum_measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.postprocess.cells import Cell
 from tacit.query.postprocess.mean_variance import JointMean, MeanEstimate, QuotientMean, Spread
 from tacit.query.postprocess.spread_test import laws_known
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, TotalOf
+from tacit.query.question import Aggregate, FinalAggregation, TotalOf
 from tacit.query.rank_family import MostCommon, Quantiles
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
@@ -113,19 +113,6 @@ from tacit.query.types import BOOLEAN, DOUBLE, Domain, Kind, truth, with_null_ke
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
     from tacit.query.postprocess.result import CellNumbers
-
-__all__ = [
-    "AGGREGATES",
-    "NEVER_NULL",
-    "SQL_NAMES",
-    "AggregateCall",
-    "AggregateEntry",
-    "ExpectedError",
-    "SqlName",
-    "entry_of",
-    "expected_error",
-    "unit_call",
-]
 
 _ZERO: Final = Fraction(0)
 #: Released kinds whose cells are never NULL.

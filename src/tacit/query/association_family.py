@@ -35,9 +35,9 @@ from tacit.query.aggregate_family import (
     no_bounds,
     noisy_steps,
 )
-from tacit.query.planning.measures import Measure, MeasureKind, count_measure, grid_step, sum_measure
+from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, grid_step, sum_measure
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Event, MeasureBias, value_at
-from tacit.query.question import Aggregate, AggregateKind
+from tacit.query.question import Aggregate
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression, literal
 from tacit.query.relational.functions import call, cast
@@ -57,8 +57,6 @@ from tacit.query.types import (
 
 if TYPE_CHECKING:
     from tacit.query.postprocess.result import CellNumbers
-
-__all__ = ["Association", "Correlations", "Covariances", "PairSums", "from_centre"]
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
 

@@ -24,8 +24,6 @@ from tacit.query.types import Kind, SqlType
 if TYPE_CHECKING:
     from tacit.query.catalog import Catalog, Column, Table
 
-__all__ = ["ROW", "check_units", "identifying", "unit_path", "unit_type"]
-
 #: The unit of a table in which every row is its own unit.
 ROW: Final = "row"
 _CANONICAL: Final = (Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.DATE, Kind.BOOLEAN)

@@ -31,17 +31,6 @@ from tacit.query.canonical_unit import ROW, check_units
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.types import BOOLEAN, MAX_VALUES, Domain, Kind, Range, SqlType, Value, as_value, finite, ordinal, truth
 
-__all__ = [
-    "ROW",
-    "UNIT_ROWS",
-    "Catalog",
-    "Column",
-    "ForeignKey",
-    "Population",
-    "PublicSize",
-    "Table",
-]
-
 #: Schemas of tables for which a database states none: those of PostgreSQL and DuckDB.
 DEFAULT_SCHEMAS = ("public", "main", "dbo")
 #: Default number of rows of one unit in a table.

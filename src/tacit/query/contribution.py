@@ -16,8 +16,6 @@ from typing import Any, Final, Literal
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 
-__all__ = ["AUTO", "MOST_COUNTED", "ContributionNumber", "contribution_number", "larger"]
-
 #: The number is found privately.
 AUTO: Final = "auto"
 #: Of groups and rows of one person; a number that has no effect beyond may be stated up to here.

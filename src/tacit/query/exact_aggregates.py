@@ -19,24 +19,6 @@ from tacit.query.types import (
     SqlType,
 )
 
-__all__ = [
-    "Fold",
-    "UnitResult",
-    "between_the_values",
-    "greatest",
-    "least",
-    "mean_of",
-    "number_of_rows",
-    "number_of_values",
-    "one_of_the_values",
-    "quantile_of",
-    "squared_width",
-    "sum_of",
-    "total",
-    "true_or_false",
-    "width",
-]
-
 _ZERO: Final = Fraction(0)
 #: Type and range of an aggregate of an expression over at most so many rows of one unit.
 UnitResult = Callable[[Any, int | None], tuple[SqlType, Range]]

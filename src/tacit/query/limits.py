@@ -14,34 +14,6 @@ from typing import Final, TypeVar
 
 from tacit.query.refusal import Refusal
 
-__all__ = [
-    "MAX_CHARACTERS",
-    "MAX_COLUMNS",
-    "MAX_DEPTH",
-    "MAX_EXPRESSION",
-    "MAX_IDENTIFIER",
-    "MAX_JOINED",
-    "MAX_KEYS",
-    "MAX_LITERAL",
-    "MAX_NESTING",
-    "MAX_NODES",
-    "MAX_PAIRS",
-    "MAX_PARTS",
-    "MAX_PUBLIC_ROWS",
-    "MAX_PUBLIC_WORK",
-    "MAX_RELATIONS",
-    "MAX_ROWS_BELOW",
-    "MAX_SETS",
-    "MAX_SET_GROUPS",
-    "MAX_TEXT",
-    "MAX_TOKENS",
-    "MAX_UNIT_WORK",
-    "UNKNOWN_ROWS",
-    "as_on_a_fresh_stack",
-    "check_size",
-    "check_text",
-]
-
 #: Characters of the whole text.
 MAX_CHARACTERS: Final = 50_000
 #: Tokens of the whole text.

@@ -56,35 +56,6 @@ from tacit.query.relational.narrowing import conjuncts
 from tacit.query.relational.window_calls import SortKey, WindowCall, window_text
 from tacit.query.types import INTEGER, Domain, SqlType, Value
 
-__all__ = [
-    "Aggregate",
-    "AggregateKind",
-    "Append",
-    "Combine",
-    "Derive",
-    "Extend",
-    "FinalAggregation",
-    "GroupKey",
-    "Keep",
-    "Match",
-    "OutputColumn",
-    "PublicQuestion",
-    "Question",
-    "Regroup",
-    "Slice",
-    "Sort",
-    "Step",
-    "Totals",
-    "Unique",
-    "final_over",
-    "most_rows",
-    "numbered",
-    "shape",
-    "types_after",
-    "with_branches",
-]
-
-
 #: A text without places of columns, and the names of the columns it reads.
 Shape = tuple[str, tuple[str, ...]]
 _SLOT = re.compile(r"\$\d+")

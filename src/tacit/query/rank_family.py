@@ -41,19 +41,17 @@ from tacit.query.aggregate_family import (
     value_bounds,
     value_grid,
 )
-from tacit.query.planning.measures import Measure, MeasureKind, categories_measure, leaves_measure
+from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, categories_measure, leaves_measure
 from tacit.query.planning.quantile_tree import Leaves, NoisyTree, rank_error
 from tacit.query.planning.rank_choice import cuts_around, error_of_choice
 from tacit.query.postprocess.cells import Cell, CellConfidence, Event, MeasureBias, value_at
-from tacit.query.question import Aggregate, AggregateKind
+from tacit.query.question import Aggregate
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import DOUBLE, UNKNOWN, Domain, Kind, Range, SqlType, Value, finite
 
 if TYPE_CHECKING:
     from tacit.query.postprocess.result import CellNumbers
-
-__all__ = ["Common", "CommonEvent", "DrawnRanks", "LeafGrid", "MostCommon", "Quantiles", "Rank", "Ranks"]
 
 #: The chance with which the place of MIN or MAX may be empty.
 _UNSEEN = Fraction(1, 20)

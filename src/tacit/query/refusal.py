@@ -12,8 +12,6 @@ from typing import Final
 
 from tacit.core.errors import QueryError
 
-__all__ = ["ACCEPTED", "CODES", "Refusal"]
-
 #: Words between the sentence of a refusal and the question that is accepted.
 ACCEPTED: Final = " Accepted is: "
 

@@ -37,8 +37,6 @@ from tacit.query.planning.releases import KeySelection, Release
 from tacit.query.question import FinalAggregation
 from tacit.query.types import Value, sort_key
 
-__all__ = ["KeyTuple", "NoisyLevels", "NoisyRelease", "draw", "inputs", "release", "together", "with_left_out"]
-
 #: One group's key; empty for the one group of a query without GROUP BY.
 KeyTuple = tuple[Value | None, ...]
 

@@ -41,11 +41,6 @@ from tacit.query.contribution import AUTO, MOST_COUNTED, ContributionNumber, con
 if TYPE_CHECKING:
     from tacit.query.parsing.query_options import Options
 
-__all__ = [
-    "ACCOUNTS", "BOUNDS", "EVERY", "KEYS", "LIMITS", "OPTIONS", "Account", "OptionKind", "QuestionOption",
-    "QuestionOptions", "Request", "Terms", "agreed", "settle", "takes_options",
-]  # fmt: skip
-
 #: The kinds of account.
 ACCOUNTS: Final = ("pure", "approx", "zcdp", "gdp")
 #: The name under which the selection of private keys is weighed.

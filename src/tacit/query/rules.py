@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from tacit.query import limits
-from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind
 from tacit.query.question import (
-    AggregateKind,
     Append,
     Combine,
     Derive,
@@ -59,11 +58,9 @@ from tacit.query.relational.expressions import (
     text_of,
 )
 from tacit.query.relational.functions import call
-from tacit.query.relational.ownership import conjuncts
+from tacit.query.relational.narrowing import conjuncts
 from tacit.query.relational.window_calls import SortKey, moved_window
 from tacit.query.types import Domain
-
-__all__ = ["RULES", "apply_rules", "count_rows", "merge_filters", "order_keys", "prune_columns"]
 
 # -- projections
 #

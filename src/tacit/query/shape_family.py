@@ -36,9 +36,9 @@ from tacit.query.aggregate_family import (
     noisy_steps,
 )
 from tacit.query.association_family import from_centre
-from tacit.query.planning.measures import Measure, MeasureKind, count_measure, grid_step, sum_measure
+from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, grid_step, sum_measure
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Event, MeasureBias, value_at
-from tacit.query.question import Aggregate, AggregateKind
+from tacit.query.question import Aggregate
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression
@@ -47,8 +47,6 @@ from tacit.query.types import DOUBLE, UNKNOWN, Domain, Kind, Range, SqlType, Val
 
 if TYPE_CHECKING:
     from tacit.query.postprocess.result import CellNumbers
-
-__all__ = ["LEAST_VALUES", "ShapeEstimate", "Shapes", "shape_error"]
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
 #: The fewest values that a form is about.

@@ -39,36 +39,6 @@ from typing import Any
 
 from tacit.core.errors import InputError
 
-__all__ = [
-    "BOOLEAN",
-    "DATE",
-    "DOUBLE",
-    "INTEGER",
-    "INTEGER_RANGE",
-    "MAX_VALUES",
-    "NULL",
-    "TEXT",
-    "TIMESTAMP",
-    "UNKNOWN",
-    "Domain",
-    "Kind",
-    "Range",
-    "SqlType",
-    "Value",
-    "as_value",
-    "common_type",
-    "decimal",
-    "finite",
-    "from_ordinal",
-    "hull",
-    "ordinal",
-    "parse_type",
-    "sort_key",
-    "truth",
-    "union",
-    "with_null_key",
-]
-
 #: Non-NULL values in Python.
 Value = bool | int | Fraction | float | str | dt.date | dt.datetime
 

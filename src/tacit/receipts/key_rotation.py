@@ -22,8 +22,6 @@ from tacit.ledger import ConflictError, Ledger, Succession
 from tacit.ledger.signing_keys import succession_text
 from tacit.receipts.keys import Keys, keys_in_force, make_keys, open_keys, put_in_place, write_waiting
 
-__all__ = ["rotate_key"]
-
 
 def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str, lost: bool = False) -> Succession:
     """Replace the key that signs receipts, for good.

@@ -32,29 +32,11 @@ from tacit.core.errors import InputError, InternalError
 from tacit.ledger import Ledger, Outcome, ReplacedKeyError, Reservation
 from tacit.ledger.disk import Disk
 from tacit.ledger.entries import plain_name
-from tacit.ledger.signing_keys import PREFIX, is_signed, key_id
+from tacit.ledger.signing_keys import PREFIX, key_id
 from tacit.noise import entropy
 
 if TYPE_CHECKING:
     from tacit.receipts.receipt import Receipt
-
-__all__ = [
-    "Keyring",
-    "Keys",
-    "commit_signed",
-    "has_waiting",
-    "is_signed",
-    "key_id",
-    "key_of",
-    "keys_in_force",
-    "make_keys",
-    "mismatch",
-    "missing_keys",
-    "open_keys",
-    "put_in_place",
-    "waiting_place",
-    "write_waiting",
-]
 
 _FORMAT: Final = "tacit-keys"
 _VERSION: Final = 1

@@ -17,11 +17,9 @@ from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.ledger import Ledger, RollbackError
-from tacit.receipts.keys import key_id
+from tacit.ledger.signing_keys import key_id
 from tacit.receipts.receipt import Receipt
 from tacit.receipts.verify_receipt import ReceiptCheck
-
-__all__ = ["against_ledger", "check_against_ledger"]
 
 #: Fields that a later asker words in their own way.
 _WORDS: Final = ("query", "plan", "bounding", "groups")

@@ -26,30 +26,12 @@ from tacit.ledger import Reservation
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
-from tacit.query.planning.explain import Explanation, Outline
-from tacit.query.planning.plan import Plan
+from tacit.query.planning.explain import Explanation
+from tacit.query.planning.plan import Outline, Plan
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import KeySelection, Priced, Release
 from tacit.receipts.keys import Keys
 from tacit.receipts.release_format import canonical
-
-__all__ = [
-    "FORMAT",
-    "VERSION",
-    "Receipt",
-    "ReceiptStatement",
-    "about_mechanism",
-    "about_plan",
-    "exact_events",
-    "guarantee_to_plain",
-    "guesses",
-    "is_of_sums",
-    "issue",
-    "mechanisms_of",
-    "of_sums",
-    "quoted",
-    "signed_text",
-]
 
 FORMAT: Final = "tacit-receipt"
 VERSION: Final = 1

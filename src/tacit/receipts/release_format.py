@@ -39,8 +39,6 @@ from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.release import KeyTuple, NoisyLevels, NoisyRelease
 from tacit.query.types import Kind, SqlType, Value
 
-__all__ = ["canonical", "digest_of", "manifest", "released_from_text", "released_to_text"]
-
 _FORMAT: Final = "tacit-released"
 _VERSION: Final = 1
 #: Integers below this in size are read exactly by every JSON reader.

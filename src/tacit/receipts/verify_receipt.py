@@ -33,11 +33,9 @@ from tacit.core.numbers import exact, format_up
 from tacit.core.relations import Relation, as_relation
 from tacit.ledger import FAILED_DIGEST, Amount, Outcome
 from tacit.ledger.protocol import to_grain
-from tacit.receipts.keys import is_signed, key_id
+from tacit.ledger.signing_keys import is_signed, key_id
 from tacit.receipts.receipt import FORMAT, VERSION, Receipt, guarantee_to_plain, signed_text
 from tacit.receipts.release_format import digest_of, manifest
-
-__all__ = ["ReceiptCheck", "ReceiptReport", "charge_of", "guarantee_covers", "outcome_problem", "verify_receipt"]
 
 _STATEMENT: Final = {
     "account", "answers", "catalog", "charge", "format", "guarantee", "key", "ledger", "population",

@@ -50,8 +50,6 @@ from tacit.query.request import Account, Request
 from tacit.receipts.receipt import exact_events
 from tacit.releases.release_file import BatchPlan
 
-__all__ = ["Split", "split_total"]
-
 _DIGITS: Final = 12
 #: So few that the last bit of a composed loss, which another machine may have otherwise, decides next to nothing.
 _FEW_DIGITS: Final = 4

@@ -28,8 +28,7 @@ from tacit.curator.question_context import QuestionContext
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.arrow_tables import table_bytes
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.query.planning.explain import outline
-from tacit.query.planning.plan import Plan
+from tacit.query.planning.plan import Plan, outline
 from tacit.query.release import NoisyRelease
 from tacit.query.resolve import resolve
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, mechanisms_of, quoted, same_noise
@@ -37,8 +36,6 @@ from tacit.receipts.release_format import canonical, digest_of, manifest, releas
 from tacit.releases.budget_split import Split, split_total
 from tacit.releases.release_file import BatchPlan, Statistic, load_batch
 from tacit.releases.report_page import report_page
-
-__all__ = ["BatchRelease", "Progress", "quote_batch", "release_batch", "replace_file"]
 
 #: Called with how many statistics are done, how many there are, and the name of the last one done.
 Progress = Callable[[int, int, str], None]

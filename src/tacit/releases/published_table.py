@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.views.answer_object import Answer
 
-__all__ = ["PublishedTable", "answer_again", "difference", "read_table"]
-
 _LARGEST: Final = 256 * 2**20
 
 

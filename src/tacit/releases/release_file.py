@@ -32,8 +32,6 @@ from tacit.project.read_project import read_toml
 from tacit.query.contribution import ContributionNumber
 from tacit.query.request import OPTIONS
 
-__all__ = ["BatchPlan", "Statistic", "load_batch"]
-
 _Number = str | int | float
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}\Z")
 _RESERVED: Final = ("receipt", "report", "public-key")

@@ -23,8 +23,6 @@ from tacit.receipts.receipt import Receipt
 from tacit.releases.budget_split import Split
 from tacit.releases.release_file import BatchPlan, Statistic
 
-__all__ = ["guarantee_in_words", "report_page"]
-
 #: Beyond this many bars a chart is a carpet.
 _MOST_BARS: Final = 60
 _STYLE: Final = """

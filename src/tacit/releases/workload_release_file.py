@@ -35,8 +35,6 @@ from tacit.releases.planned_release import replace_file
 from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_from_plain
 
-__all__ = ["PlannedWorkload", "ReleasedWorkload", "load_workload", "release_workload"]
-
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -16,8 +16,6 @@ from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, 
 if TYPE_CHECKING:
     from tacit.charges.payment import TimedWork
 
-__all__ = ["QuestionDeparture"]
-
 #: Seconds after which a thread that waits looks whether the loop still runs.
 _PATIENCE: Final = 0.5
 

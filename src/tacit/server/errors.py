@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from tacit.core.errors import AccessError, TacitError
 
-__all__ = ["Busy", "RequestError", "TooMany", "Unauthenticated", "Unknown"]
-
 
 class Unknown(AccessError):  # noqa: N818  (an answer to the caller)
     """There is no such thing, or the caller may not see it: the two are not told apart."""

@@ -13,8 +13,6 @@ from typing import Final
 from tacit.server.errors import TooMany
 from tacit.server.shared_token_buckets import Buckets
 
-__all__ = ["RateLimit", "network_of"]
-
 #: Bits of an IPv6 address that the holder of a network can choose at will.
 _OWN_BITS: Final = 64
 _SECOND: Final = 10**9

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
-__all__ = ["ResponseSlots"]
-
 
 class ResponseSlots:
     """Holds what is ready until its time.

@@ -73,8 +73,6 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access, People
     from tacit.wire.requests import FitSchema, SessionSchema, SynthesisSchema, WorkloadSchema
 
-__all__ = ["ADMIN", "ASK", "AUDIT", "CuratorService"]
-
 #: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
 ASK: Final = "ask"
 AUDIT: Final = "audit"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from tacit.curator.conversation import Conversation
     from tacit.wire.requests import SessionSchema
 
-__all__ = ["SessionRegistry"]
-
 #: Sessions that are kept in memory: counts and histograms, 2 MB at most, and 0.1 MB for each hard answer.
 _MOST_KEPT: Final = 64
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from tacit.core.errors import InputError
 
-__all__ = ["Settings"]
-
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 #: Settings that may be zero: a slot that is switched off, a queue that does not exist.

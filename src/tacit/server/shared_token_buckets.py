@@ -24,8 +24,6 @@ from typing import IO, Final
 
 from tacit.noise import entropy
 
-__all__ = ["Buckets"]
-
 #: Buckets in all, and of those that share a place; a power of two each.
 _MOST: Final = 1 << 17
 _BESIDE: Final = 8

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tacit.charges.payment import TimedWork
     from tacit.server.settings import Settings
 
-__all__ = ["Decided", "DepartureSchedule", "LateAnswers", "LateLimit", "LatenessVerdict"]
-
 _OPERATOR = logging.getLogger("tacit.operator")
 
 #: Ticks of a second: running times are whole numbers of them.

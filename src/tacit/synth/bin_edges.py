@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from tacit.synth.strategy import DenseStrategy, tree_strategy
 
-__all__ = ["BINS", "edges_of", "grid_strategy"]
-
 #: The most bins of a column.
 BINS: Final = 32
 _BRANCHES: Final = 4

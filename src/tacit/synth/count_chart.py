@@ -9,8 +9,6 @@ from typing import Any, Final
 from tacit.core.charts import altair, offline, save_chart
 from tacit.core.errors import InputError
 
-__all__ = ["count_chart"]
-
 #: Counts of one chart; more cannot be read.
 _MOST_SHOWN: Final = 150
 _COLOUR: Final = "#4c78a8"

@@ -21,8 +21,6 @@ from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise, NoiseMechanism, noise_variance
 from tacit.synth.strategy import IntegerStrategy, least
 
-__all__ = ["CountMeasurement", "CountSource", "divide"]
-
 #: Counts of cells for some columns, in the order of the columns: exact integers that never leave the curator.
 CountSource = Callable[[tuple[str, ...]], NDArray[np.int64]]
 #: Integers are multiplied until the variance of their noise is this large: a finer grid, the same price.

@@ -31,16 +31,6 @@ from tacit.mechanisms.noise_interval import interval_factor, laplace_factor, rou
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
 from tacit.noise.laplace import LARGEST_SCALE
 
-__all__ = [
-    "COUNT_NOISES",
-    "DISCRETE_GAUSSIAN",
-    "DISCRETE_LAPLACE",
-    "ROUNDED_GAUSSIAN",
-    "CountNoise",
-    "NoiseMechanism",
-    "noise_variance",
-]
-
 NoiseMechanism = Gaussian | RoundedGaussian | Laplace
 _DIGITS: Final = 12
 #: Largest variance of noise on an integer, so that sums with it stay far below 2⁶³.

@@ -7,8 +7,6 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ExpandedShares"]
-
 
 class ExpandedShares:
     """Numbers of [0, 1) that follow from a text; the text is public, and so is what is drawn with them."""

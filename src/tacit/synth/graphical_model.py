@@ -24,8 +24,6 @@ from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise
 from tacit.synth.junction_tree import Columns, Floats, JunctionTree, project, spread
 from tacit.synth.value_pools import Pools, pool, pooled_alone, unpool
 
-__all__ = ["GraphicalModel", "Impossible", "NoisyMarginal", "Shares", "estimated_total", "fit_model", "uniform"]
-
 #: Combinations of values that cannot be, by columns: true where a cell is impossible.
 Impossible = Mapping[Columns, NDArray[np.bool_]]
 #: So many numbers of [0, 1).

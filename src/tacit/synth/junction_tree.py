@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 
-__all__ = ["JunctionTree", "model_cells", "project", "spread"]
-
 Columns = tuple[str, ...]
 Floats = NDArray[np.float64]
 #: A sum of probabilities that is 0 in doubles has this logarithm's argument instead.

@@ -19,8 +19,6 @@ from tacit.mechanisms.residual_basis import cell_count, residual_variance, subse
 from tacit.synth.count_measurement import divide
 from tacit.synth.workload import MarginalPart
 
-__all__ = ["level_shares", "residual_claims"]
-
 Columns = tuple[str, ...]
 #: Distance from its lower bound at which the largest variance is good enough.
 _CLOSE: Final = 0.005

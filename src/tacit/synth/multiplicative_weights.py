@@ -28,8 +28,6 @@ from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.sparse_vector import SparseVector
 
-__all__ = ["HardQuery", "MultiplicativeWeights", "PublicWeights", "QueryStream", "WeightedAnswers", "sure_answer"]
-
 #: Scores are counted in steps of this part of a row.
 _STEPS: Final = 16
 #: Part of the price that pays for the number of rows, where that is private.

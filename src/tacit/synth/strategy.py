@@ -26,16 +26,6 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.synth.workload import Factor
 
-__all__ = [
-    "LARGEST_FACTOR",
-    "CentredStrategy",
-    "DenseStrategy",
-    "IdentityStrategy",
-    "IntegerStrategy",
-    "strategy_for",
-    "tree_strategy",
-]
-
 #: Values of one factor whose strategy is optimised.
 LARGEST_FACTOR: Final = 2_048
 #: Bits of the largest entries of all dense factors of a product together.

@@ -23,8 +23,6 @@ from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.synth.count_measurement import CountSource, add_noise
 from tacit.synth.count_noise import DISCRETE_GAUSSIAN, CountNoise, NoiseMechanism, noise_variance
 
-__all__ = ["DistanceMeasurement"]
-
 #: Distances are counted in steps of this part of a row.
 _STEPS: Final = 16
 

@@ -43,19 +43,6 @@ from tacit.synth.junction_tree import model_cells
 from tacit.synth.strategy import IdentityStrategy, IntegerStrategy
 from tacit.synth.value_pools import PooledStrategy, Pools, pool, rare_pool
 
-__all__ = [
-    "LARGEST_MODEL",
-    "METHODS",
-    "MINUTES",
-    "QUANTILES",
-    "ChosenMarginal",
-    "MeasuredMarginal",
-    "Method",
-    "SynthesisPlan",
-    "Transcript",
-    "measure_table",
-]
-
 Method = Literal["aim", "mst", "independent", "marginals"]
 METHODS: Final = ("aim", "mst", "independent", "marginals")
 #: The method of a measurement that comes before a table's: where bins begin.

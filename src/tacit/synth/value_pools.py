@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from tacit.synth.strategy import IntegerStrategy
 
-__all__ = ["PooledStrategy", "Pools", "pool", "rare_pool", "unpool"]
-
 #: For each axis the group of each value, groups numbered from 0 on; None where every value is counted by itself.
 Pools = tuple[tuple[int, ...] | None, ...]
 

@@ -21,8 +21,6 @@ from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import NoisyMarginal, fit_model
 from tacit.synth.junction_tree import model_cells
 
-__all__ = ["NOTE", "WholeCounts", "whole_counts"]
-
 NOTE: Final = (
     "Counts of one made-up table that was fitted to the answers: whole numbers, not negative, which add up. They are "
     "post-processing, not unbiased, and have no intervals; those of the answers hold for the truth."

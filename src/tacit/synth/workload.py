@@ -32,8 +32,6 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 
-__all__ = ["Factor", "FactorKind", "MarginalPart", "Objective", "ProductPart", "Workload", "WorkloadPart"]
-
 FactorKind = Literal["each", "total", "prefixes", "ranges", "matrix"]
 Objective = Literal["total", "maximum"]
 #: Marginals of one workload, subsets not counted.

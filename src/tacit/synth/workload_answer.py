@@ -26,8 +26,6 @@ from tacit.synth.whole_counts import WholeCounts, whole_counts
 from tacit.synth.workload import Factor
 from tacit.synth.workload_plan import MarginalPlan, ProductPlan, WorkloadPlan
 
-__all__ = ["CountEstimate", "QueryTable", "WorkloadEstimates"]
-
 #: Queries that are listed in one table.
 _MOST_LISTED: Final = 2_000_000
 Values = Mapping[str, Sequence[Hashable]]

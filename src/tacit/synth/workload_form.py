@@ -19,8 +19,6 @@ from typing import Any, Final
 from tacit.core.errors import InputError
 from tacit.synth.workload import Factor, MarginalPart, Workload
 
-__all__ = ["workload_from_plain", "workload_to_plain"]
-
 #: Parts of one workload that are written out.
 _MOST_PARTS: Final = 1_000
 _SINGLES: Final = {

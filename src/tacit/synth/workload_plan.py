@@ -41,8 +41,6 @@ from tacit.synth.marginal_shares import level_shares, residual_claims
 from tacit.synth.strategy import LARGEST_FACTOR, CentredStrategy, IdentityStrategy, IntegerStrategy, strategy_for
 from tacit.synth.workload import Factor, MarginalPart, ProductPart, Workload
 
-__all__ = ["MOST_INTEGERS", "LevelPlan", "MarginalPlan", "PartPlan", "ProductPlan", "WorkloadPlan", "plan_workload"]
-
 #: Noisy integers of one workload, which a ledger keeps.
 MOST_INTEGERS: Final = 2_500_000
 #: Work on strategies of one workload: some twelve seconds for each of the largest, also for an analyst who only asks.

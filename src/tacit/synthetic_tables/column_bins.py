@@ -25,8 +25,6 @@ from tacit.core.extras import load_arrow
 from tacit.query.catalog import Column
 from tacit.query.types import Kind
 
-__all__ = ["ColumnBins", "EqualBins", "QuantileBins", "bins_from_plain", "bins_to_plain", "decimal_of"]
-
 #: Columns with more values than this are put into so many bins.
 _MOST_VALUES: Final = 64
 _BINS: Final = 32

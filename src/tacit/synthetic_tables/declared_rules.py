@@ -27,8 +27,6 @@ from tacit.synth.junction_tree import JunctionTree, model_cells
 from tacit.synth.table_synthesis import LARGEST_MODEL
 from tacit.synthetic_tables.column_bins import ColumnBins, decimal_of
 
-__all__ = ["DeclaredRules", "DeterminedColumn"]
-
 #: Cells of a rule about impossible combinations.
 _MOST_IMPOSSIBLE: Final = 100_000
 #: Values of a determined column that has bounds.

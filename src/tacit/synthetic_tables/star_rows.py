@@ -19,8 +19,6 @@ from tacit.query.catalog import Table
 from tacit.query.types import Kind
 from tacit.synthetic_tables.column_bins import decimal_of
 
-__all__ = ["NO_ROW", "StarNames", "numbers_sql", "persons_sql", "rows_sql"]
-
 #: The number that stands beside the first row of a person for the values of the row before.
 NO_ROW: Final = -1
 #: Columns that are counted, each with the SQL that numbers its values.

@@ -17,11 +17,6 @@ from tacit.ledger import Order, Outcome, Reservation
 from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.table_synthesis import ChosenMarginal, MeasuredMarginal, SynthesisPlan, Transcript, counted
 
-__all__ = [
-    "KeptParts", "OvertakenError", "transcript_from_plain", "transcript_from_text", "transcript_to_text",
-    "transcripts_of", "transcripts_to_text",
-]  # fmt: skip
-
 _FORMAT: Final = "tacit-synthesis"
 
 

@@ -11,8 +11,6 @@ from tacit.core.names import is_name
 from tacit.synth.table_synthesis import MINUTES, Method
 from tacit.synthetic_tables.declared_rules import DeclaredRules
 
-__all__ = ["SynthesisOptions", "SynthesisRequest", "request_of"]
-
 
 class SynthesisOptions(TypedDict, total=False):
     """Options of a synthetic table.

@@ -38,8 +38,6 @@ from tacit.synthetic_tables.declared_rules import DeterminedColumn
 from tacit.synthetic_tables.star_rows import StarNames, numbers_sql, persons_sql, rows_sql
 from tacit.synthetic_tables.synthesis_request import SynthesisRequest
 
-__all__ = ["FittedStage", "SynthesisStage", "SynthesisStages"]
-
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
 #: Share of the price for where bins begin, of those that have bins by quantiles.
 QUANTILE_SHARE: Final = Fraction(1, 10)

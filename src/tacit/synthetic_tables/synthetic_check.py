@@ -30,8 +30,6 @@ from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.table_distance import DistanceMeasurement
 from tacit.synthetic_tables.table_synthesis_release import SUFFIX, stored_synthesis
 
-__all__ = ["SyntheticCheck", "check_against_data"]
-
 _FORMAT: Final = "tacit-synthetic-check"
 _HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence")
 #: Marginals of one check.

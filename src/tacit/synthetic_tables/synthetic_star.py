@@ -36,8 +36,6 @@ from tacit.synthetic_tables.synthetic_table import (
     table_bytes,
 )
 
-__all__ = ["StarLayout", "SyntheticStar"]
-
 _FORMAT: Final = "tacit-synthetic-star"
 Places = NDArray[np.int64]
 

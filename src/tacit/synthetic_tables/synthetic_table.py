@@ -37,8 +37,6 @@ from tacit.synth.junction_tree import model_cells
 from tacit.synth.value_pools import Pools, pool
 from tacit.synthetic_tables.column_bins import ColumnBins, bins_from_plain, bins_to_plain, decimal_of
 
-__all__ = ["BANNER", "MOST_ROWS", "MarginalQuality", "SyntheticTable", "checked_rows", "table_bytes"]
-
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"
 #: Bytes of all arrays of a model's file, and cells of its tables.

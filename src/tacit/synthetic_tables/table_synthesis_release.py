@@ -39,17 +39,6 @@ from tacit.synthetic_tables.synthesis_stages import FittedStage, SynthesisStages
 from tacit.synthetic_tables.synthetic_star import StarLayout, SyntheticStar
 from tacit.synthetic_tables.synthetic_table import MOST_ROWS, SyntheticTable, checked_rows
 
-__all__ = [
-    "SUFFIX",
-    "SyntheticRelease",
-    "check_synthesis",
-    "drawn_again",
-    "kept_parts",
-    "published_tables",
-    "stored_synthesis",
-    "synthesize",
-]
-
 _FORMAT: Final = "tacit-synthesis"
 _LABEL: Final = "synthetic table ("
 #: Synthetic tables are named after their source, with this ending.

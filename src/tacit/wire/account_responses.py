@@ -26,26 +26,6 @@ from tacit.wire.values import exact_text, read_amounts, read_type, read_value, v
 if TYPE_CHECKING:
     from tacit.ledger import Amount, Ledger, Record
 
-__all__ = [
-    "Budgets",
-    "EntryTold",
-    "GuaranteeKind",
-    "GuaranteeTold",
-    "HandoverSchema",
-    "History",
-    "KeySchema",
-    "KeyTold",
-    "LineSchema",
-    "Newest",
-    "ShareSchema",
-    "ShareTold",
-    "TableColumn",
-    "TableTold",
-    "TablesSchema",
-    "seen_text",
-]
-
-
 _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 GuaranteeKind = Literal["PureDP", "ApproxDP", "ZCDP", "GDP"]
 

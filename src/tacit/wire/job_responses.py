@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from tacit.paid_work.workload_release import WorkloadAnswer
     from tacit.synthetic_tables.synthetic_star import SyntheticStar
 
-__all__ = [
-    "JobBody", "JobPut", "MarginalTold", "ModelBody", "ModelTold", "ModelsBody",
-    "QueryTableTold", "SyntheticTableBody", "SyntheticTableTold",
-    "SyntheticTablesBody", "WorkloadBody", "WorkloadTold", "WorkloadsBody",
-]  # fmt: skip
-
 
 class MarginalTold(ResponseBody):
     """A marginal that was measured, and how far the model is from it."""

@@ -12,21 +12,6 @@ from tacit.wire.account_responses import ShareSchema
 from tacit.wire.requests import Role, Scopes
 from tacit.wire.response_body import Exact, ResponseBody
 
-__all__ = [
-    "Me",
-    "PeopleBody",
-    "PersonBody",
-    "Revoked",
-    "SurveyBody",
-    "SurveyCollected",
-    "SurveyEstimateTold",
-    "SurveyResults",
-    "TokenShown",
-    "TokenTold",
-    "TokensSchema",
-    "Withdrawn",
-]
-
 
 def _sorted(names: Any) -> Any:
     return sorted(map(str, names)) if isinstance(names, Set) else names

@@ -33,26 +33,6 @@ from tacit.synthetic_tables.synthesis_request import SynthesisRequest, request_o
 from tacit.wire.response_body import maybe
 from tacit.wire.values import decimal_text
 
-__all__ = [
-    "FitSchema",
-    "NewPerson",
-    "NewToken",
-    "NumberText",
-    "QuestionSchema",
-    "Quota",
-    "Reports",
-    "RequestBody",
-    "Role",
-    "Scopes",
-    "SessionQuerySchema",
-    "SessionSchema",
-    "SynthesisSchema",
-    "WorkloadSchema",
-    "read_question",
-    "request_text",
-    "synthesis_text",
-]  # fmt: skip
-
 Role = Literal["owner", "analyst", "auditor"]
 Scopes = list[Literal["ask", "audit", "admin"]]
 _KNOWN_SCOPES: Final = get_args(get_args(Scopes)[0])

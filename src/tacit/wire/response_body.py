@@ -9,9 +9,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from tacit.wire.values import exact_text
 
-__all__ = ["Exact", "ResponseBody", "Scalar", "maybe"]
-
-
 Exact = Annotated[
     str,
     BeforeValidator(lambda value: exact_text(value) if isinstance(value, Rational) else value),

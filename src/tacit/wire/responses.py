@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from tacit.curator.quote import Quote
     from tacit.curator.views.answer_object import Answer
 
-__all__ = [
-    "AnswerBody",
-    "AnswerTable",
-    "ChargeSchema",
-    "ErrorBody",
-    "ErrorTold",
-    "Health",
-    "QuoteBody",
-    "ReceiptBody",
-    "about_answer",
-    "answer_json",
-    "charge_json",
-]
-
 
 class _DescribedAs:
     """Describe a field as a type without checking its values one by one: there may be millions of cells."""

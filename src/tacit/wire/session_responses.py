@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tacit.paid_work.query_session import OpenedSession, QuerySession
     from tacit.paid_work.session_record import SessionTerms
 
-__all__ = ["HardAnswerTold", "SessionAnswerBody", "SessionBody", "SessionTold", "SessionsBody"]
-
 
 class SessionTold(ResponseBody):
     """A session that was paid for."""

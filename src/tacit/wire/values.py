@@ -33,11 +33,6 @@ from tacit.query.types import (
     decimal,
 )
 
-__all__ = [
-    "EXACT_IN_JSON", "MAX_DIGITS", "cell_to_json", "decimal_text", "exact_text", "read_amounts", "read_type",
-    "read_value", "value_to_json",
-]  # fmt: skip
-
 #: Integers of at most this size are read exactly by every reader of JSON.
 EXACT_IN_JSON: Final = 2**53 - 1
 #: Significant digits of a number in a request; a longer one is a typing error or an attack.

@@ -45,8 +45,6 @@ from tacit.core.float_functions import recur
 from tacit.core.normal import gaussian_delta_bounds
 from tacit.core.numbers import float_down, float_nearest, float_up, sqrt_bounds
 
-__all__ = ["REPORTED", "TOLERANCE", "compose_pld", "lower_epsilon", "upper_epsilon"]
-
 #: Relative width of the bracket that the first grid aims at.
 TOLERANCE: Final = 2e-4
 #: A wider bracket than this is worth another, finer grid, and is mentioned if it stays.

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from tacit.accounting.pld.discretise import Lattice, TooFineError
 from tacit.core.float_functions import fast_length
 
-__all__ = ["ALIASED", "Cumulants", "Losses", "Sum", "TiltedSum"]
-
 Floats = NDArray[np.float64]
 #: Laws to add up, each with how often.
 Losses = Sequence[tuple[Lattice, int]]

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from tacit.accounting.pld.pairs import LossPair, Sides
 from tacit.core.numbers import float_nearest
 
-__all__ = ["DiscreteGaussianPair", "DiscreteLaplacePair"]
-
 Floats = NDArray[np.float64]
 
 

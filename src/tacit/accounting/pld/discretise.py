@@ -22,8 +22,6 @@ from tacit.accounting.pld.discrete import DiscreteLaplacePair
 from tacit.accounting.pld.pairs import ACCURACY, Atoms, LaplacePair, LossPair, TwoPoint
 from tacit.core.float_functions import solve_tridiagonal
 
-__all__ = ["Lattice", "TooFineError", "lower_lattice", "upper_lattice"]
-
 Floats = NDArray[np.float64]
 
 _MOST_POINTS = 1 << 21

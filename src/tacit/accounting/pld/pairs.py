@@ -22,19 +22,6 @@ from numpy.typing import NDArray
 
 from tacit.core.float_functions import normal_cdf
 
-__all__ = [
-    "ACCURACY",
-    "Atoms",
-    "BoundedRangePair",
-    "GaussianPair",
-    "LaplacePair",
-    "LossPair",
-    "Sides",
-    "TwoPoint",
-    "normal_sides",
-    "response_pair",
-]
-
 Floats = NDArray[np.float64]
 
 #: Relative accuracy of every tail function here; z² times the rounding of z is 3e-13 at 38 deviations.

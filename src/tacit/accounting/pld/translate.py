@@ -51,18 +51,6 @@ from tacit.core.events import (
 from tacit.core.numbers import float_down, float_nearest, float_up, log_bounds
 from tacit.core.relations import ADD_REMOVE
 
-__all__ = [
-    "SLACK",
-    "AddedPair",
-    "EitherPair",
-    "RemovedPair",
-    "ReplacedPair",
-    "Term",
-    "ThinnedPair",
-    "mu_squared",
-    "terms_of",
-]
-
 Floats = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from tacit.core.divergences import Distribution
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 
-__all__ = ["PIECES"]
-
 _ROUNDS = 200
 _DELTA = "1e-6"
 #: e^ε of one round is 11/10.

@@ -19,8 +19,6 @@ from tacit.core.numbers import exp_bounds
 from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
 from tacit.mechanisms.partition_selection import PartitionSelection
 
-__all__ = ["PIECES"]
-
 _CLAIM = ApproxDP(1, "0.001")
 _ROWS = ["measles", *["flu"] * 60, *["measles"] * 40]
 

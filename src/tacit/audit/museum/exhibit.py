@@ -11,8 +11,6 @@ from tacit.audit.lower_bound import LowerBound
 from tacit.audit.replay import ReplayReport
 from tacit.core.errors import InputError
 
-__all__ = ["Piece", "Verdict", "judged", "judged_replays"]
-
 Found = LowerBound | ExactLoss | Sequence[ReplayReport]
 
 

@@ -13,8 +13,6 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise import entropy
 
-__all__ = ["PIECES", "float_uniform"]
-
 _SAMPLES = 6_000
 _LIMIT = 1000.0
 _CLAIM = ApproxDP(1, "1e-5")

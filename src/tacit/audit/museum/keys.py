@@ -12,8 +12,6 @@ from tacit.core.guarantees import ApproxDP
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_selection import PartitionSelection
 
-__all__ = ["PIECES"]
-
 _CLAIM = ApproxDP(1, "0.001")
 _DIAGNOSES = ["flu"] * 60 + ["measles"] * 40
 _RARE = "something only one person has"

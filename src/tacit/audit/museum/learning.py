@@ -14,8 +14,6 @@ from tacit.audit.search import replay_neighbours
 from tacit.core.errors import InternalError
 from tacit.mechanisms.gaussian import Gaussian
 
-__all__ = ["PIECES"]
-
 #: As many rows as the solver was proven for.
 _MOST = 6
 _LABELS: tuple[Any, ...] = (0, 1, 1, 0, 1, 1)

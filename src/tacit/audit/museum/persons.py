@@ -11,8 +11,6 @@ from tacit.audit.search import replay_neighbours
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["PIECES"]
-
 #: Rows of two tables: visits name a person by a number, letters by a text with leading zeros.
 _ROWS = [
     *({"person": i, "table": "visits", "id": i} for i in range(1, 6)),

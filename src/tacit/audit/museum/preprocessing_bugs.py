@@ -13,8 +13,6 @@ from tacit.core.errors import InputError
 from tacit.mechanisms.exponential import Exponential
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["PIECES"]
-
 _AGES = [31.0, 45.0, 27.0, 62.0, 8.0]
 _TOP = 100
 

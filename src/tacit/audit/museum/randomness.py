@@ -13,8 +13,6 @@ from tacit.core.numbers import log_bounds
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import DiscreteLaplace
 
-__all__ = ["PIECES"]
-
 _REPORTS = 6
 _TRUTH = Fraction(3, 4)
 #: ln 3, rounded up: what one such report is worth.

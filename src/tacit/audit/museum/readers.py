@@ -11,8 +11,6 @@ from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["PIECES"]
-
 #: Lines of a file: a person and a note. One note has an unclosed quote.
 _LINES = ['1,"fever', "2,well", "3,well", "4,well", "5,well"]
 #: Values of a column, one per person.

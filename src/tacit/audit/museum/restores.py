@@ -12,8 +12,6 @@ from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import PureDP
 
-__all__ = ["PIECES"]
-
 #: e^ε of one answer is 3: the truth three times out of four.
 _TRUTH = Fraction(3, 4)
 _CAP = 1

@@ -12,8 +12,6 @@ from tacit.audit.replay import ReplayReport, replay
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.noise.laplace import DiscreteLaplace
 
-__all__ = ["PIECES"]
-
 #: Answers move by up to this between neighbours; discrete noise is fine enough for it.
 _STEP = 4
 _HALF = 20

@@ -10,8 +10,6 @@ from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import PureDP
 
-__all__ = ["PIECES"]
-
 #: ln 3 is a little less than this.
 _LOG3 = Fraction(10987, 10000)
 _RATIO = Fraction(1, 3)

@@ -20,8 +20,6 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.noise import entropy
 from tacit.noise.gaussian import DiscreteGaussian
 
-__all__ = ["PIECES"]
-
 _STEPS = 400
 _DELTA = Fraction(1, 1000)
 #: Gradients are clipped to 1; noise has σ = 1/2, in steps of 1/16.

@@ -10,8 +10,6 @@ from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.mechanisms.laplace import Laplace
 
-__all__ = ["PIECES"]
-
 #: Pairs of rows after which a question is stopped, and the rows with which a person enters a join.
 _MOST = 1_000
 _ENTERING = 3

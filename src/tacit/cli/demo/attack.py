@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tacit.project.example_hospital import Hospital
 
-__all__ = ["ALL", "Guess", "but", "choose_victims", "difference"]
-
 ALL: Final = "SELECT COUNT(DISTINCT patient_id) AS n FROM visits WHERE ward = 'oncology'"
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["DemoBar", "Stage", "number"]
-
 _WIDEST = 96
 _SURE, _UNSURE = "━", "╍"
 

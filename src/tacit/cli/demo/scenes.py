@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.curator.views.answer_object import Answer
 
-__all__ = ["tell"]
-
 WARDS: Final = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost\nFROM visits GROUP BY ward"
 AGES: Final = """\
 SELECT CASE WHEN p.age < 18 THEN 'under 18' WHEN p.age < 40 THEN '18 to 39'

@@ -16,8 +16,6 @@ from tacit.query.types import Value
 if TYPE_CHECKING:
     from tacit.curator.views.answer_views import AnswerViews
 
-__all__ = ["error_bars", "plot"]
-
 
 def plot(answer: AnswerViews, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
     """An Altair chart of one column, or of all that have an interval side by side; saved when ``path`` is given."""

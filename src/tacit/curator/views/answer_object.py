@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tacit.query.planning.plan import Plan
     from tacit.receipts.receipt import Receipt
 
-__all__ = ["Answer"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(AnswerViews):

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tacit.curator.views.answer_views import AnswerViews
 
-__all__ = ["MARK_WORDS", "html_table", "rich_answer", "rich_table", "text_table"]
-
 _MOST_ROWS = 60
 #: After a number whose bias may exceed its interval.
 _MARK = " *"

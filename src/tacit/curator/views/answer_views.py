@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tacit.query.planning.auto_limits import FoundLimits
     from tacit.query.postprocess.bounding_loss import LeftOut
 
-__all__ = ["AnswerRows", "AnswerViews"]
-
 
 def _from_zero(value: Value | None, ends: Ends) -> tuple[Value | None, Ends]:
     """A cell whose truth is not negative, with 0 in place of what is."""

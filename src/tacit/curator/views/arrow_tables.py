@@ -13,8 +13,6 @@ from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType, Value
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["arrow_type", "plain", "table_bytes", "to_arrow"]
-
 
 def arrow_type(kind: SqlType) -> pa.DataType:
     """The Arrow type of a SQL type."""

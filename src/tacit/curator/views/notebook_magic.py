@@ -14,8 +14,6 @@ from typing import Any, Final
 from tacit.core.errors import InputError
 from tacit.query.request import OPTIONS
 
-__all__ = ["USAGE", "load_ipython_extension", "run_cell"]
-
 USAGE: Final = (
     "%%tacit [curator] epsilon=0.5 [within=50] [confidence=0.99] [into=name] [--explain] [--pay], and SQL below it"
 )

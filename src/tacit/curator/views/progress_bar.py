@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["ProgressBar", "terminal_progress"]
-
 #: Seconds that a question may take without a bar.
 PATIENCE = 1.0
 _WHOLE = 100.0

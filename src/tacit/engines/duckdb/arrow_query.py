@@ -7,8 +7,6 @@ from typing import Any
 
 import duckdb
 
-__all__ = ["query_arrow"]
-
 
 def query_arrow(sql: str, tables: Mapping[str, Any]) -> Any:
     """The result of a statement over Arrow tables by name, as an Arrow table."""

@@ -26,22 +26,6 @@ from tacit.query.types import Kind, SqlType
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = [
-    "LINE",
-    "LONGEST",
-    "CsvLosses",
-    "CsvReport",
-    "UnreadLine",
-    "count_losses",
-    "csv_scan",
-    "first_left_out",
-    "first_other_width",
-    "open_lines",
-    "read_header",
-    "split_lines",
-    "utf8_lines",
-]
-
 #: The column that holds a whole line; no header has this name.
 LINE = "tacit line"
 #: Bytes of the longest line that is read.

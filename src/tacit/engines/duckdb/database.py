@@ -38,8 +38,6 @@ from tacit.query.catalog import Catalog
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DuckDBSession", "OpenedSources", "SourceStates", "TimeoutWatcher"]
-
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 

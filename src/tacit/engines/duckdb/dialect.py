@@ -16,8 +16,6 @@ from tacit.query.relational.expressions import Call
 from tacit.query.relational.functions.regular_expressions import written
 from tacit.query.types import Kind, SqlType, Value, ordinal
 
-__all__ = ["DUCKDB", "TEXTS", "DuckDB", "mantissa"]
-
 _SMALL_ONLY = "ßᾀᾁᾂᾃᾄᾅᾆᾇᾐᾑᾒᾓᾔᾕᾖᾗᾠᾡᾢᾣᾤᾥᾦᾧᾳῃῳ"
 _CAPITAL_ONLY = "İ"
 

@@ -53,8 +53,6 @@ from tacit.query.relational.expressions import Reference
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DuckDBEngine", "DuckDBStatement", "DuckDBWriter"]
-
 #: Bytes of sources beyond which more planning is worth less reading.
 _LARGE = 20 * 2**20
 

@@ -24,8 +24,6 @@ from tacit.engines.duckdb.dialect import DUCKDB
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["ParquetScan", "describe", "open_parquet"]
-
 #: Files hold far fewer rows than this, and there are far fewer than 2^20 of them.
 _FILE_ROWS = 2**40
 _ROW = f"(CAST(file_index AS BIGINT) * {_FILE_ROWS} + file_row_number)"

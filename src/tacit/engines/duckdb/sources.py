@@ -40,14 +40,13 @@ from tacit.engines.source_files import CsvFormat, find_files
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql
-from tacit.query.catalog import ROW, Catalog, Table
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import Catalog, Table
 from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
-
-__all__ = ["MOST_PLACES", "DuckDBTable", "open_source", "open_views", "report_csv", "row_number_taken"]
 
 #: The last, unseen column of a frame: the number of the row.
 ROW_COLUMN = "tacit row"

@@ -18,8 +18,6 @@ from tacit.query.catalog import Catalog, Table
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["check_identities", "check_row_numbers", "form_of"]
-
 #: A file or other source, and its columns by name in small letters.
 Store = tuple[str, dict[str, StoredColumn]]
 #: Names by which DuckDB numbers the rows of files, and the files.

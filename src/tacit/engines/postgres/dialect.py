@@ -28,8 +28,6 @@ from tacit.query.relational.expressions import Call
 from tacit.query.relational.functions.regular_expressions import written
 from tacit.query.types import Kind, SqlType, Value, sort_key
 
-__all__ = ["COLLATION", "POSTGRES", "TEXTS", "Postgres", "decimal_to_double", "literal"]
-
 COLLATION = 'COLLATE "C"'
 
 

@@ -10,8 +10,6 @@ from tacit.engines.postgres.tables import Described, check_identities, describe,
 from tacit.engines.protocol import DoctorCheck
 from tacit.query.catalog import Catalog, Table
 
-__all__ = ["look_at"]
-
 _ROLE = """
 SELECT current_user::text, r.rolsuper, r.rolcreatedb OR r.rolcreaterole OR r.rolreplication, r.rolbypassrls,
   current_setting('server_version'), current_database()::text

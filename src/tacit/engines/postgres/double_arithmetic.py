@@ -23,21 +23,6 @@ from tacit.engines.sql.functions.arithmetic import library
 from tacit.engines.sql.functions.lowering import Args, Lowering
 from tacit.query.relational.expressions import Call
 
-__all__ = [
-    "DOUBLE",
-    "LARGEST",
-    "NUMBERS",
-    "bound",
-    "difference",
-    "finite_test",
-    "list_squares",
-    "list_sum",
-    "number",
-    "product",
-    "quotient",
-    "remainder",
-]
-
 DOUBLE = "DOUBLE PRECISION"
 LARGEST = 1.7976931348623157e308
 #: Sums of two values no larger than this do not overflow.

@@ -39,8 +39,6 @@ from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.types import Kind, SqlType
 
-__all__ = ["PostgresEngine", "PostgresWriter", "first_look", "read_names", "read_types"]
-
 
 @dataclass(frozen=True)
 class PostgresWriter(CellWriter):

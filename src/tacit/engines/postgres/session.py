@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg_pool import ConnectionPool
 
-__all__ = ["SCHEMES", "SETTINGS", "PostgresSession", "Server", "ServerAddress", "place_of"]
-
 SCHEMES: Final = ("postgresql://", "postgres://")
 #: Of each transaction; they override those of the role, the database and the server.
 SETTINGS: Final = {

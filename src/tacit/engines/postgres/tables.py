@@ -41,19 +41,6 @@ from tacit.query.types import (
     decimal,
 )
 
-__all__ = [
-    "Described",
-    "check_identities",
-    "describe",
-    "form_of",
-    "marks_of",
-    "open_table",
-    "server_identity",
-    "shapes",
-    "split_name",
-    "type_of",
-]
-
 _WHOLE: Final = ("int2", "int4", "int8")
 _FLOATS: Final = ("float4", "float8")
 _TEXTS: Final = ("text", "varchar", "bpchar", "citext", "name", "uuid")

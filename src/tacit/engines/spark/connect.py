@@ -19,8 +19,6 @@ from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.engines.environment import fill
 
-__all__ = ["SCHEME", "calm", "connected", "is_open_to_others", "shown_place"]
-
 SCHEME: Final = "sc://"
 #: Retries of a server that does not answer, with milliseconds between: some five seconds in all. pyspark's own ten
 #: minutes would hold up the caller, and every later question.

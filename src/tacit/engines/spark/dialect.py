@@ -41,8 +41,6 @@ from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.relational.functions.regular_expressions import automaton, written
 from tacit.query.types import DATE, Kind, SqlType
 
-__all__ = ["SPARK", "TEXTS", "Spark"]
-
 
 @cache
 def _table(name: str) -> tuple[str, str]:

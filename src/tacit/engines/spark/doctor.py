@@ -20,8 +20,6 @@ from tacit.engines.spark.session import TRIALS, SessionHandle, hushed, open_untr
 from tacit.engines.spark.sources import open_table
 from tacit.query.catalog import Catalog, Table
 
-__all__ = ["look_at"]
-
 _INSTALL: Final = install_command("spark")
 _OLDEST: Final = 4
 _OLDEST_JAVA: Final = 17

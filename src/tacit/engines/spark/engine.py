@@ -43,8 +43,6 @@ from tacit.query.catalog import Catalog
 from tacit.query.relational.algebra import FilterRows, ProjectColumns, RelationNode, Scan
 from tacit.query.types import INTEGER
 
-__all__ = ["SparkEngine", "SparkWriter"]
-
 #: Bytes of sources between which looking in advance pays: below, it costs more than it saves; above, there may be more
 #: units than can be sent to every machine.
 _LARGE, _TOO_LARGE = 20 * 2**20, 2**35

@@ -20,8 +20,6 @@ from tacit.engines.arrow_frames import LAST_NANOSECOND
 from tacit.engines.source_files import ADDRESS, find_files
 from tacit.engines.spark.dialect import SPARK
 
-__all__ = ["MICROSECONDS", "check_names", "check_same_files", "read_from", "read_parquet"]
-
 
 def read_from(path: str) -> tuple[tuple[str, ...], int]:
     """The addresses that Spark is to read, and their size where they lie on this machine."""

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from tacit.engines.arrow_frames import arrow_arrays
 from tacit.engines.spark.session import SessionHandle, hushed
 
-__all__ = ["SparkQuery"]
-
 _TICK = 0.2
 #: Seconds that a stop waits for a server elsewhere to hear of it; one that is lost never does.
 _HEARD = 2.0

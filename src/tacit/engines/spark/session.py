@@ -23,18 +23,6 @@ from tacit.core.extras import install_command
 from tacit.engines.protocol import Limits
 from tacit.engines.spark.connect import SCHEME, calm, connected
 
-__all__ = [
-    "TRIALS",
-    "SessionHandle",
-    "Trial",
-    "hushed",
-    "is_session",
-    "open_session",
-    "open_untried",
-    "passes",
-    "try_out",
-]
-
 _NAME = "tacit"
 #: A task that fails for reasons of the machine is tried again this often.
 _TRIES = 4

@@ -31,14 +31,12 @@ from tacit.engines.sql.functions.dates import from_microseconds, within_years
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql
 from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
-from tacit.query.canonical_unit import identifying
-from tacit.query.catalog import ROW, Catalog, Table
+from tacit.query.canonical_unit import ROW, identifying
+from tacit.query.catalog import Catalog, Table
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, MAX_SCALE, NULL, TEXT, TIMESTAMP, Kind, SqlType, decimal
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["catalog_name", "check_identities", "form_of", "marks_of", "open_table", "open_tables", "types_of"]
 
 #: Names of columns that no source has.
 _ROW = "tacit row"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tacit.engines.sql.functions.lowering import Lowering
     from tacit.query.planning.measures import Measure
 
-__all__ = ["DECIMAL_LIMIT", "Dialect", "column"]
-
 #: Sizes of decimals, without their point, stay below this.
 DECIMAL_LIMIT = 10**18
 _BIGINT = 2**63 - 1

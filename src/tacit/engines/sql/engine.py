@@ -40,8 +40,6 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, is_public_throughout
 from tacit.query.types import DOUBLE, Kind, SqlType, Value
 
-__all__ = ["ActiveSessions", "Answered", "SqlEngine", "SqlSession", "read_measurements"]
-
 Result = TypeVar("Result")
 _OPERATOR = logging.getLogger("tacit.operator")
 #: Questions that are remembered as checked, and the characters of the statements of each.

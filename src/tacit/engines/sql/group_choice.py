@@ -38,8 +38,6 @@ from tacit.engines.sql.scalars import cast_sql, scalar_sql
 from tacit.query.question import FinalAggregation
 from tacit.query.types import DATE, INTEGER, TEXT, Kind, SqlType, Value, ordinal
 
-__all__ = ["Chooser", "Groups", "canonical_text", "keyed", "position_sql"]
-
 _FOLD = 2**30 - 1
 _LEAST_BITS = 6
 #: Number of values from which on a run of whole numbers is computed with, whatever the expression is.

@@ -33,8 +33,6 @@ from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.relational.expressions import Expression, references
 from tacit.query.types import INTEGER
 
-__all__ = ["CellWriter", "cells_and_rows"]
-
 #: Numbers that are computed with in 64 bits.
 _SMALL = 2**24
 

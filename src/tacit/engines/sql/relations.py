@@ -21,7 +21,7 @@ from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.scalars import cast_sql, condition_sql, scalar_sql
-from tacit.query.catalog import ROW
+from tacit.query.canonical_unit import ROW
 from tacit.query.planning.join_spread import Matching, matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -44,19 +44,6 @@ from tacit.query.relational.algebra import (
 from tacit.query.relational.expressions import Expression, Literal, Reference, references
 from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
 from tacit.query.types import DOUBLE, Kind
-
-__all__ = [
-    "Slots",
-    "StoredTable",
-    "check_windows",
-    "has_cut",
-    "has_row_units",
-    "has_union",
-    "reads_again",
-    "relation_sql",
-    "slots_of",
-    "tables_of",
-]
 
 
 @dataclass(frozen=True)

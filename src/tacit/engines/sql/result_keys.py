@@ -13,8 +13,6 @@ from tacit.core.errors import InternalError
 from tacit.engines.sql.group_choice import Groups
 from tacit.query.types import Kind, SqlType, Value, sort_key
 
-__all__ = ["KeyTuple", "keys_in_order", "listed_keys", "value_of"]
-
 KeyTuple = tuple[Value | None, ...]
 
 

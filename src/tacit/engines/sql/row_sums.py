@@ -18,8 +18,6 @@ from tacit.core.row_sums import MOST, Whole, WholeSums
 from tacit.engines.sql.dialect import Dialect
 from tacit.query.types import INTEGER, Kind, SqlType
 
-__all__ = ["add_up", "sum_statements"]
-
 #: Sums of one statement: databases have limits of columns, and planners take their time.
 _SUMS: Final = 128
 #: Values closer to the middle of their bounds than this part of half their width are the middle, by rounding.

@@ -24,17 +24,6 @@ from tacit.engines.sql.dialect import DECIMAL_LIMIT, Dialect, column
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, InList, Literal, Reference
 from tacit.query.types import BOOLEAN, DATE, TIMESTAMP, Kind, SqlType
 
-__all__ = [
-    "EXACT_DOUBLES",
-    "ProvenRange",
-    "cast_sql",
-    "condition_sql",
-    "lies_within",
-    "proven_range",
-    "rounded_quotient",
-    "scalar_sql",
-]
-
 _NUMBER = r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIMESTAMP = _DATE + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"

@@ -33,8 +33,6 @@ from tacit.query.relational.algebra import FilterRows, Scan
 from tacit.query.relational.expressions import Reference
 from tacit.query.types import INTEGER, SqlType
 
-__all__ = ["SPREAD", "Named", "SpreadRows", "Statement", "Writer"]
-
 #: Measures with a statement of their own.
 SPREAD = tuple(kind for kind in MeasureKind if kind.traits.own_statement)
 

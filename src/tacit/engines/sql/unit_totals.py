@@ -19,22 +19,6 @@ from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.refusal import Refusal
 from tacit.query.types import DATE, Kind
 
-__all__ = [
-    "MOST_ROWS",
-    "TOTALS",
-    "Partials",
-    "category_sql",
-    "check_width",
-    "clamped",
-    "counts_sql",
-    "double_steps",
-    "fits_64_bits",
-    "is_power_of_two",
-    "leaf_sql",
-    "quantised_sql",
-    "rounded_steps",
-]
-
 #: The double just below one half: added to one half it rounds up to 1.
 _BELOW_HALF = 0.49999999999999994
 _EXACT_HALVES = 2**51

@@ -8,8 +8,6 @@ from typing import Any
 from tacit.core.numbers import Number, exact_probability, float_nearest
 from tacit.learn.torch.torch_import import torch
 
-__all__ = ["WeightAverage"]
-
 
 class WeightAverage:
     """A copy of a model whose weights follow those of the model slowly.

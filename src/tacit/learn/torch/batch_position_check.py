@@ -12,8 +12,6 @@ from tacit.learn.torch.layout import Layout
 from tacit.learn.torch.randomness import made_up_keys
 from tacit.learn.torch.torch_import import Tensor, torch
 
-__all__ = ["same_values", "settle", "without_dropout"]
-
 #: From a micro-batch of examples and their keys to what is computed of each: tensors, one row per example.
 Looked = Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
 

@@ -11,8 +11,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.noise import entropy
 
-__all__ = ["StepCount", "load_together"]
-
 
 @dataclass(frozen=True)
 class StepCount:

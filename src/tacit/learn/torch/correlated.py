@@ -19,8 +19,6 @@ from tacit.learn import release
 from tacit.learn.integer_rows import Integers
 from tacit.learn.torch.toeplitz import GRID_BITS, STATE_BITS, Bands, Buffers
 
-__all__ = ["CorrelatedRelease"]
-
 Floats = NDArray[np.float64]
 
 #: A coordinate of a sum of gradients beyond this is cut, which moves no two sums further apart: 2²⁰ rows of one sign.

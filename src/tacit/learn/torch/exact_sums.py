@@ -15,8 +15,6 @@ from typing import Any, Final
 from tacit.learn.torch.layer_factors import LayerTap, Outer
 from tacit.learn.torch.torch_import import Tensor, torch
 
-__all__ = ["ExactSums"]
-
 #: Bound on the partial sums of a float32 sum; below 2²⁴ by more than the rounding of the bound itself.
 _NARROW: Final = 2.0**24 * (1 - 2.0**-6)
 #: Vectors of which a bound is computed at a time: its float32 sums are right to a factor of 1 ± 2⁻⁸.

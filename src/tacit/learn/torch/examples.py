@@ -22,8 +22,6 @@ from tacit.learn.torch.row_readers import RowReaders, read_row
 from tacit.learn.torch.torch_import import Tensor, torch
 from tacit.learn.torch.unsupported_layers import check_data
 
-__all__ = ["KINDS", "Examples"]
-
 #: Shape and type of one part of a row.
 Form = tuple[tuple[int, ...], Any]
 #: Kinds of made-up numbers.

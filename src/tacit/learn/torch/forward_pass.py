@@ -10,8 +10,6 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import check_count
 from tacit.learn.torch.torch_import import Tensor, torch
 
-__all__ = ["ForwardPass"]
-
 
 @dataclass(frozen=True)
 class ForwardPass:

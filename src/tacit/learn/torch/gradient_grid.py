@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["STEPS", "GradientGrid"]
-
 #: The clip in steps of the grid, for networks of up to :data:`_FEW_NUMBERS` parameters. Noise in one number is about as
 #: large, so that a finer grid would cost time and be no better: sums of such numbers are exact in float32, mostly, and
 #: noise of this size takes half a word.

@@ -42,8 +42,6 @@ from tacit.learn.torch.recorded_pass import RecordedPass, program_settings
 from tacit.learn.torch.torch_import import Tensor, load, torch
 from tacit.noise import entropy
 
-__all__ = ["ExampleGradients", "GradientParts"]
-
 #: Gradients are shortened to this much below the bound, for the rounding of their float norms and that of the check.
 _SLACK: Final = 2.0**-8
 #: Whole numbers up to here are exact in a float64, and so are their sums in any order.

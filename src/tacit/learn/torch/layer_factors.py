@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
-__all__ = ["LayerTap", "LayerTaps", "Outer", "inner_products", "pair_square", "product_sum", "products_are_single"]
-
 functional = load("torch.nn.functional")
 #: Numbers of 12 digits, one in each row, whose products a float32 holds: they show whether factors are cut before.
 _LONG_NUMBERS: Final = torch.zeros(1, 32, 1, 64, dtype=torch.float32).index_fill_(3, torch.tensor([7]), 4095.0)

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from tacit.noise import entropy
 
-__all__ = ["Layout"]
-
 Places = NDArray[np.intp]
 
 

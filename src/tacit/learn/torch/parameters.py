@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tacit.learn.torch.torch_import import Tensor, torch
 
-__all__ = ["Parameters"]
-
 
 class Parameters:
     """Some parameters of a model, by name and in order.

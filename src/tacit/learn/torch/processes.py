@@ -18,8 +18,6 @@ from tacit.core.errors import InputError
 from tacit.learn.integer_rows import Integers
 from tacit.learn.torch.torch_import import load, torch
 
-__all__ = ["ManyProcesses", "OneProcess", "Processes"]
-
 Release = Callable[[Integers], NDArray[np.float64]]
 
 

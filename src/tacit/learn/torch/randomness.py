@@ -21,8 +21,6 @@ from tacit.core.errors import InputError
 from tacit.learn.torch.layer_factors import LayerTaps
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
-__all__ = ["RowRandomness", "made_up_keys", "mixed"]
-
 functional = load("torch.nn.functional")
 _Mode: Any = load("torch.overrides").TorchFunctionMode
 #: Words that one draw may use before the next draw's begin.

@@ -16,8 +16,6 @@ from tacit.learn.torch.batch_position_check import same_values
 from tacit.learn.torch.randomness import made_up_keys
 from tacit.learn.torch.torch_import import Tensor, load, torch
 
-__all__ = ["RecordedPass", "program_settings"]
-
 #: From the values of parameters and buffers, rows and their keys to tensors.
 Pass = Callable[[dict[str, Tensor], tuple[Tensor, ...], Tensor], list[Tensor]]
 

@@ -11,8 +11,6 @@ from typing import Any
 
 from tacit.learn.torch.torch_import import Tensor, torch
 
-__all__ = ["RowReaders", "read_row"]
-
 #: One row as tensors; None if it cannot be read.
 Row = tuple[Tensor, ...] | None
 

@@ -23,8 +23,6 @@ from tacit.learn.torch.trainer import PrivateTrainer
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.noise import entropy
 
-__all__ = ["NetworkSelection", "select"]
-
 
 @dataclass(frozen=True)
 class NetworkSelection:

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import check_count, float_up, sqrt_bounds
 
-__all__ = ["GRID_BITS", "STATE_BITS", "BandedToeplitz", "Bands", "BufferedToeplitz", "Buffers", "NoiseStrategy"]
-
 Floats = NDArray[np.float64]
 
 #: Coefficients are multiples of 2^-20, so that products with sums are taken in two halves of an int64.

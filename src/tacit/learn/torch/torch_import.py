@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from tacit.core import extras
 
-__all__ = ["NEEDED", "Tensor", "check_parts", "load", "torch"]
-
 #: A torch.Tensor, a torch.nn.Module and so on: names for readers.
 Tensor = Any
 

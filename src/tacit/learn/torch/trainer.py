@@ -37,8 +37,6 @@ from tacit.learn.torch.toeplitz import NoiseStrategy
 from tacit.learn.torch.turns import Participation, PoissonSamples, Turns
 from tacit.learn.torch.unsupported_layers import check_model, checked_scheduler, trained_parameters
 
-__all__ = ["PrivateTrainer"]
-
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
 _FORMAT: Final = 2

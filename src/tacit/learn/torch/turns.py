@@ -12,8 +12,6 @@ from tacit.core.errors import InputError
 from tacit.learn.gradient import sample_rows
 from tacit.noise import entropy
 
-__all__ = ["Participation", "PoissonSamples", "Turns"]
-
 Chosen = NDArray[np.intp]
 
 

@@ -14,8 +14,6 @@ import numpy as np
 from tacit.core.errors import InputError
 from tacit.learn.torch.torch_import import torch
 
-__all__ = ["check_data", "check_model", "checked_scheduler", "trained_parameters"]
-
 _BATCH_NORMS = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d, torch.nn.BatchNorm3d, torch.nn.SyncBatchNorm)
 _REMEDY = "use torch.nn.GroupNorm(…) or torch.nn.LayerNorm(…) instead"
 

@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-__all__ = ["Database", "Run", "Schema", "StorageError", "StoreBusy", "bring_up_to_date"]
-
 #: Carry out a statement with values, and give back its rows.
 Run = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 

@@ -20,8 +20,6 @@ from tacit.ledger.storage.database import Run, Schema, StorageError, StoreBusy, 
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PostgresDatabase", "array_text", "failures"]
-
 _SCHEMA: Final = "tacit_ledger"
 _PATIENCE: Final = 30
 _NAME: Final = b"tacit_step"

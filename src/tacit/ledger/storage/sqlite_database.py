@@ -23,8 +23,6 @@ from typing import Any, Final, Self
 from tacit.ledger.disk import Disk, HeldError
 from tacit.ledger.storage.database import Run, Schema, StorageError, StoreBusy, bring_up_to_date
 
-__all__ = ["Connect", "MemoryDatabase", "SqliteDatabase", "connect_to", "failures", "read_only", "runner"]
-
 _PATIENCE: Final = 30.0
 #: So many steps of this process between two checkpoints; a step writes about six pages.
 _CHECKPOINT_EVERY: Final = 1000

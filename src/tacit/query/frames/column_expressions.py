@@ -13,30 +13,6 @@ from typing import Final
 from tacit.core.errors import InputError
 from tacit.query.frames.sql_text import Constant, call_text, constant_text, name_text, type_text
 
-__all__ = [
-    "ColumnExpression",
-    "Functions",
-    "Operand",
-    "When",
-    "as_column",
-    "as_operand",
-    "col",
-    "count",
-    "fn",
-    "lit",
-    "max",
-    "mean",
-    "median",
-    "min",
-    "mode",
-    "n_unique",
-    "quantile",
-    "std",
-    "sum",
-    "var",
-    "when",
-]
-
 # How tightly operators bind; SQL's own order.
 _OR, _AND, _NOT, _COMPARED, _ADDED, _MULTIPLIED, _SIGNED, _ALONE = range(8)
 

@@ -17,8 +17,6 @@ from tacit.query.frames.column_expressions import ColumnExpression, Operand, as_
 from tacit.query.frames.sql_text import name_text
 from tacit.query.request import QuestionOptions
 
-__all__ = ["Frame", "FrameAsker", "GroupedFrame", "JoinHow", "table_frame"]
-
 AnswerT = TypeVar("AnswerT", covariant=True)
 QuoteT = TypeVar("QuoteT", covariant=True)
 JoinHow = Literal["inner", "left", "right", "full", "semi", "anti", "cross"]

@@ -15,8 +15,6 @@ from typing import Final
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 
-__all__ = ["Constant", "call_text", "constant_text", "name_text", "type_text"]
-
 #: Values that a question can hold.
 Constant = str | int | float | bool | Decimal | dt.date | dt.datetime | None
 

@@ -25,8 +25,6 @@ from tacit.query.parsing.query_options import OPTION_CLAUSES, Options, take_opti
 from tacit.query.parsing.spellings import named_tokens, respelled_tokens, respelled_tree
 from tacit.query.refusal import Refusal
 
-__all__ = ["Parsed", "disallowed", "is_bare_name", "parse", "read_tree", "text_of_tree"]
-
 # A parser that meets text it does not know may log it; analysts' text belongs to no log.
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 logging.getLogger("sqlglot").propagate = False

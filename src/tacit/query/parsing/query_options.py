@@ -21,8 +21,6 @@ from tacit.query.contribution import AUTO, ContributionNumber
 from tacit.query.refusal import Refusal
 from tacit.query.request import OPTIONS, OptionKind, QuestionOption
 
-__all__ = ["OPTION_CLAUSES", "SELECTION_STRATEGIES", "Options", "take_options"]
-
 #: Words after SELECT WITH, in capitals, that begin a clause of options.
 OPTION_CLAUSES: Final = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
 #: Choices of private keys: BigQuery's words, and Tacit's for the rule itself. PUBLIC_GROUPS insists on public keys.

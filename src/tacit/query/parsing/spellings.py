@@ -28,8 +28,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from tacit.query.refusal import Refusal
 
-__all__ = ["DISTINCT_ON", "named_tokens", "respelled_tokens", "respelled_tree"]
-
 #: Set in the ``meta`` of a SELECT whose ORDER BY chose rows and is no order of the result below the aggregation.
 DISTINCT_ON: Final = "distinct_on"
 

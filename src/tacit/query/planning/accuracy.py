@@ -20,9 +20,6 @@ from tacit.query.planning.set_totals import set_sizes, totals_of_part
 from tacit.query.question import FinalAggregation, Question, TotalOf
 from tacit.query.request import EVERY, Terms
 
-__all__ = ["LARGEST_EPSILON", "NamedAggregates", "buy_accuracy", "places_of"]
-
-
 #: An accuracy that needs more epsilon than this is refused as a typing error.
 LARGEST_EPSILON: Final = Fraction(50)
 _PRICE_DIGITS: Final = 4

@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from tacit.mechanisms.base import per_output_beta
 from tacit.query.planning.measures import (
+    AggregateKind,
     Measure,
     MeasureKind,
     categories_measure,
@@ -34,27 +35,12 @@ from tacit.query.planning.measures import (
     sum_measure,
 )
 from tacit.query.planning.noise_distribution import NoiseLaw
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
+from tacit.query.question import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import reference
 from tacit.query.relational.expressions import Case, Expression, Reference, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.types import INTEGER, Domain, Kind, Range, SqlType, from_ordinal
-
-__all__ = [
-    "FALSE_CELL",
-    "MOST_STEPS",
-    "Bounds",
-    "Found",
-    "bounded",
-    "choose",
-    "edges_of",
-    "find",
-    "provisional",
-    "search_of",
-    "search_shares",
-    "sought",
-]
 
 #: Of one value, in ordinals.
 Bounds = tuple[Fraction, Fraction]

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.numbers import float_nearest
 from tacit.mechanisms.base import per_output_beta
-from tacit.query.planning.measures import Measure, categories_measure
+from tacit.query.planning.measures import AggregateKind, Measure, categories_measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.work import Sizes
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation
+from tacit.query.question import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import Case, Expression, Reference, literal
@@ -41,17 +41,6 @@ from tacit.query.types import INTEGER, Domain, Range
 
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
-
-__all__ = [
-    "FoundLimits",
-    "LimitCells",
-    "cells_of",
-    "choose",
-    "find_limits",
-    "limited",
-    "search_of",
-    "widest",
-]
 
 #: Numbers found are at most this.
 MOST_FOUND: Final = 2**16

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 from tacit.query.planning.measures import Measure, MeasureKind
 
-__all__ = ["FOR_DRAWN_QUANTILES", "MOST_FOR_A_TREE", "Block", "Readout", "blocks_of"]
-
-
 #: Quantiles need more budget than counts for the same relative error; a count beside them must not starve.
 MOST_FOR_A_TREE: Final = Fraction(4)
 #: Quantiles that are drawn are nearly as exact as counts, but their intervals are read off a part of the budget.

@@ -49,9 +49,8 @@ from tacit.query.relational.expressions import (
     text_of,
 )
 from tacit.query.relational.functions import call, evaluate
+from tacit.query.relational.narrowing import conjuncts
 from tacit.query.types import BOOLEAN, INTEGER, Domain, Kind, Value, sort_key
-
-__all__ = ["coarser", "errs_no_more", "nested_key"]
 
 #: Units of DATE_TRUNC in which those before nest; weeks hold days and nest in nothing.
 _UNITS: Final = ("second", "minute", "hour", "day", "month", "quarter", "year")
@@ -336,7 +335,7 @@ def _conditions(source: RelationNode, finer: FinalAggregation) -> list[tuple[Exp
 
 
 def _conjuncts(source: RelationNode) -> list[Expression]:
-    return list(ownership.conjuncts(source.condition)) if isinstance(source, FilterRows) else []
+    return list(conjuncts(source.condition)) if isinstance(source, FilterRows) else []
 
 
 def _kept_from_zero(condition: Expression) -> int | None:

@@ -20,20 +20,6 @@ from tacit.query.question import TotalOf
 from tacit.query.relational.algebra import released_values
 from tacit.query.request import Terms
 
-__all__ = [
-    "LARGEST_EPSILON_FOR_MU",
-    "LARGEST_MU",
-    "badness",
-    "epsilon_of_mu2",
-    "largest_mu_of",
-    "largest_rho_of",
-    "mu_of_epsilon",
-    "rho_alone",
-    "rho_of_gaussian",
-    "root_down",
-]
-
-
 #: Beyond these, what is left to be told apart has no digits.
 LARGEST_MU = 20
 LARGEST_EPSILON_FOR_MU = 50

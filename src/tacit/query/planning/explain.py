@@ -19,19 +19,17 @@ from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
 from tacit.mechanisms.laplace import Laplace
-from tacit.query.aggregates import ExpectedError
+from tacit.query.aggregate_family import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of
 from tacit.query.planning.left_out import CLIPPING, KEYS, LossTable, loss_table
-from tacit.query.planning.plan import Outline, Plan, by_part, column_names, limits_of, outline, percent, protected_scans
+from tacit.query.planning.plan import Plan, by_part, column_names, limits_of, outline, percent, protected_scans
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import PlanBudget, Release
 from tacit.query.planning.set_totals import sets_in_words
 from tacit.query.planning.wide_ranges import range_advice
 from tacit.query.question import PublicQuestion
 from tacit.query.relational.algebra import released_values, scans
-
-__all__ = ["ExplainedError", "ExplainedRelease", "Explanation", "Outline", "explain", "explain_public", "outline"]
 
 _DIGITS = 4
 #: Longer statements are cut in the middle when they are shown as text.

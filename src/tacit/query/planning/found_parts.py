@@ -20,9 +20,6 @@ from tacit.query.relational.algebra import RelationNode, ReleasedTable, Released
 from tacit.query.relational.expressions import literal
 from tacit.query.types import Value
 
-__all__ = ["with_bounds", "with_found", "with_limits", "with_parts", "with_values"]
-
-
 #: The error that noise exceeds with this probability is compared with what AUTO limits leave out.
 _COMPARED: Final = Fraction(1, 20)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tacit.query.relational.expressions import Call, Expression, references, shift
 
-__all__ = ["Fan", "Matching", "equated", "matching"]
-
 
 @dataclass(frozen=True, slots=True)
 class Matching:

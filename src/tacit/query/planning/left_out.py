@@ -28,39 +28,16 @@ from functools import lru_cache
 from itertools import product
 from typing import Final, NamedTuple
 
-from tacit.query.aggregates import AggregateCall, unit_call
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import unit_call
 from tacit.query.limits import MAX_RELATIONS
-from tacit.query.planning.measures import Measure, MeasureKind, count_measure
+from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure
 from tacit.query.planning.work import Sizes
-from tacit.query.question import Aggregate, AggregateKind, FinalAggregation, GroupKey
+from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.relational.algebra import RelationNode, scans
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, Literal, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType, Value, from_ordinal, ordinal
-
-__all__ = [
-    "CAUSES",
-    "CLIPPING",
-    "EXCESSES",
-    "GROUPS",
-    "KEYS",
-    "ROWS",
-    "CountedValues",
-    "Interval",
-    "LossTable",
-    "cell_counts",
-    "counted_values",
-    "excess_limits",
-    "is_within",
-    "lists_exactly",
-    "loss_table",
-    "moves_to_bounds",
-    "row_value",
-    "total_argument",
-    "total_limits",
-    "total_type",
-    "totals_steps",
-]
 
 #: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, and rows whose
 #: key is NULL or not listed.

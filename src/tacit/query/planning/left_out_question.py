@@ -16,7 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from tacit.query.aggregates import AggregateCall, unit_call
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import unit_call
 from tacit.query.planning.left_out import (
     CLIPPING,
     EXCESSES,
@@ -41,9 +42,6 @@ from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import TRUE, Expression, Literal, literal
 from tacit.query.relational.functions import call, case, in_list
 from tacit.query.types import BOOLEAN, INTEGER, Domain
-
-__all__ = ["LossStages", "loss_question", "loss_stages"]
-
 
 #: Questions about tables that are kept.
 _MOST_RECENT: Final = 32

@@ -61,21 +61,6 @@ from tacit.query.relational.algebra import RelationNode, scans
 from tacit.query.relational.expressions import Expression, text_of
 from tacit.query.types import Kind, SqlType, Value
 
-__all__ = [
-    "AggregateKind",
-    "ContributionLimit",
-    "ContributionLimits",
-    "Measure",
-    "MeasureKind",
-    "categories_measure",
-    "ceiling",
-    "count_measure",
-    "grid_step",
-    "leaves_measure",
-    "quantise",
-    "sum_measure",
-]
-
 #: The most leaves over which quantiles are searched; finer grids are joined into that many.
 MAX_LEAVES = 1024
 #: The most places among which quantiles are drawn.

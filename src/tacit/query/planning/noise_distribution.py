@@ -34,8 +34,6 @@ from tacit.mechanisms.noise_interval import interval_factor
 from tacit.mechanisms.residual_basis import LevelBasis
 from tacit.mechanisms.rounded_gaussian import RoundedNoise
 
-__all__ = ["LevelNoise", "NoiseLaw", "NoiseTerm", "one_sided_error", "one_sided_errors", "sum_error"]
-
 #: Parts of the chance of failure that pay for rounding to the grid, for wrapping around it, and for float errors.
 _SPARE: Final = 256
 #: Width of a grid cell with all rounding, in standard deviations of the sum; a 0.95 quantile is about two of them.

@@ -19,7 +19,8 @@ from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import Relation
-from tacit.query.aggregates import ExpectedError, entry_of, expected_error
+from tacit.query.aggregate_family import ExpectedError
+from tacit.query.aggregates import entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning import auto_limits
@@ -38,20 +39,6 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Scan, released_values, scans
 from tacit.query.relational.expressions import Call, Expression, Reference
 from tacit.query.request import BOUNDS, KEYS, LIMITS, Request, Terms, settle
-
-__all__ = [
-    "Outline",
-    "Plan",
-    "by_part",
-    "column_names",
-    "limits_of",
-    "make_plan",
-    "outline",
-    "percent",
-    "plan_on_terms",
-    "plan_question",
-    "protected_scans",
-]
 
 
 @dataclass(frozen=True)
@@ -301,6 +288,7 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
 
 
 def together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEvent:
+    """The event of all releases of a question, as one composition."""
     if len(events) == 1:
         return events[0]
     return ComposedEvent(tuple(event for each in events for event in each.events), relation=relation)

@@ -69,8 +69,6 @@ from tacit.query.relational.expressions import literal
 from tacit.query.request import Terms
 from tacit.query.types import INTEGER
 
-__all__ = ["buy", "buy_rest", "check_charge", "price", "split"]
-
 # -- shares
 
 

@@ -32,8 +32,6 @@ from numpy.typing import NDArray
 from tacit.core.numbers import Number, exact_probability
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, one_sided_errors, sum_error
 
-__all__ = ["Leaves", "NoisyTree", "Tree", "best_tree", "rank_error"]
-
 #: Arities that are tried, besides the number of leaves itself.
 _ARITIES = (*range(2, 17), 20, 24, 32, 48, 64)
 #: Sums of nodes whose noise is bounded one by one; of more kinds of them by one inequality.

@@ -35,17 +35,6 @@ from tacit.core.numbers import log_bounds
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.noise.runs import select_run
 
-__all__ = [
-    "RankChoice",
-    "cells",
-    "choose_place",
-    "count_cells",
-    "cuts_around",
-    "error_of_choice",
-    "part_that_draws",
-    "sides",
-]
-
 #: Denominators of fractions from which gaps are Python's integers: 11 times 2¹⁸ times 2⁴⁰ rows still fit 64 bits.
 _LONG: Final = 1 << 18
 #: Weights of the two sides of a quantile are whole numbers of these parts; of the longer and of the shorter side.

@@ -21,22 +21,6 @@ from tacit.query.planning.noise_distribution import LevelNoise, NoiseLaw
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.question import FinalAggregation
 
-__all__ = [
-    "Asked",
-    "KeySelection",
-    "Level",
-    "LossPricing",
-    "PlanBudget",
-    "Priced",
-    "PricedPart",
-    "Release",
-    "Sets",
-    "Weights",
-    "gaussian_noise",
-    "key_selection",
-]
-
-
 #: See :class:`Priced`.
 Asked = tuple[tuple[Fraction, ...], Fraction, str]
 #: Largest denominator of the relative precisions of levels: a coarse one costs accuracy, and no bias.

@@ -23,18 +23,6 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.functions import evaluate
 from tacit.query.types import Value
 
-__all__ = [
-    "ADDITIVE",
-    "check_totals",
-    "check_units_of_totals",
-    "parts_of_totals",
-    "set_sizes",
-    "sets_in_words",
-    "sets_of_part",
-    "total_key",
-    "totals_of_part",
-]
-
 #: Aggregates whose total follows from the parts; of persons, where each is in one group.
 ADDITIVE: Final = (
     AggregateKind.COUNT_UNITS,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from tacit.query.aggregates import ExpectedError
+from tacit.query.aggregate_family import ExpectedError
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.relational.algebra import (
     ExistsColumn,
@@ -33,8 +33,6 @@ from tacit.query.types import Range
 
 if TYPE_CHECKING:
     from tacit.query.planning.plan import Plan
-
-__all__ = ["range_advice"]
 
 #: Functions of several columns whose range supposes the worst ends of all of them.
 _COMBINING: Final = frozenset({"add", "sub", "mul", "div", "int_div", "date_diff", "power"})

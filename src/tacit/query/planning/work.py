@@ -72,8 +72,6 @@ from tacit.query.relational.functions import call
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import INTEGER, TEXT, Kind
 
-__all__ = ["Sizes", "bound_question", "bound_rows", "check_public_work", "cuts", "first_rows", "unit_work"]
-
 # -- cost of expressions
 
 #: Plain operators per row operation.

@@ -34,8 +34,6 @@ from tacit.query.question import FinalAggregation
 if TYPE_CHECKING:
     from tacit.query.release import NoisyRelease
 
-__all__ = ["BoundingLoss", "CauseShare", "LeftOut", "QuestionLosses", "bounding_losses"]
-
 #: A number of people stands out from the noise if noise alone exceeds it with at most this probability.
 _BY_CHANCE: Final = Fraction(1, 100)
 #: Bounds that have to hold together: three of the causes that are seen, three of those that are not.

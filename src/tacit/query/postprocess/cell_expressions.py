@@ -48,8 +48,6 @@ from tacit.query.types import (
     union,
 )
 
-__all__ = ["Derived", "EndOf", "Row", "derive"]
-
 Row = Sequence[Cell]
 #: The low, or for True the high, end of a cell's interval.
 EndOf = Callable[[Cell, bool], Value | None]

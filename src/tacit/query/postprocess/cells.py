@@ -37,25 +37,6 @@ from tacit.query.types import (
     ordinal,
 )
 
-__all__ = [
-    "Affine",
-    "Cell",
-    "CellConfidence",
-    "Direction",
-    "Draw",
-    "Ends",
-    "Event",
-    "Exact",
-    "MeasureBias",
-    "NoiseSums",
-    "around",
-    "linear_events",
-    "roundings",
-    "type_range",
-    "value_at",
-    "value_of_ratio",
-]
-
 # -- rounding of exact places to values of a type
 
 Direction = Literal["nearest", "down", "up"]

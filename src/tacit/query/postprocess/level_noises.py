@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tacit.query.planning.noise_distribution import NoiseLaw
     from tacit.query.postprocess.cells import Draw
 
-__all__ = ["Weighed", "independent_noises"]
-
 #: Kind and scale of a noise, and its weight in each of some sums.
 Weighed = tuple[str, Fraction, tuple[Fraction, ...]]
 

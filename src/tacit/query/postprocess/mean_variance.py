@@ -55,13 +55,6 @@ from tacit.query.postprocess.ratios import ratio_range
 from tacit.query.postprocess.spread_test import spread_test
 from tacit.query.types import Domain, Range, SqlType, Value, hull
 
-__all__ = [
-    "JointMean",
-    "MeanEstimate",
-    "QuotientMean",
-    "Spread",
-]
-
 _Span = tuple[Fraction, Fraction]
 
 

@@ -22,8 +22,6 @@ from tacit.query.relational.algebra import released_values
 from tacit.query.release import NoisyRelease, together
 from tacit.query.types import Value
 
-__all__ = ["in_turn"]
-
 #: Intervals decide nothing in a value; the resolver refuses them there.
 _ANY: Final = Fraction(1, 2)
 

@@ -17,10 +17,8 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import JoinKind
 from tacit.query.relational.expressions import TRUE, Call, Expression, references
 from tacit.query.relational.functions import evaluate
-from tacit.query.relational.ownership import conjuncts
+from tacit.query.relational.narrowing import conjuncts
 from tacit.query.types import SqlType, Value
-
-__all__ = ["PublicRows", "combined", "matched"]
 
 Values = tuple[Value | None, ...]
 #: The rows of a public relation, canonical values in the order of its columns.

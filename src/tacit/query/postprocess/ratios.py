@@ -25,8 +25,6 @@ from tacit.query.postprocess.cells import Affine, CellConfidence, Draw, Event
 from tacit.query.postprocess.level_noises import independent_noises
 from tacit.query.types import Range
 
-__all__ = ["quotient_range", "ratio_event", "ratio_range"]
-
 #: Cells of equal width into which [0, 1] is cut, on each side of 0.
 _CELLS = 256
 #: Parts of the chance of failure: of the test in the middle of a cell, of the way to its ends, of the dividend's size.

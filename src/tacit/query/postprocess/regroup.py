@@ -29,13 +29,6 @@ from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.relational.window_calls import FrameEnd, MonthsAway, SortKey, WindowCall, WindowFrame
 from tacit.query.types import INTEGER, UNKNOWN, Domain, Range, SqlType, Value, hull, ordinal, sort_key
 
-__all__ = [
-    "in_order",
-    "partitions",
-    "pool",
-    "window_cells",
-]
-
 
 def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: SqlType) -> Cell:
     """The aggregate of some cells; NULL values are left out as in SQL.

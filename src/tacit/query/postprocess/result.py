@@ -65,20 +65,6 @@ from tacit.query.relational.functions import case, evaluate
 from tacit.query.release import KeyTuple, NoisyRelease
 from tacit.query.types import INTEGER, SqlType, Value, ordinal, sort_key
 
-__all__ = [
-    "CellNumbers",
-    "Finished",
-    "Intervals",
-    "ReleasedParts",
-    "biases_of_totals",
-    "estimates",
-    "finish",
-    "released_numbers",
-    "summed_groups",
-    "totals_of",
-]
-
-
 # -- steps
 
 Rows = list[Row]

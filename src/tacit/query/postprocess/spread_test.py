@@ -26,8 +26,6 @@ from tacit.core.numbers import float_nearest
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.postprocess.ratios import quotient_range
 
-__all__ = ["SpreadTest", "laws_known", "spread_test"]
-
 #: Parts of the chance of failure: of the test, of the way through a cell (part of the test), of the mean, of the count.
 _TEST, _WAY, _MEAN, _COUNT = Fraction(96, 100), Fraction(1, 100), Fraction(2, 100), Fraction(2, 100)
 #: Width of the narrowest cell of means and of variances, and how many cells of means are looked at.

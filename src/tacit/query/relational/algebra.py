@@ -52,37 +52,6 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.window_calls import WindowCall, window_text
 from tacit.query.types import Domain, SqlType, Value
 
-__all__ = [
-    "Constants",
-    "ExistsColumn",
-    "Field",
-    "FilterRows",
-    "FirstRows",
-    "Join",
-    "JoinKind",
-    "ProjectColumns",
-    "RelationNode",
-    "ReleasedTable",
-    "ReleasedValue",
-    "Scan",
-    "UnionAll",
-    "UnitAggregate",
-    "UnitCall",
-    "UnitWindow",
-    "bottom_up",
-    "call_text",
-    "is_public_throughout",
-    "moved",
-    "moved_call",
-    "reference",
-    "relation_text",
-    "released_values",
-    "row_bounds",
-    "sources",
-    "substituted",
-    "with_sources",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

@@ -29,31 +29,6 @@ from fractions import Fraction
 
 from tacit.query.types import BOOLEAN, NULL, Domain, Range, SqlType, Value, finite
 
-__all__ = [
-    "FALSE",
-    "NULL_LITERAL",
-    "TRUE",
-    "Call",
-    "Case",
-    "Cast",
-    "Change",
-    "Expression",
-    "InList",
-    "Interval",
-    "Literal",
-    "Reference",
-    "children",
-    "depth",
-    "literal",
-    "optional_text",
-    "references",
-    "rewrite",
-    "shift",
-    "size",
-    "text_of",
-    "walk",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Expression:

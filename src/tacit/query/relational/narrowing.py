@@ -39,8 +39,6 @@ from tacit.query.relational.expressions import (
 from tacit.query.relational.functions import evaluate
 from tacit.query.types import Domain, Range, SqlType, Value, finite, ordinal
 
-__all__ = ["conjuncts", "narrowed_fields", "narrowed_keys", "true_of_all"]
-
 #: Comparisons, and what each becomes when its sides change places.
 _MIRRORED: Final = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 

@@ -26,7 +26,8 @@ from dataclasses import replace
 from functools import reduce
 
 from tacit.query import limits
-from tacit.query.catalog import ROW, Catalog, Column, Table
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.contribution import ContributionNumber, larger
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
@@ -62,23 +63,6 @@ from tacit.query.relational.functions import call, cast
 from tacit.query.relational.narrowing import conjuncts, narrowed_fields
 from tacit.query.relational.window_calls import WindowCall
 from tacit.query.types import BOOLEAN, INTEGER, NULL, Domain, SqlType, common_type, finite, truth, union, with_null_key
-
-__all__ = [
-    "attach",
-    "complete_keys",
-    "compute",
-    "conjuncts",
-    "constants",
-    "group",
-    "identifies_unit",
-    "join",
-    "join_beside",
-    "keep",
-    "mark",
-    "scan",
-    "stack",
-    "window",
-]
 
 #: The fields that all relations have, in order.
 _Shape = tuple[tuple[Field, ...], int | None, str | None, ContributionNumber, ContributionNumber, int]

@@ -9,8 +9,6 @@ from fractions import Fraction
 from tacit.query.relational.expressions import Change, Expression, optional_text, text_of
 from tacit.query.types import SqlType
 
-__all__ = ["FrameEnd", "MonthsAway", "SortKey", "WindowCall", "WindowFrame", "moved_window", "window_text"]
-
 
 @dataclass(frozen=True, slots=True)
 class SortKey:

@@ -10,7 +10,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregates import AGGREGATES, SQL_NAMES, AggregateCall, SqlName
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import AGGREGATES, SQL_NAMES, SqlName
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import ContributionLimit, ContributionLimits, Measure
 from tacit.query.planning.work import Sizes
@@ -37,17 +38,6 @@ from tacit.query.resolve.public_keys import FEW, Values, public_values
 from tacit.query.resolve.scalars import Scalars, auto_clamped, function_name, is_auto
 from tacit.query.resolve.sql_functions import PICKS
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, Kind, Value, sort_key
-
-__all__ = [
-    "MOST_WORK",
-    "EnumerationBudget",
-    "FinalBuilder",
-    "check_key",
-    "public_count",
-    "read_aggregate",
-    "read_pick",
-    "sort_key_of",
-]
 
 
 def sort_key_of(term: exp.Expr, expression: Expression) -> SortKey:

@@ -24,9 +24,6 @@ from tacit.query.types import (
     decimal,
 )
 
-__all__ = ["number", "type_named"]
-
-
 _TYPES: Final[dict[str, SqlType]] = {
     **dict.fromkeys(("BOOLEAN",), BOOLEAN),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "UTINYINT", "USMALLINT", "UINT", "MEDIUMINT"), INTEGER),

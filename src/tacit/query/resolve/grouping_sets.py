@@ -23,8 +23,6 @@ from sqlglot import exp
 from tacit.query import limits
 from tacit.query.refusal import Refusal
 
-__all__ = ["written_sets"]
-
 TermSets = list[list[exp.Expr]]
 
 

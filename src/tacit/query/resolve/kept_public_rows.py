@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tacit.query.aggregates import AggregateCall
+from tacit.query.aggregate_family import AggregateCall
 from tacit.query.question import FinalAggregation, Match
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
@@ -29,8 +29,7 @@ from tacit.query.relational.expressions import (
     shift,
 )
 from tacit.query.relational.functions import REGISTRY, call, evaluate
-
-__all__ = ["KeptPublicRows", "kept_public_rows", "refuse_kept_rows"]
+from tacit.query.relational.narrowing import conjuncts
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def kept_public_rows(relation: RelationNode) -> KeptPublicRows | None:
             below = kept_public_rows(relation.source)
             if below is None:
                 return None
-            conditions = (*below.conditions, *ownership.conjuncts(relation.condition))
+            conditions = (*below.conditions, *conjuncts(relation.condition))
             return KeptPublicRows(below.relation, below.first, below.owned, conditions)
         case ExistsColumn():
             return kept_public_rows(relation.source)

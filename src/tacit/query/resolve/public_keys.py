@@ -37,9 +37,6 @@ from tacit.query.types import BOOLEAN, MAX_VALUES, Kind, SqlType, Value, as_valu
 if TYPE_CHECKING:
     from tacit.query.resolve.aggregation import EnumerationBudget
 
-__all__ = ["ENUMERATED", "FEW", "Values", "public_values"]
-
-
 #: Combinations of values that one expression is tried on.
 ENUMERATED = 20_000
 #: Up to this many, the whole expression is tried on every combination, which finds exactly the keys there are.

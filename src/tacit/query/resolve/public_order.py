@@ -26,8 +26,6 @@ from tacit.query.resolve.aggregation import sort_key_of
 from tacit.query.resolve.scalars import Scalars, Scope
 from tacit.query.types import INTEGER, Domain, Range
 
-__all__ = ["column_keys", "distinct_order", "in_place", "is_cut", "slice_of"]
-
 _PLACE: Final = Domain(Range(Fraction(1), None), False, None, Fraction(1))
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tacit.query.aggregates import AggregateCall, unit_call
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import unit_call
 from tacit.query.planning.work import rows_inside
 from tacit.query.question import FinalAggregation, Keep, OutputColumn, Regroup, Sort, Step
 from tacit.query.refusal import Refusal
@@ -23,8 +24,6 @@ from tacit.query.types import UNKNOWN, Domain, SqlType
 if TYPE_CHECKING:
     from tacit.query.resolve.subquery_values import PublicValues
 from tacit.query.resolve.select import ReleasedBuilder, SelectClauses, refuse_sets
-
-__all__ = ["ReleasedCells", "ReleasedRows", "distinct_rows", "in_order"]
 
 
 class ReleasedRows:

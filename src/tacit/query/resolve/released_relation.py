@@ -43,8 +43,6 @@ from tacit.query.relational.functions import cast
 from tacit.query.resolve.scalars import Scope, ScopeSource, renamed
 from tacit.query.types import Domain, common_type, union
 
-__all__ = ["ReleasedRelation", "value_step"]
-
 
 @dataclass(frozen=True)
 class ReleasedRelation:

@@ -35,24 +35,6 @@ from tacit.query.resolve.time_arithmetic import at_zone, beside_interval, part_a
 from tacit.query.resolve.time_functions import INTERVAL_CALLS, UNIT_CALLS, interval_call, unit_call
 from tacit.query.types import BOOLEAN, TEXT, Kind
 
-__all__ = [
-    "Correlated",
-    "Hook",
-    "Remembering",
-    "Scalars",
-    "Scope",
-    "ScopeSource",
-    "auto_clamped",
-    "conjuncts_of",
-    "from_relation",
-    "function_name",
-    "has_aggregate",
-    "is_aggregate",
-    "is_auto",
-    "is_pick",
-    "renamed",
-]
-
 # -- names
 
 

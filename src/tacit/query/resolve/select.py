@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Protocol
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregates import NEVER_NULL, AggregateCall
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import NEVER_NULL
 from tacit.query.parsing.query_options import Options
 from tacit.query.question import Derive, Extend, FinalAggregation, Keep, OutputColumn, Sort, Step, Totals, Unique
 from tacit.query.refusal import Refusal
@@ -59,9 +60,6 @@ from tacit.query.types import DOUBLE, INTEGER, Domain, Range, SqlType, finite
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Body
     from tacit.query.resolve.subquery_values import PublicValues
-
-__all__ = ["FinalGroups", "SelectClauses"]
-
 
 _INTERVALS = {"dp_interval_low": False, "dp_interval_high": True}
 _GROUPING = ("grouping", "grouping_id")
@@ -548,6 +546,7 @@ def _picks(node: exp.Expr) -> bool:
 
 
 def refuse_sets(clauses: SelectClauses) -> None:
+    """Refuse grouping sets where rows belong to one person, or to none."""
     if clauses.sets is not None:
         raise Refusal(
             "grouping_sets",

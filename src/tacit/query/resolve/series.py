@@ -16,8 +16,6 @@ from tacit.query.resolve.scalars import Scalars, Scope
 from tacit.query.resolve.time_functions import interval_of, moved
 from tacit.query.types import DATE, INTEGER, NULL, TIMESTAMP, SqlType, Value, union
 
-__all__ = ["SERIES", "series_relation", "values_relation"]
-
 #: Functions that list values; the second leaves out its end.
 SERIES: Final = ("generate_series", "range")
 #: The most values of a list.

@@ -12,9 +12,6 @@ from tacit.query.relational.functions import call, case
 from tacit.query.resolve.time_functions import PARTS, TIME_FUNCTIONS
 from tacit.query.types import DOUBLE, INTEGER, TEXT
 
-__all__ = ["PICKS", "RAW_AGGREGATES", "VOLATILE", "WINDOW_ONLY", "function_meanings", "refuse_aggregate", "scalar_call"]
-
-
 _MOST_BUCKETS: Final = 1000
 
 

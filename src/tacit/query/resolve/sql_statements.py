@@ -35,6 +35,7 @@ from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitAggregate, is_public_throughout, reference, sources
 from tacit.query.relational.expressions import FALSE, TRUE, Expression, Reference, literal, rewrite, shift
 from tacit.query.relational.functions import call, case
+from tacit.query.relational.narrowing import conjuncts
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
 from tacit.query.resolve.kept_public_rows import refuse_kept_rows
@@ -51,8 +52,6 @@ from tacit.query.resolve.tables_and_columns import Item, Names, expand, from_cla
 from tacit.query.resolve.unit_rows import UnitRows
 from tacit.query.rules import apply_rules
 from tacit.query.types import BOOLEAN
-
-__all__ = ["Body", "Queries", "is_accepted", "resolve", "resolve_any", "resolve_rows"]
 
 # -- subqueries below the aggregation
 
@@ -208,7 +207,7 @@ class Body:
 
 
 def _both(condition: Expression, also: Expression) -> Expression:
-    return also if condition == TRUE else call("and", *ownership.conjuncts(condition), also)
+    return also if condition == TRUE else call("and", *conjuncts(condition), also)
 
 
 def _query_of(node: exp.Expr) -> exp.Query:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from tacit.query.catalog import ROW, Catalog
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import Catalog
 from tacit.query.refusal import Refusal
-
-__all__ = ["check_stated_unit"]
 
 
 def check_stated_unit(stated: tuple[str, ...], tree: exp.Expr, catalog: Catalog) -> None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from tacit.query.aggregates import AGGREGATES, AggregateCall, unit_call
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import AGGREGATES, unit_call
 from tacit.query.planning.work import Sizes, rows_inside
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
@@ -33,8 +34,6 @@ from tacit.query.types import INTEGER, Domain
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Body, Queries
     from tacit.query.resolve.tables_and_columns import Names
-
-__all__ = ["PublicValues", "correlated_value", "protected_value", "values_of"]
 
 
 class PublicValues:

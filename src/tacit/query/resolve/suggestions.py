@@ -16,14 +16,13 @@ from typing import Final
 from sqlglot import exp
 
 from tacit.query.aggregates import SQL_NAMES
-from tacit.query.catalog import ROW, Catalog, Table
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import Catalog, Table
 from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
-
-__all__ = ["nearest_question"]
 
 #: Texts of at most so many characters are looked at.
 _LONGEST: Final = 2_000

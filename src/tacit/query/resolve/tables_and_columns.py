@@ -49,8 +49,6 @@ from tacit.query.resolve.series import SERIES, series_relation, values_relation
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Queries
 
-__all__ = ["Item", "Names", "expand", "from_clause", "unique_names"]
-
 Names = dict[str, "RelationNode | ReleasedRelation"]
 
 _TURNED = {**{kind: kind for kind in JoinKind}, JoinKind.LEFT: JoinKind.RIGHT, JoinKind.RIGHT: JoinKind.LEFT}

@@ -14,8 +14,6 @@ from tacit.query.resolve.time_functions import interval_of, moved, moved_by, par
 from tacit.query.resolve.time_zones import between_clocks, is_utc
 from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP
 
-__all__ = ["at_zone", "beside_interval", "part_at", "shifted", "times_added"]
-
 #: The typed expression for a node; :class:`~tacit.query.resolve.scalars.Scalars`.
 Resolve = Callable[[exp.Expr], Expression]
 _COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")

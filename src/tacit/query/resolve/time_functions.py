@@ -20,21 +20,6 @@ from tacit.query.relational.functions.time_formats import format_parts, from_jav
 from tacit.query.resolve.time_zones import between_zones
 from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, SqlType, ordinal
 
-__all__ = [
-    "INTERVAL_CALLS",
-    "PARTS",
-    "TIME_FUNCTIONS",
-    "UNIT_CALLS",
-    "Span",
-    "interval_call",
-    "interval_of",
-    "moved",
-    "part_of",
-    "part_of_age",
-    "part_of_difference",
-    "unit_call",
-]
-
 #: Parts of a date by the words of EXTRACT and DATE_PART.
 PARTS: Final[dict[str, str]] = {
     "year": "year", "years": "year", "yr": "year", "isoyear": "isoyear",

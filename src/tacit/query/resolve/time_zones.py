@@ -27,8 +27,6 @@ from tacit.query.relational.expressions import Expression, Literal, literal, siz
 from tacit.query.relational.functions import call, case, cast
 from tacit.query.types import INTEGER, TIMESTAMP
 
-__all__ = ["between_clocks", "between_zones", "is_utc", "local_time", "utc_time"]
-
 _UTC: Final = ("UTC", "ETC/UTC", "GMT", "ETC/GMT", "Z")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(/[A-Za-z0-9_+\-]+){0,2}\Z")
 _FIRST: Final = dt.datetime(1970, 1, 1)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tacit.query import limits
-from tacit.query.aggregates import AggregateCall, unit_call
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import unit_call
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.work import rows_inside
 from tacit.query.refusal import Refusal
@@ -24,8 +25,6 @@ from tacit.query.types import Domain, SqlType
 if TYPE_CHECKING:
     from tacit.query.resolve.sql_statements import Body
 from tacit.query.resolve.select import ResultBuilder, SelectClauses, refuse_sets
-
-__all__ = ["UnitRows"]
 
 
 class UnitRows(ResultBuilder):

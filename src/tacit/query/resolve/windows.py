@@ -19,8 +19,6 @@ from tacit.query.resolve.scalars import Scalars, function_name, is_aggregate, is
 from tacit.query.resolve.time_functions import interval_of
 from tacit.query.types import DATE, INTEGER, TIMESTAMP, Domain, Range
 
-__all__ = ["named_windows", "read_window"]
-
 Around = tuple[FrameEnd, FrameEnd]
 _NUMBERED = ("row_number", "rank", "dense_rank")
 _SHIFTED = ("lag", "lead")

@@ -19,8 +19,6 @@ from tacit.wire.requests import NewPerson, NewToken, Quota
 if TYPE_CHECKING:
     from tacit.server.identity import People, Person
 
-__all__ = ["ROUTES"]
-
 
 def everyone(call: ApiRequest) -> ApiResponse:
     """All people ever added, with their shares and spending."""

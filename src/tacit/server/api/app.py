@@ -36,8 +36,6 @@ from tacit.server.shared_token_buckets import Buckets
 if TYPE_CHECKING:
     from tacit.server.mcp.endpoint import AssistantEndpoint
 
-__all__ = ["App", "create_app"]
-
 _HTML: Final = "text/html; charset=utf-8"
 _NOTHING_HERE: Final = "there is nothing at this path"
 _DRAIN_STEP: Final = 0.02

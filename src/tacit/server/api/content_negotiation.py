@@ -11,8 +11,6 @@ from tacit.server.errors import RequestError
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
 
-__all__ = ["ARROW", "JSON", "arrow_bytes", "chosen", "json_bytes", "wants_job"]
-
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 _MOST: Final = 32

@@ -13,8 +13,6 @@ from tacit.core.errors import InputError, TacitError
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
 from tacit.wire.responses import ErrorBody, ErrorTold
 
-__all__ = ["STATUS", "Failure", "describe", "failure_bytes", "failure_json", "page"]
-
 #: Status by code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself.
 STATUS: Final = {
     "input": 400,

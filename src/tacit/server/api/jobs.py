@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["JobRunner", "as_job", "poll", "put_job", "put_off"]
-
 #: Unfinished jobs of one person.
 _MOST: Final = 20
 #: Workers that may die of a job. One that stops in order, or has no room, puts it back and is not counted.

@@ -9,8 +9,6 @@ from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_respon
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import FitSchema
 
-__all__ = ["ROUTES"]
-
 
 def models(call: ApiRequest) -> ApiResponse:
     """Models that exist for the caller."""

@@ -21,8 +21,6 @@ from tacit.wire import response_body as bodies
 from tacit.wire import responses as sent
 from tacit.wire import session_responses as sessions
 
-__all__ = ["described", "description"]
-
 #: Statuses that any request may get.
 _ANY: Final = (400, 414, 431, 500, 503)
 _KNOWN: Final = (401, 429)

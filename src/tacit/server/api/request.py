@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
 
-__all__ = ["ALWAYS", "ApiRequest", "ApiResponse", "Route", "error_response", "json_response"]
-
 Lines = tuple[tuple[bytes, bytes], ...]
 
 #: Headers of every response.

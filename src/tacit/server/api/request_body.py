@@ -16,8 +16,6 @@ from tacit.server.errors import RequestError
 from tacit.wire.requests import FitSchema, NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
 from tacit.wire.values import MAX_DIGITS
 
-__all__ = ["JOB_KINDS", "JobRequest", "ask_of", "job_back", "job_text", "read_body", "read_json"]
-
 #: Work that a job may do: a question, or one of :data:`JOB_KINDS`, by the words under which they are kept.
 JobRequest = Request | SynthesisSchema | WorkloadSchema | FitSchema
 JOB_KINDS: Final[dict[str, type[SynthesisSchema | WorkloadSchema | FitSchema]]] = {

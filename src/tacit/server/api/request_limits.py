@@ -18,8 +18,6 @@ from tacit.core.errors import InputError
 from tacit.server.errors import RequestError
 from tacit.server.settings import Settings
 
-__all__ = ["body_of", "check_scope", "check_type", "idempotency_key", "query_of"]
-
 #: Headers that decide something: said twice, they could be read in two ways.
 _ONCE: Final = frozenset(
     (

@@ -21,8 +21,6 @@ from tacit.wire import responses as wire
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
 
-__all__ = ["ROUTES"]
-
 
 def query(call: ApiRequest) -> ApiResponse:
     """Answer a question, now or as a job."""

@@ -13,8 +13,6 @@ from tacit.server.api.synthesis_routes import FORMS
 from tacit.wire import session_responses as wire
 from tacit.wire.requests import SessionQuerySchema, SessionSchema
 
-__all__ = ["ROUTES"]
-
 
 def open_session(call: ApiRequest) -> ApiResponse:
     """Open a session."""

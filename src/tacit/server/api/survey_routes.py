@@ -20,8 +20,6 @@ from tacit.server.rate_limit import network_of
 from tacit.wire import people_responses as wire
 from tacit.wire.requests import Reports
 
-__all__ = ["ROUTES", "results_of"]
-
 CONFIDENCE: Final[Number] = "0.95"
 
 

@@ -13,8 +13,6 @@ from tacit.synthetic_tables.synthetic_table import SyntheticTable
 from tacit.wire import job_responses as wire
 from tacit.wire.requests import SynthesisSchema
 
-__all__ = ["FORMS", "ROUTES", "one_of"]
-
 #: Files of a table, with their media types.
 FORMS: Final = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
 

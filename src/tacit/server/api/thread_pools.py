@@ -13,8 +13,6 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from tacit.server.errors import Busy
 
-__all__ = ["FairExecutor", "FairQueue"]
-
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
 Item = TypeVar("Item")

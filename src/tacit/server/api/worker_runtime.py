@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access
     from tacit.server.identity.scram import ClientProof
 
-__all__ = ["WorkerRuntime"]
-
 _SHOWN: Final = 16_000_000
 #: Sign-ins that are looked at at once, and that may wait: a password takes much memory and time, on purpose.
 _ENTERING: Final = 2, 32

@@ -15,8 +15,6 @@ from tacit.wire.requests import WorkloadSchema
 if TYPE_CHECKING:
     from tacit.paid_work.workload_release import WorkloadAnswer
 
-__all__ = ["ROUTES", "table_file"]
-
 
 def workloads(call: ApiRequest) -> ApiResponse:
     """Workloads that exist for the caller."""

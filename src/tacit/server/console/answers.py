@@ -17,8 +17,6 @@ from tacit.query.postprocess.cells import Ends
 from tacit.query.types import SqlType, Value, ordinal
 from tacit.server.console.drawings import NUMBER, TIME, Drawing, Panel, Point, Series, time_place
 
-__all__ = ["PageCell", "PageHead", "Sheet", "drawing_of", "level_of", "sheet_of"]
-
 _MOST_ROWS: Final = 2_000
 _MOST_POINTS: Final = 20_000
 _MOST_LINES: Final = 6

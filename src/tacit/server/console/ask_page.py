@@ -31,8 +31,6 @@ from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.values import exact_text
 
-__all__ = ["answer_page", "ask", "ask_again", "build_question", "picture_of", "quote", "show_ask"]
-
 
 async def show_ask(visit: PageRequest) -> Response:
     """An empty workbench; or one with a question that was kept, or from a link, which is quoted and not asked."""

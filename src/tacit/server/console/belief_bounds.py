@@ -15,8 +15,6 @@ from typing import Final
 from tacit.core.numbers import exp_bounds, float_nearest
 from tacit.server.console.number_format import up
 
-__all__ = ["Belief", "Promise", "promise"]
-
 #: Prior beliefs: a wild guess, a suspicion, a coin, near certainty.
 _BEFORE: Final = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))
 #: Beyond this nothing is promised that could be told in odds.

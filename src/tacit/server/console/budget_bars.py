@@ -11,8 +11,6 @@ from tacit.charges.accounts import Budget
 from tacit.ledger import Balance
 from tacit.server.console.number_format import down, percent, symbol, up
 
-__all__ = ["Gauge", "gauges", "left_words", "tightest"]
-
 
 @dataclass(frozen=True)
 class Gauge:

@@ -16,8 +16,6 @@ from markupsafe import Markup, escape
 
 from tacit.server.console.drawings import CATEGORY, TIME, Drawing, Panel, Point, Series, thinned
 
-__all__ = ["MOST_BARS", "MOST_MARKS", "draw_curve", "draw_histogram", "draw_panels", "draw_stairs", "tick_text"]
-
 #: Categories that get a row and a label each; more stand side by side.
 MOST_BARS: Final = 40
 #: Points of a line, and categories side by side; more are drawn several at a time.

@@ -12,8 +12,6 @@ from starlette.requests import Request
 from tacit.core.errors import InputError
 from tacit.noise import entropy
 
-__all__ = ["HEADERS", "from_here", "new_door", "read_form", "same"]
-
 _MOST_FIELDS: Final = 60
 
 #: On every page: nothing from elsewhere, nothing inline, no frames, no caches.

@@ -11,14 +11,13 @@ from starlette.responses import Response
 from tacit.charges.accounts import Budget
 from tacit.curator.curator import TableInfo
 from tacit.curator.views.answer_text import format_value
-from tacit.query.catalog import ROW, Column, Table
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.editor import typed_name
 from tacit.server.console.page_request import PageRequest
 from tacit.server.identity import TokenScope
-
-__all__ = ["ColumnView", "TableView", "show_datasets", "view_table"]
 
 _MOST_VALUES: Final = 24
 

@@ -14,8 +14,6 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
 
-__all__ = ["FORMS", "again", "by_position"]
-
 #: Media types by the form in the address.
 FORMS: Final = {
     "csv": "text/csv; charset=utf-8",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["CATEGORY", "NUMBER", "TIME", "Drawing", "Panel", "Point", "Series", "thinned", "time_place"]
-
 CATEGORY: Final = "category"
 NUMBER: Final = "number"
 TIME: Final = "time"

@@ -22,8 +22,6 @@ from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.types import Value
 from tacit.wire.values import exact_text
 
-__all__ = ["editor_words", "place_of", "typed_constant", "typed_name"]
-
 #: Declared values of one column that are offered.
 _MOST_KEYS: Final = 60
 _MOST_DECIMALS: Final = 18

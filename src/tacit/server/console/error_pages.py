@@ -9,8 +9,6 @@ from tacit.query.refusal import CODES, Refusal
 from tacit.server.api.errors import describe
 from tacit.server.console.editor import place_of
 
-__all__ = ["PageProblem", "problem_of"]
-
 
 @dataclass(frozen=True)
 class PageProblem:

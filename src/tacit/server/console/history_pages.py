@@ -24,8 +24,6 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Access, TokenScope
 
-__all__ = ["receipt", "show_budget", "show_guarantee", "show_history"]
-
 #: Pages of history that a burn-down looks at.
 _PAGES: Final = 4
 

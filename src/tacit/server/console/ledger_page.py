@@ -18,8 +18,6 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.identity import Job, TokenScope
 from tacit.server.identity.credentials import new_id
 
-__all__ = ["LedgerCheck", "LedgerWatch", "alerts_of"]
-
 _VERIFICATION: Final = "verification"
 _STOPPED: Final = {
     "title": "The ledger has stopped",

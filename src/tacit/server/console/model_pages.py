@@ -17,8 +17,6 @@ from tacit.server.console.synthetic_pages import job_of
 from tacit.server.identity import TokenScope
 from tacit.wire.requests import FitSchema
 
-__all__ = ["download", "fit", "show_model", "show_models"]
-
 _ESTIMATORS: Final = (
     ("LogisticRegression", "classes, linear"),
     ("AdditiveClassifier", "classes, one shape per feature"),

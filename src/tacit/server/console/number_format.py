@@ -9,8 +9,6 @@ from tacit.accounting.currencies import SYMBOLS, currency_of
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest, format_up, round_down
 
-__all__ = ["SYMBOLS", "amounts_text", "as_pair", "charge_of", "down", "percent", "symbol", "up", "when"]
-
 _DIGITS: Final = 4
 
 

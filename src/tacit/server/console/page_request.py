@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tacit.server.service import CuratorService
     from tacit.server.settings import Settings
 
-__all__ = ["ConsoleContext", "Handler", "PageRequest", "endpoint", "templates_of"]
-
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
 

@@ -26,8 +26,6 @@ from tacit.server.identity import People, TokenScope
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 
-__all__ = ["console"]
-
 _NO_SESSION = None
 _SIGNED_IN: tuple[TokenScope, ...] = ()
 _ASKS = (TokenScope.ASK,)

@@ -24,8 +24,6 @@ from tacit.server.identity import Person, Role, TokenInfo
 from tacit.server.identity.invitations import WELCOME_WORDS
 from tacit.wire.values import exact_text
 
-__all__ = ["add", "invite", "issue", "quota", "revoke", "role", "show_people", "show_person", "withdraw"]
-
 _MOST_DAYS: Final = 3650
 _ROLES: Final = (
     (Role.ANALYST, "asks"),

@@ -23,8 +23,6 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.wire.values import exact_text
 
-__all__ = ["CurveView", "curve", "curve_of"]
-
 _MOST_STEPS: Final = 9
 _LARGEST: Final = Fraction(5)
 

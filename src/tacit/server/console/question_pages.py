@@ -11,8 +11,6 @@ from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
 from tacit.server.identity.saved_questions import SavedQuestion
 
-__all__ = ["delete", "opened", "save", "share", "show_questions"]
-
 _TITLE_START = 80
 
 

@@ -16,8 +16,6 @@ from tacit.query.request import OPTIONS, QuestionOption, Request
 from tacit.server.console.budget_bars import Gauge, gauges
 from tacit.server.console.number_format import amounts_text, charge_of, symbol, up
 
-__all__ = ["LEVELS", "MORE", "PAYS", "AskForm", "QuoteView", "view_public_quote", "view_quote"]
-
 #: Options that state a price or an accuracy; the form asks for one of them.
 PAYS: Final = sorted(
     (name for name, option in OPTIONS.items() if option.accounts), key=lambda name: -len(OPTIONS[name].accounts)

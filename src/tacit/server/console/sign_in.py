@@ -11,19 +11,6 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Opened, TokenScope
 
-__all__ = [
-    "accept",
-    "change_password",
-    "home",
-    "set_up",
-    "show_password",
-    "show_set_up",
-    "show_sign_in",
-    "show_welcome",
-    "sign_in",
-    "sign_out",
-]
-
 _WRONG = "Name and password do not belong together, or there were too many tries. Wait a moment and try again."
 _NOT_YOURS = "That is not your password, or there were too many tries. Wait a moment and try again."
 _GONE = "page; the link was used, has expired, or never existed. Ask its sender for a new one"

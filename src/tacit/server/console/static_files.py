@@ -11,8 +11,6 @@ from starlette.responses import PlainTextResponse, Response
 
 from tacit.server.console.csrf import HEADERS
 
-__all__ = ["Statics"]
-
 _KINDS: Final = {
     "collect.js": "text/javascript; charset=utf-8",
     "console.css": "text/css; charset=utf-8",

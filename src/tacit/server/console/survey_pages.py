@@ -15,8 +15,6 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity.surveys import SurveyRecord
 
-__all__ = ["show_form", "show_surveys"]
-
 _MOST_ROWS: Final = 40
 #: Protocols that the script of the form can randomise for.
 IN_BROWSER: Final = ("k-ary", "unary")

@@ -21,8 +21,6 @@ from tacit.server.identity import TokenScope
 from tacit.synthetic_tables.synthetic_table import SyntheticTable
 from tacit.wire.requests import SynthesisSchema, synthesis_text
 
-__all__ = ["MOST_COUNTS", "count_text", "counts_drawn", "download", "job_of", "make", "show_synthetic", "show_tables"]
-
 _METHODS: Final = (
     ("aim", "best, minutes"),
     ("mst", "good, seconds"),

@@ -22,8 +22,6 @@ from tacit.wire.requests import WorkloadSchema, synthesis_text
 if TYPE_CHECKING:
     from tacit.paid_work.workload_release import WorkloadAnswer
 
-__all__ = ["answer", "download", "show_workload", "show_workloads"]
-
 _KINDS: Final = (
     ("1", "counts by each column"),
     ("2", "counts by each pair of columns"),

@@ -15,8 +15,6 @@ from tacit.server.identity.models import Person
 from tacit.server.identity.scram import ScramVerifier, salt_of
 from tacit.server.identity.tables import PeopleTables
 
-__all__ = ["NO_NAME", "Clock", "IdentityContext", "from_stamp", "line", "stamp", "storable"]
-
 Clock = Callable[[], datetime]
 
 #: Name that is looked up where there is none, so that the work is the same.

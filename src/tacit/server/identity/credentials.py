@@ -14,8 +14,6 @@ from typing import Final
 
 from tacit.noise import entropy
 
-__all__ = ["NO_ID", "Code", "new_id"]
-
 _ID_BITS: Final = 64
 _SECRET_BITS: Final = 256
 _SHAPE: Final = re.compile(r"([a-z]{1,16})_([0-9a-f]{16})_([0-9a-f]{64})", re.ASCII)

@@ -9,8 +9,6 @@ from tacit.server.identity.context import IdentityContext
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.models import Person
 
-__all__ = ["SET_UP", "SET_UP_WORDS", "WELCOME", "WELCOME_WORDS", "OneTimeLinks"]
-
 WELCOME: Final = "welcome"
 SET_UP: Final = "setup"
 

@@ -10,8 +10,6 @@ from tacit.server.identity.context import IdentityContext, from_stamp, line, sta
 from tacit.server.identity.ledger_people import spelled
 from tacit.server.identity.models import Job
 
-__all__ = ["JobStore"]
-
 _COLUMNS: Final = (
     "SELECT id, analyst, request, created, state, outcome, worker, lease, finished, tries FROM people_jobs "
 )

@@ -42,22 +42,6 @@ from tacit.ledger.storage.database import Run
 from tacit.server.identity.models import Person, Role
 from tacit.server.identity.tables import PeopleTables
 
-__all__ = [
-    "INVITED",
-    "ISSUED",
-    "PASSWORD",
-    "SET_UP",
-    "WITHDRAWN",
-    "Chain",
-    "catch_up",
-    "details_of",
-    "end",
-    "open_chain",
-    "person_of",
-    "spelled",
-    "withdraw",
-]
-
 #: Kinds of notes in the chain.
 ISSUED: Final = "token issued"
 WITHDRAWN: Final = "token withdrawn"

@@ -8,8 +8,6 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Final, Literal
 
-__all__ = ["Access", "Issued", "Job", "JobState", "Opened", "Person", "Role", "TokenInfo", "TokenScope"]
-
 
 class Role(StrEnum):
     """Role of a person."""

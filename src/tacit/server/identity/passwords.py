@@ -24,8 +24,6 @@ from tacit.ledger.entries import plain_name
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-__all__ = ["Hasher", "Hashing", "check_password"]
-
 _SHORTEST: Final = 10
 _LONGEST: Final = 256
 _PATIENCE: Final = 20.0

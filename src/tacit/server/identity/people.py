@@ -25,8 +25,6 @@ from tacit.server.identity.surveys import Surveys
 from tacit.server.identity.tables import open_tables
 from tacit.server.identity.tokens import Tokens
 
-__all__ = ["People"]
-
 
 class People(Closing):
     """People of a ledger: who they are, how they prove it, and what they wait for.

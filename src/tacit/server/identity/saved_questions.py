@@ -21,8 +21,6 @@ from tacit.server.identity.credentials import new_id
 from tacit.server.identity.models import Person
 from tacit.server.identity.tables import PeopleTables, schema_of
 
-__all__ = ["SavedQuestion", "SavedQuestions"]
-
 _TITLE: Final = 120
 _TEXT: Final = 20_000
 _OPTIONS: Final = 4_000

@@ -21,8 +21,6 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MECHANISM", "MECHANISM_PLUS", "ClientProof", "ScramError", "ScramExchange", "ScramVerifier", "salt_of"]
-
 MECHANISM: Final = "SCRAM-SHA-256"
 MECHANISM_PLUS: Final = "SCRAM-SHA-256-PLUS"
 _SALT_BYTES: Final = 16

@@ -27,8 +27,6 @@ from tacit.server.identity.passwords import Hasher, check_password
 from tacit.server.identity.scram import ClientProof, ScramVerifier
 from tacit.server.identity.tables import PeopleTables
 
-__all__ = ["Sessions"]
-
 _KIND: Final = "session"
 _IDLE: Final = 30 * 60_000
 _LONGEST: Final = 12 * 3600_000

@@ -23,8 +23,6 @@ from tacit.server.identity.context import IdentityContext, from_stamp, line
 from tacit.server.identity.credentials import new_id
 from tacit.server.identity.tables import PeopleTables, schema_of
 
-__all__ = ["Collected", "SurveyRecord", "Surveys"]
-
 CREATED: Final = "survey created"
 CLOSED: Final = "survey closed"
 _NAME: Final = 60

@@ -23,8 +23,6 @@ from tacit.ledger.memory import MEMORY
 from tacit.ledger.opening import is_postgres
 from tacit.ledger.storage.database import Database, Run, Schema
 
-__all__ = ["MIGRATIONS", "PeopleTables", "open_tables", "schema", "schema_of"]
-
 _WHAT: Final = "the people of the ledger"
 _POSTGRES_SETTINGS: Final = ("lock_timeout=30s",)
 _CONNECTIONS: Final = 4

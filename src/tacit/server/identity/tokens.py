@@ -16,8 +16,6 @@ from tacit.server.identity.models import Access, Issued, Person, TokenInfo, Toke
 from tacit.server.identity.scram import ClientProof, ScramVerifier
 from tacit.wire.values import exact_text
 
-__all__ = ["Tokens"]
-
 _KIND: Final = "tacit"
 _DAY: Final = 24 * 3600_000
 _LABEL: Final = 100

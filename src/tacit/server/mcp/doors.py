@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
 
-__all__ = ["AssistantDoor", "CuratorDoor", "ServerDoor"]
-
 #: Questions that are under way, kept so that they are not collected.
 _left_running: set[asyncio.Future[Any]] = set()
 

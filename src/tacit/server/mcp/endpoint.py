@@ -31,8 +31,6 @@ from tacit.server.mcp.protocol import assistant_server, result_of
 from tacit.server.mcp.tools import AssistantTools
 from tacit.server.settings import Settings
 
-__all__ = ["PATH", "AssistantEndpoint"]
-
 PATH: Final = "/mcp"
 #: Name of the conversation where none is stated.
 DEFAULT_CONVERSATION: Final = "assistant"

@@ -20,8 +20,6 @@ from tacit.core.numbers import format_up, round_down
 from tacit.query.catalog import Column, Table
 from tacit.query.request import OPTIONS, Request
 
-__all__ = ["is_used_up", "nearest_question"]
-
 #: A longer text is not searched for names.
 _LONGEST: Final = 5_000
 _MOST_COLUMNS: Final = 2

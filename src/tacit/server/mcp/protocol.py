@@ -20,8 +20,6 @@ from tacit.core.errors import InputError
 from tacit.server.mcp.doors import CuratorDoor
 from tacit.server.mcp.tools import INSTRUCTIONS, TOOLS, AssistantTools, ToolReply
 
-__all__ = ["ToolCall", "assistant_server", "result_of", "serve_bridge", "serve_curator"]
-
 #: Calls a tool with its arguments, given the context of the request.
 ToolCall = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[types.CallToolResult]]
 _TOOLS = [

@@ -31,8 +31,6 @@ from tacit.wire.account_responses import EntryTold, TableTold
 from tacit.wire.requests import QuestionSchema, read_question, request_text
 from tacit.wire.responses import AnswerBody, QuoteBody, about_answer
 
-__all__ = ["INSTRUCTIONS", "TOOLS", "AssistantTools", "ToolKind", "ToolReply"]
-
 INSTRUCTIONS: Final = (
     "Protected data about people, asked in SQL. Answers have noise, and each is charged to a privacy budget that does "
     "not come back. Call list_tables first; quote is free and says price and error; ask is charged. Ask one question "

@@ -14,8 +14,6 @@ from typing import Final
 from tacit.noise import entropy
 from tacit.server.shared_token_buckets import Buckets
 
-__all__ = ["CancelKeys"]
-
 _PURPOSE: Final = "cancel"
 _SECRET: Final = {0: 4, 2: 32}
 _MINUTE: Final = 60 * 10**9

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CLASSES", "MACROS", "SAME"]
-
 #: Functions of PostgreSQL as macros; names of others that DuckDB has are in ``SAME``.
 MACROS: Final = {
     "format_type(t, m)": """

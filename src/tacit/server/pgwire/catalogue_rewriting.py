@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tacit.server.pgwire.system_catalog import SystemCatalog
 
-__all__ = ["SCHEMAS", "CatalogueRewriting"]
-
 #: Schemas of the system, and their names in DuckDB.
 SCHEMAS: Final = {"pg_catalog": "pgc", "information_schema": "pgi", "tacit": "pgt"}
 #: Characters of a text that a query may lengthen, and numbers of a series: DuckDB's limit on memory does not count texts.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
 
-__all__ = ["Catalogues"]
-
 #: Bytes of each cache, about.
 _CACHED: Final = 8_000_000
 #: Memory of a kept cell, as a value and in both formats; and of a statement, for each character of its text.

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from tacit.server.identity import Access
     from tacit.server.pgwire.cancel_keys import CancelKeys
 
-__all__ = ["ClientQuestions", "WireResult"]
-
 #: Seconds between two looks whether another worker was told to cancel.
 _LOOK: Final = 0.1
 #: Seconds for which public metadata are shown again without looking whether the token still counts.

@@ -12,8 +12,6 @@ from tacit.server.pgwire.sqlstates import StatementFault
 from tacit.server.pgwire.statements import Word
 from tacit.server.pgwire.types import encode
 
-__all__ = ["CopyFormat", "read_copy"]
-
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0"
 _ESCAPES: Final = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 

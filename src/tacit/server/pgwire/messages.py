@@ -12,14 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "BINARY", "TEXT", "BindMessage", "CloseMessage", "CopyMessage", "DescribeMessage", "ExecuteMessage",
-    "FlushMessage", "FrontendMessage", "MessageReader", "ParseMessage", "QueryMessage", "SaslMessage", "StartUp",
-    "SyncMessage", "TerminateMessage", "WireColumn", "WireFault", "authentication", "backend_key", "command_complete",
-    "copy_data", "copy_out", "data_row", "error_response", "message", "negotiate", "parameter_description",
-    "parameter_status", "ready", "row_description",
-]  # fmt: skip
-
 #: Codes that stand where a version of the protocol does.
 CANCEL: Final = 80877102
 TLS: Final = 80877103

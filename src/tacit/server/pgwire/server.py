@@ -47,8 +47,6 @@ from tacit.server.serve.connection_limit import Connections
 if TYPE_CHECKING:
     from tacit.server.settings import Settings
 
-__all__ = ["PostgresServer", "binding_of", "postgres_tls"]
-
 #: Seconds for TLS, start-up and proof of identity together.
 START_SECONDS: Final = 15.0
 _NEWEST: Final = 2

@@ -60,8 +60,6 @@ from tacit.server.pgwire.variables import REPORTED, SessionVariables
 if TYPE_CHECKING:
     from tacit.server.pgwire.stream import WireStream
 
-__all__ = ["WireSession"]
-
 #: Prepared statements of a connection, the characters and words of all of them, and portals.
 MAX_PREPARED: Final = 1_000
 MAX_PREPARED_TEXT: Final = 2_000_000

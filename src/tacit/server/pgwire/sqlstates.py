@@ -10,8 +10,6 @@ from tacit.server.errors import TooMany, Unauthenticated
 from tacit.server.pgwire.messages import WireFault, error_response
 from tacit.server.pgwire.types import BadValue
 
-__all__ = ["StatementFault", "error_of", "state_of"]
-
 #: SQLSTATE by code; a code such as ``query.sample`` counts as ``query`` where it is not listed itself.
 STATES: Final = {
     "input": "22023",

@@ -29,20 +29,6 @@ if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
 
-__all__ = [
-    "StatementKind",
-    "WireStatement",
-    "after_explain",
-    "fetched",
-    "infer_types",
-    "literal_of",
-    "name_at",
-    "postgres_tree",
-    "read_setting",
-    "sample_values",
-    "split_statements",
-]
-
 #: Statements of one text.
 MAX_STATEMENTS: Final = 64
 _OPAQUE: Final = frozenset({"COMMAND", "EXECUTE", "FETCH", "SHOW", "RENAME"})

@@ -13,8 +13,6 @@ from typing import Final
 
 from tacit.server.pgwire.messages import FrontendMessage, MessageReader, StartUp, WireFault
 
-__all__ = ["WireStream"]
-
 _PIECE: Final = 65_536
 #: Seconds for a client to take what was written for it.
 _WRITE_SECONDS: Final = 30.0

@@ -26,8 +26,6 @@ from tacit.server.pgwire.system_tables import DYNAMIC, SystemTable, system_table
 from tacit.server.pgwire.types import ARRAYS, TYPES, encode
 from tacit.server.pgwire.variables import VERSION
 
-__all__ = ["CatalogueResult", "SystemCatalog"]
-
 _SECONDS: Final = 2.0
 #: A cast of a list of numbers to names, which sqlglot cannot read; tools cast lists of pg_proc, which has no rows.
 _REG_LIST: Final = re.compile(r"::\s*(pg_catalog\.)?reg(type|class|proc|role)\[\]", re.IGNORECASE)

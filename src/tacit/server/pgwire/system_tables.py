@@ -16,8 +16,6 @@ from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.server.pgwire.types import ARRAYS, OID, TEXT_OID, TYPES, column_of, oid_of
 
-__all__ = ["DYNAMIC", "EMPTY", "SystemTable", "constraint_text", "system_tables"]
-
 PUBLIC: Final = 2200
 _CATALOG: Final = 11
 _INFORMATION: Final = 13200

@@ -18,12 +18,6 @@ from typing import Any, Final
 from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType
 from tacit.server.pgwire.messages import BINARY, WireColumn
 
-__all__ = [
-    "ARRAYS", "BOOL", "BPCHAR", "CHAR", "DATE_OID", "FLOAT4", "FLOAT8", "INT2", "INT4", "INT8", "JSON", "NAME",
-    "NUMERIC", "OID", "REGCLASS", "TEXT_OID", "TIMESTAMPTZ", "TIMESTAMP_OID", "TYPES", "UNKNOWN_OID", "VARCHAR",
-    "BadValue", "PgType", "column_of", "decode", "encode", "oid_of",
-]  # fmt: skip
-
 BOOL: Final = 16
 CHAR: Final = 18
 NAME: Final = 19

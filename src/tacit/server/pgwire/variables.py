@@ -14,8 +14,6 @@ from tacit.core.errors import InputError
 from tacit.query.contribution import AUTO
 from tacit.query.request import OPTIONS, OptionKind
 
-__all__ = ["REPORTED", "VERSION", "SessionVariables", "read_options"]
-
 VERSION: Final = "15.0"
 _TACIT: Final = "tacit."
 _INTERVALS: Final = "tacit.intervals"

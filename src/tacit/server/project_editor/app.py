@@ -21,8 +21,6 @@ from tacit.server.project_editor import budget_page, column_page, data_page, sav
 from tacit.server.project_editor.gate import EditorGate
 from tacit.server.project_editor.owner_pages import EditorState, EditorVisit, OwnerHandler
 
-__all__ = ["editor_app", "run_editor"]
-
 #: A form holds the text of the file at most, and every letter of it may be nine.
 _MOST_FORM: Final = 9 * MOST_TEXT + 65_536
 _FORM_SECONDS: Final = 30.0

@@ -27,8 +27,6 @@ from tacit.server.console.belief_bounds import Promise, promise
 from tacit.server.console.number_format import as_pair, up
 from tacit.server.project_editor.owner_pages import EditorVisit, address
 
-__all__ = ["PUBLISHED", "change_budget", "guess_risks", "show_budget"]
-
 
 @dataclass(frozen=True, slots=True)
 class PublishedEpsilon:

@@ -23,8 +23,6 @@ from tacit.query.types import Kind
 from tacit.server.console.charts import draw_histogram
 from tacit.server.project_editor.owner_pages import EditorVisit, address
 
-__all__ = ["change_column", "show_column"]
-
 _TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
 _EPSILON: Final = "0.5"
 _MOST_CATEGORIES: Final = 10_000

@@ -22,8 +22,6 @@ from tacit.project.toml_edit import Place
 from tacit.server.console.csrf import HEADERS
 from tacit.server.project_editor.owner_pages import EditorVisit, address
 
-__all__ = ["add_database", "add_file", "change_limits", "list_files_beside", "show_data"]
-
 _MOST_FILES: Final = 200
 
 

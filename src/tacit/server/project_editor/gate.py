@@ -17,8 +17,6 @@ from starlette.responses import Response
 
 from tacit.server.console.csrf import from_here, new_door, same
 
-__all__ = ["EditorGate"]
-
 _COOKIE: Final = "tacit_editor"
 
 

@@ -24,8 +24,6 @@ from tacit.server.console.page_request import templates_of
 from tacit.server.console.static_files import Statics
 from tacit.server.project_editor.gate import EditorGate
 
-__all__ = ["EditorState", "EditorVisit", "OwnerHandler", "address", "readable"]
-
 Seen = TypeVar("Seen")
 _MOST_SEEN: Final = 64
 #: Bytes of files whose rows are counted for a picture.

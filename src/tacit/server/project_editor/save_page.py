@@ -14,8 +14,6 @@ from tacit.curator.project_changes import SpendingEffects, effects_of, is_accoun
 from tacit.project.project_file import Project, load
 from tacit.server.project_editor.owner_pages import EditorVisit
 
-__all__ = ["change_text", "close", "save", "show_save"]
-
 
 async def show_save(visit: EditorVisit, problem: str = "", typed: str | None = None) -> Response:
     """Show what would change, and what that means for what was spent."""

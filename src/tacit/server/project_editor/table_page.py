@@ -22,11 +22,10 @@ from tacit.project.project_template import MARK, DraftColumn
 from tacit.project.schema_inference import guess_unit, read_sample
 from tacit.project.source import Source, column_types
 from tacit.project.toml_edit import Place
-from tacit.query.catalog import ROW, UNIT_ROWS
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import UNIT_ROWS
 from tacit.query.contribution import AUTO
 from tacit.server.project_editor.owner_pages import EditorVisit, address, readable
-
-__all__ = ["change_table", "remove_table", "show_table"]
 
 _FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
 _NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")

@@ -16,8 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit.server.serve.metrics import Counters
 
-__all__ = ["ABOUT", "AccessLog", "Lines"]
-
 #: Key of a scope under which the application puts public facts about a request.
 ABOUT: Final = "tacit.about"
 #: The facts that are logged: analyst, outcome, charge, and a digest of the question.

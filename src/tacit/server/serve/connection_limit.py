@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Protocol
 
-__all__ = ["Connection", "Connections"]
-
 
 class Connection(Protocol):
     """A connection that can be aborted."""

@@ -14,8 +14,6 @@ from typing import Final
 from tacit.core.errors import InputError
 from tacit.server.settings import Settings
 
-__all__ = ["address_of", "bind", "check_place", "is_loopback", "tls_context"]
-
 _BACKLOG: Final = 2048
 
 

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tacit.project.project_file import Project
 
-__all__ = ["keep_memory", "machine_memory", "with_shared_memory"]
-
 # The names are those of glibc's malloc.h.
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3

@@ -19,8 +19,6 @@ import prometheus_client
 
 from tacit.core.errors import InputError
 
-__all__ = ["Added", "Counters", "MetricsPage"]
-
 #: The counters, their labels and descriptions.
 FAMILIES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "tacit_requests": (("route", "status"), "Requests, by route and status."),

@@ -22,8 +22,6 @@ from tacit.server.serve.connection_limit import Connections
 if TYPE_CHECKING:
     from tacit.server.settings import Settings
 
-__all__ = ["GuardedProtocol", "guarded"]
-
 #: Seconds for a head to arrive, counted from the connection or from its first byte.
 HEAD_SECONDS: Final = 10.0
 #: Seconds for a client to take what was written for it.

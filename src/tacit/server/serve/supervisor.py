@@ -30,8 +30,6 @@ from tacit.server.serve.metrics import MetricsPage
 from tacit.server.serve.worker import Serving, run_worker
 from tacit.server.shared_token_buckets import Buckets
 
-__all__ = ["Started", "supervise"]
-
 #: A worker whose event loop has not turned for so long is killed.
 HUNG_SECONDS: Final = 60.0
 _LONGEST_PAUSE: Final = 5.0

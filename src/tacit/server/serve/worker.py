@@ -39,8 +39,6 @@ from tacit.server.shared_token_buckets import Buckets
 if TYPE_CHECKING:
     from tacit.server.service import CuratorService
 
-__all__ = ["Serving", "run_worker"]
-
 #: Seconds between two signs of life, and between two looks whether to stop.
 _BEAT: Final = 1.0
 _LOOK: Final = 0.05

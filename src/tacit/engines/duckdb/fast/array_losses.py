@@ -51,8 +51,6 @@ from tacit.query.types import Kind, SqlType, Value, ordinal
 if TYPE_CHECKING:
     from tacit.query.question import FinalAggregation
 
-__all__ = ["LossPlan", "Outside", "UnitLosses", "loss_plan"]
-
 #: Doubles up to this size hold whole numbers exactly.
 _EXACT = 2**53
 _AMOUNTS = np.array(EXCESSES, dtype=np.int64)

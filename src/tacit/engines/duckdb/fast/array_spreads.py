@@ -34,8 +34,6 @@ from tacit.query.types import SqlType
 if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
 
-__all__ = ["SpreadPlan"]
-
 #: Cells of group and value per row up to which all are counted at once; more are sorted.
 _CELLS_PER_ROW = 4
 _VALUE = "x"

@@ -34,25 +34,6 @@ from tacit.query.planning.measures import Measure, MeasureKind
 if TYPE_CHECKING:
     from tacit.engines.duckdb.fast.array_losses import LossPlan, Outside
 
-__all__ = [
-    "WIDEST",
-    "Beside",
-    "FetchedRows",
-    "Fold",
-    "FoldedRows",
-    "Integers",
-    "Read",
-    "TooWideError",
-    "UnitGroups",
-    "UnitShare",
-    "ValueColumn",
-    "dense_totals",
-    "group_sums",
-    "named_column",
-    "read_shares",
-    "run_sums",
-]
-
 #: Sums of sizes stay below this, with room for one more addition.
 WIDEST = 2**62
 

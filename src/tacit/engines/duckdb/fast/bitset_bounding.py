@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["kept_clauses"]
-
 #: A word of a bit set has 2^6 places.
 _WORD_BITS = 6
 _WORD = 2**_WORD_BITS

@@ -18,12 +18,10 @@ from tacit.query.question import FinalAggregation, final_over
 from tacit.query.relational.algebra import FilterRows, Join, JoinKind, RelationNode
 from tacit.query.relational.expressions import TRUE, Expression, shift
 from tacit.query.relational.functions import call
-from tacit.query.relational.ownership import conjuncts
+from tacit.query.relational.narrowing import conjuncts
 
 if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
-
-__all__ = ["CopiedRows", "each_row_once", "number_of_copies"]
 
 #: More copies than this are made by SQL, so that rows in memory times copies stay far below 2^62.
 _MOST_COPIES = 2**32

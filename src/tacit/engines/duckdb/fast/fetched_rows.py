@@ -37,13 +37,6 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
     from tacit.engines.duckdb.fast.array_losses import LossPlan, Outside
 
-__all__ = [
-    "MOST_ROWS",
-    "ROW_BYTES",
-    "NotedUnits",
-    "RowPlan",
-]
-
 #: Up to this many rows come as whole columns: a reader of batches plans its statement twice.
 FEW = 2**18
 #: More rows are bounded by SQL, which can spill them.

@@ -31,18 +31,6 @@ from tacit.query.types import SqlType
 if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
 
-__all__ = [
-    "GroupPlan",
-    "GroupedRows",
-    "RowGroups",
-    "Sorted",
-    "UnitBlock",
-    "fetch_columns",
-    "in_blocks",
-    "kept_items",
-    "run_lengths",
-]
-
 _KEY_BITS = 64
 _RANK_BITS = 31
 #: Where owners have so many times more items than they keep, those of low rank are looked at alone.

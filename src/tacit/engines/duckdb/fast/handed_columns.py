@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from tacit.engines.duckdb.database import DuckDBSession
 
-__all__ = ["Distinct", "Encoded", "HandedBatch", "HandedColumn", "column_of", "read_batches"]
-
 _BATCH = 2**17
 _ITEMS = "tacit_items"
 #: Types that arrive in an array of NumPy without loss.

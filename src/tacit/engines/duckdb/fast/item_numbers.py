@@ -21,8 +21,6 @@ from tacit.query.types import Kind, SqlType
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Items", "Units", "number_items", "number_units"]
-
 #: Whole numbers are counted from the smallest if there are so many times more places than rows.
 _PLACES_PER_ROW = 4
 _FEW_PLACES = 2**20

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
     from tacit.engines.duckdb.fast.array_losses import LossPlan
 
-__all__ = ["PrivatePlan"]
-
 
 @dataclass(frozen=True)
 class PrivatePlan:

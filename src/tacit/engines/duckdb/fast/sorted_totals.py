@@ -31,9 +31,6 @@ from tacit.engines.duckdb.fast.array_totals import (
     run_sums,
 )
 
-__all__ = ["UnitGroupKeys", "Words", "blocks", "changes", "fold"]
-
-
 _KEY_BITS = 64
 _CHUNK = 2**16
 _BLOCK = 2**17

@@ -22,8 +22,6 @@ from tacit.query.types import TEXT
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DATABASE", "TableCache"]
-
 #: The database of copies; attached by :mod:`tacit.engines.duckdb.database` before the lock.
 DATABASE = "tacit_resident"
 #: Bytes of files or of a frame, and values, of the largest table that is copied.

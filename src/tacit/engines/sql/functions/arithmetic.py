@@ -8,8 +8,6 @@ from tacit.engines.sql.scalars import proven_range, rounded_quotient
 from tacit.query.relational.expressions import Call
 from tacit.query.types import Kind, SqlType
 
-__all__ = ["LOWERINGS", "library"]
-
 
 def _fitted(d: Dialect, value: str, kind: SqlType) -> str:
     return d.fit_decimal(value) if kind.kind is Kind.DECIMAL else d.fit_integer(value)

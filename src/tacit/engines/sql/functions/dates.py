@@ -10,8 +10,6 @@ from tacit.query.relational.expressions import Call
 from tacit.query.relational.functions.time_formats import DAYS, MONTHS, NUMBERS, FormatPart, format_parts
 from tacit.query.types import DATE, INTEGER, SqlType
 
-__all__ = ["DAY", "FIRST_MICROSECOND", "LOWERINGS", "from_days", "from_microseconds", "within_years"]
-
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _DAYS = (dt.date.min.toordinal() - _EPOCH, dt.date.max.toordinal() - _EPOCH)
 #: Microseconds in a day.

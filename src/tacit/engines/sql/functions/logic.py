@@ -6,8 +6,6 @@ from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions.lowering import Args, Lowering, plain
 from tacit.query.relational.expressions import Call
 
-__all__ = ["LOWERINGS"]
-
 
 def _joined(word: str) -> Lowering:
     def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings

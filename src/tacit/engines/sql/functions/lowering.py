@@ -10,8 +10,6 @@ from tacit.query.relational.expressions import Call, Literal
 if TYPE_CHECKING:
     from tacit.engines.sql.dialect import Dialect
 
-__all__ = ["Args", "Lowering", "plain", "text_argument", "whole_argument", "word_argument"]
-
 Args = list[str]
 Lowering = Callable[["Dialect", Call, Args], str]
 

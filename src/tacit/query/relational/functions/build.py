@@ -38,8 +38,6 @@ from tacit.query.types import (
     with_null_key,
 )
 
-__all__ = ["call", "case", "cast", "in_list"]
-
 #: Finite images are computed while building up to this many combinations; keys.py enumerates further where it matters.
 IMAGE_LIMIT = 32
 #: Copies of stored text that one value may hold.

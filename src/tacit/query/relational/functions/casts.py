@@ -25,8 +25,6 @@ from fractions import Fraction
 
 from tacit.query.types import Kind, SqlType, Value, as_value
 
-__all__ = ["can_cast", "cast_value", "round_half_away", "text_of_value"]
-
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?\Z")
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})\Z")
 _TIMESTAMP = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\Z")

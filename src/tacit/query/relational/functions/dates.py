@@ -26,8 +26,6 @@ from tacit.query.types import (
     ordinal,
 )
 
-__all__ = ["DIFF_UNITS", "TRUNC_UNITS", "next_truncated"]
-
 Time = dt.date | dt.datetime
 
 #: Units of DATE_TRUNC, coarse to fine; those from ``hour`` on need a TIMESTAMP.

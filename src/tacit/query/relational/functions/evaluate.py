@@ -9,8 +9,6 @@ from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.registry import REGISTRY
 from tacit.query.types import Value, as_value
 
-__all__ = ["evaluate"]
-
 
 def evaluate(node: Expression, row: Sequence[Value | None]) -> Value | None:
     """The value of an expression over a row of canonical Python values; None for NULL. Never raises on values."""

@@ -10,8 +10,6 @@ from tacit.query.relational.functions.registry import Args, Function, register
 from tacit.query.relational.functions.signatures import a_text, arity, booleans, coerce_all, compared, constant_text
 from tacit.query.types import BOOLEAN, Range, SqlType, Value, hull
 
-__all__ = ["MAX_PATTERN", "MAX_WILDCARDS", "register_all"]
-
 #: Runs of % in one LIKE pattern, and its characters: matching takes time in proportion to both and to the text.
 MAX_WILDCARDS = 6
 MAX_PATTERN = 200

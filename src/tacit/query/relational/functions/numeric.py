@@ -27,8 +27,6 @@ from tacit.query.relational.functions.signatures import (
 )
 from tacit.query.types import DOUBLE, INTEGER, MAX_SCALE, UNKNOWN, Kind, Range, SqlType, Value, decimal, hull
 
-__all__ = ["register_all"]
-
 Number = int | Fraction | float
 _TWO = 2
 

@@ -10,8 +10,6 @@ from typing import Final
 from tacit.query.relational.expressions import Expression
 from tacit.query.types import UNKNOWN, Range, SqlType, Value
 
-__all__ = ["REGISTRY", "Args", "Function", "Signature", "register"]
-
 Args = tuple[Expression, ...]
 #: The arguments converted to what the function wants, and the type of its result. Raises Refusal.
 Signature = Callable[[Args], tuple[Args, SqlType]]

@@ -29,8 +29,6 @@ from tacit.query.relational.functions.registry import Args, Function, Signature,
 from tacit.query.relational.functions.signatures import a_text, arity, constant_text
 from tacit.query.types import BOOLEAN, TEXT, SqlType
 
-__all__ = ["MAX_STATES", "Automaton", "automaton", "from_similar", "is_anchored", "written"]
-
 MAX_STATES: Final = 200
 #: States times classes of characters, and places of the automaton with choices: planning takes time by their product.
 _MAX_CELLS: Final = 2000

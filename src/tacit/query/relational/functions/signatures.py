@@ -26,23 +26,6 @@ from tacit.query.types import (
     decimal,
 )
 
-__all__ = [
-    "a_text",
-    "a_time",
-    "arity",
-    "booleans",
-    "coerce",
-    "coerce_all",
-    "compared",
-    "constant_int",
-    "constant_text",
-    "fits_decimal",
-    "numbers",
-    "one_number",
-    "one_time",
-    "texts",
-]
-
 #: Microseconds of a day: what one day is worth when a DATE becomes a TIMESTAMP.
 DAY = Fraction(86_400_000_000)
 

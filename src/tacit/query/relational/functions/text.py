@@ -12,8 +12,6 @@ from tacit.query.relational.functions.registry import Args, Function, register
 from tacit.query.relational.functions.signatures import a_text, arity, coerce, constant_int, constant_text, texts
 from tacit.query.types import BOOLEAN, INTEGER, TEXT, Range, SqlType, Value
 
-__all__ = ["register_all"]
-
 #: The longest text that padding may produce, and the farthest position a query may name.
 MAX_LENGTH = 1000
 #: The most copies of a text that REPEAT makes.

@@ -40,18 +40,6 @@ from tacit.query.relational.functions.registry import Args, Function, register
 from tacit.query.relational.functions.signatures import a_time, arity, coerce, constant_text
 from tacit.query.types import DATE, TEXT, TIMESTAMP, SqlType
 
-__all__ = [
-    "DAYS",
-    "MONTHS",
-    "NUMBERS",
-    "FormatPart",
-    "format_parts",
-    "from_java",
-    "from_to_char",
-    "has_clock",
-    "possible_texts",
-]
-
 Time = dt.date | dt.datetime
 
 MONTHS: Final = (
