@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -195,3 +196,35 @@ def test_history_and_notes(place: Place) -> None:
         ledger.note("other", {})
         assert [*ledger.notes("key")] == [(head, {"public": "abc"})]
         assert len([*ledger.notes()]) == 2
+
+
+@pytest.mark.parametrize("kind", ["zcdp", "gdp"])
+def test_a_refusal_names_an_epsilon_that_still_fits(place: Place, kind: str) -> None:
+    """Accounts that count in rho or mu are asked in epsilon: the one named fits, and a fiftieth more does not."""
+    filters: dict[str, Any] = {"zcdp": ZCDPFilter, "gdp": GDPFilter}
+    own = {"own_delta": "5e-9"} if kind == "zcdp" else {}
+    delta = "1e-08" if kind == "zcdp" else "1e-06"
+    first, dear = (ZCDP("0.02"), ZCDP(1)) if kind == "zcdp" else (GDP("0.2"), GDP(3))
+
+    def question(epsilon: Fraction) -> Order:
+        mu = GDPFilter.for_target(epsilon=epsilon, delta=delta).mu
+        return Order("patients", ZCDP(mu**2 / 2) if kind == "zcdp" else GDP(mu))
+
+    with place.open() as ledger:
+        ledger.ensure_account("patients", filters[kind].for_target(epsilon=2, delta=delta, **own))
+        ledger.reserve(Order("patients", first))
+        with pytest.raises(
+            BudgetError, match=f" at delta {delta} is about the most that a question can have$"
+        ) as caught:
+            ledger.reserve(Order("patients", dear))
+        epsilon = Fraction(str(caught.value).rpartition("; epsilon ")[2].split()[0])
+        with pytest.raises(BudgetError):
+            ledger.reserve(question(epsilon * Fraction(51, 50)))
+        ledger.reserve(question(epsilon))
+
+
+def test_a_refusal_in_a_currency_without_questions_in_epsilon_is_plain(place: Place) -> None:
+    with place.open() as ledger:
+        ledger.ensure_account("patients", RenyiFilter(alpha=8, epsilon="1"))
+        with pytest.raises(BudgetError, match=r"left$"):
+            ledger.reserve(asking("4"))

@@ -128,6 +128,15 @@ class Currency(ABC):
         pair: ApproxDP = guarantee.to_approx(_SHOWN_DELTA)
         return pair
 
+    def largest_question(self, left: Mapping[str, Fraction], account: Any) -> ApproxDP | None:  # noqa: ARG002
+        """(ε, δ) of the dearest question that amounts still pay for; None where accounts count ε itself.
+
+        Args:
+            left: amounts, by name.
+            account: guarantee of the account, which knows the δ that questions have by default.
+        """
+        return None
+
     def shown(self, guarantee: Any) -> dict[str, Fraction]:
         """The numbers to show of a guarantee."""
         found = self.numbers_of(guarantee)
@@ -193,6 +202,12 @@ class _ZCDP(Currency):
         share = ZCDPFilter.for_target(epsilon=epsilon, delta=delta, own_delta=part)
         return {"rho": share.rho, **({"delta": part} if own_delta else {})}
 
+    def largest_question(self, left: Mapping[str, Fraction], account: ZCDP) -> ApproxDP | None:
+        # A question is noise of the Gaussian law, whose ε is below that of any release of the same ρ. Half of an
+        # account's δ is its own (``filter``); a question may have all of it.
+        rho = left.get("rho")
+        return GDP(sqrt_bounds(2 * rho)[0]).to_approx(2 * account.delta or _SHOWN_DELTA) if rho else None
+
     def as_pair(self, guarantee: ZCDP) -> ApproxDP:
         return guarantee.to_approx(min(max(_SHOWN_DELTA, 2 * guarantee.delta), Fraction(1, 2)))
 
@@ -224,6 +239,10 @@ class _GDP(Currency):
 
     def caps(self, epsilon: Fraction, delta: Fraction, own_delta: Fraction) -> dict[str, Fraction]:  # noqa: ARG002
         return {"mu squared": GDPFilter.for_target(epsilon=epsilon, delta=delta).mu ** 2}
+
+    def largest_question(self, left: Mapping[str, Fraction], account: GDP) -> ApproxDP | None:  # noqa: ARG002
+        squared = left.get("mu squared")
+        return GDP(sqrt_bounds(squared)[0]).to_approx(_SHOWN_DELTA) if squared else None
 
 
 PURE: Final = _Pure()

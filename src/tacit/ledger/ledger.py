@@ -363,7 +363,8 @@ class Ledger(Closing):
                 amounts = amounts_of(body)
                 return Reservation(result.head.seq, result.head.hash, result.previous, body["population"], amounts)
             if isinstance(result, InsufficientBudget):
-                raise BudgetError(shortage(body, result.balances))
+                terms = self.journal.terms(body["population"])
+                raise BudgetError(shortage(body, result.balances, filter_from_terms(terms)))
             return self._known(body, result)
 
     def stands_for(self, order: Order) -> int | None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from tacit.accounting.filters import Filter, Line
+from tacit.accounting.currencies import currency_of
+from tacit.accounting.filters import Filter, Line, RenyiFilter
 from tacit.core.numbers import format_up, round_down
 from tacit.ledger.protocol import BalanceState, from_grains
 from tacit.ledger.records import Balance, LedgerBudget, PricedCharge
@@ -43,18 +44,28 @@ def questions_left(states: Sequence[BalanceState], priced: PricedCharge) -> int 
     return min(counts, default=None)
 
 
-def shortage(body: Mapping[str, Any], states: Sequence[BalanceState]) -> str:
-    """Give the reason of a refused charge: whose budget, how much it needs, how much is left."""
+def shortage(body: Mapping[str, Any], states: Sequence[BalanceState], limit: Filter) -> str:
+    """Give the reason of a refused charge: whose budget, what it needs, what is left and what can still be asked."""
     parts = []
+    least: dict[str, Fraction] = {}
     for state in states:
         cap = state.cap or 0
         left = from_grains(max(cap - state.spent, 0))
+        least[state.key.currency] = min(left, least.get(state.key.currency, left))
         whose = f" for {owner_words(state.key.owner)}" if state.key.owner else ""
         needed = format_up(Fraction(body["amounts"][state.key.currency]))
         parts.append(
             f"{state.key.currency} needs {needed} and has {_down(left)} of {_down(from_grains(cap))} left{whose}"
         )
-    return f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
+    said = f"{body['population']}: the charge does not fit: {'; '.join(parts)}"
+    # No questions are priced in Renyi accounts.
+    currency = None if isinstance(limit, RenyiFilter) else currency_of(limit)
+    largest = None if currency is None else currency.largest_question(least, limit.guarantee)
+    if largest is None:
+        return said
+    # Rounded down to three digits, so that a question of that epsilon is not refused for the rounding.
+    epsilon = format_up(round_down(largest.epsilon, 3))
+    return f"{said}; epsilon {epsilon} at delta {format_up(largest.delta)} is about the most that a question can have"
 
 
 def amounts_words(amounts: Mapping[str, str]) -> str:
