@@ -75,12 +75,7 @@ def frame_types(frame: Any) -> dict[str, SqlType | None]:
 
 
 def stored_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, SqlType | None]]:
-    """The columns of tables of a database and their types, None for types Tacit does not read; no row is read.
-
-    Args:
-        address: of the engine; one whose tables have names.
-        names: what each table is called there.
-    """
+    """The columns of tables of a database and their types, None for types Tacit does not read; no row is read."""
     if engine_kind(address) == "postgres":
         from tacit.engines.postgres.engine import read_types
 

@@ -295,11 +295,6 @@ class OpenedSources:
 class SourceStates:
     """The sources as they are now; safe to use from several threads.
 
-    Args:
-        catalog: the tables.
-        data: where each table's rows are, by table name.
-        limits: of each database.
-
     Raises:
         InputError: when a source is missing, cannot be read as declared, or lacks a column.
     """
