@@ -197,7 +197,8 @@ class TimeoutWatcher:
             if teller is not None:
                 teller.join()
             if seconds is not None:
-                self._remove(session)
+                with self._changed:
+                    del self._ends[session]
 
     def _add(self, session: DuckDBSession, end: float) -> None:
         with self._changed:
@@ -207,10 +208,6 @@ class TimeoutWatcher:
                 threading.Thread(target=self._run, daemon=True).start()
             elif end < self._next:
                 self._changed.notify()
-
-    def _remove(self, session: DuckDBSession) -> None:
-        with self._changed:
-            del self._ends[session]
 
     def _run(self) -> None:
         last = time.monotonic()
