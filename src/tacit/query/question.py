@@ -543,8 +543,8 @@ def _step_text(step: Step) -> str:
         case Keep():
             return "keep " + text_of(step.condition)
         case Sort():
-            keys = (f"{text_of(key.expression)} {key.descending} {key.nulls_first}" for key in step.keys)
-            return f"sort {'; '.join(keys)}"
+            terms = (f"{text_of(key.expression)} {key.descending} {key.nulls_first}" for key in step.keys)
+            return f"sort {'; '.join(terms)}"
         case Slice():
             return f"slice {step.limit} {step.offset}"
         case Regroup():
