@@ -49,14 +49,7 @@ def is_database_address(text: str) -> bool:
 
 
 def source_kind(engine: str, text: str, *, is_file_name: bool, is_folder: bool) -> str:
-    """Kind of a source of a project file, as an engine reads it: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``.
-
-    Args:
-        engine: as :func:`engine_kind` calls it.
-        text: the source.
-        is_file_name: whether it ends as files of data do.
-        is_folder: whether there is a folder of that name.
-    """
+    """Kind of a source of a project file to a kind of engine: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``."""
     if engine == "duckdb" or (engine == "spark" and is_file_name and "://" not in text):
         return "file"
     return "folder" if engine == "spark" and ("://" in text or is_folder) else "table"
