@@ -169,7 +169,7 @@ def open_unprotected(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Ite
 
 def query_public(sql: str, tables: Mapping[str, Any]) -> Any:
     """The result of ordinary SQL about Arrow tables by name that are public, as an Arrow table."""
-    from tacit.engines.duckdb.arrow_query import query_arrow
+    from tacit.engines.duckdb.sources import query_arrow
 
     return query_arrow(sql, tables)
 
