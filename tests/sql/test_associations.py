@@ -41,7 +41,7 @@ def cell(form: str, sums: PairSums) -> Association:
     bounds = {"corr": (Fraction(-1), Fraction(1)), "regr_r2": (Fraction(0), Fraction(1))}.get(form)
     draws = tuple(Draw(i, 0) for i in range(needed))
     reach = (Fraction(20), Fraction(20))
-    return Association(form, PairSums(*sums[:needed]), draws, (Fraction(1),) * needed, CENTRES, reach, bounds, DOUBLE)
+    return Association(form, draws, (Fraction(1),) * needed, DOUBLE, PairSums(*sums[:needed]), CENTRES, reach, bounds)
 
 
 def truth(form: str, u: np.ndarray, v: np.ndarray) -> float:

@@ -43,7 +43,7 @@ def sums_of(values: np.ndarray) -> tuple[Fraction, ...]:
 def cell(form: str, sums: tuple[Fraction, ...]) -> ShapeEstimate:
     needed = 4 if form == "skewness" else 5
     draws = tuple(Draw(i, 0) for i in range(needed))
-    return ShapeEstimate(form, sums[:needed], draws, (Fraction(1),) * needed, REACH, DOUBLE)
+    return ShapeEstimate(form, draws, (Fraction(1),) * needed, DOUBLE, sums[:needed], REACH)
 
 
 def truth(form: str, values: np.ndarray) -> float:

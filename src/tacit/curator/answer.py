@@ -184,16 +184,7 @@ def _free_for(context: QuestionContext, plan: Plan, order: Order) -> FreeRelease
 def summed_answer(
     context: QuestionContext, plan: Plan, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str
 ) -> Answer:
-    """The answer to a coarser question, from the bytes of a release that the ledger holds.
-
-    Args:
-        context: keys and ledger.
-        plan: of the release, with the coarser question; see :func:`tacit.query.planning.coarser.coarser`.
-        sql: the question.
-        found: the release.
-        public: rows of public tables that the answer is joined with.
-        analyst: who asks.
-    """
+    """The answer to a coarser question, from the bytes of a release that the ledger holds."""
     check_succeeded(found)
     finished = read_back(plan, found.result, public).finished
     entry = replace(entry_of(found, sql=sql, digest=plan.digest, analyst=analyst, paid=False), summed=True)

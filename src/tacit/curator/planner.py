@@ -56,12 +56,7 @@ _MOST: Final = 300_000
 
 @dataclass(frozen=True)
 class PricedPlan:
-    """A plan, and what is said of it: each part is computed once, when it is asked for, and never changed.
-
-    Args:
-        plan: the plan.
-        engine: what will carry it out.
-    """
+    """A plan, and what is said of it: each part is computed once, when it is asked for, and never changed."""
 
     plan: Plan
     engine: Engine
@@ -117,13 +112,7 @@ class FreeQuestion:
 
 
 class Planner:
-    """Plans questions about one catalogue, and keeps what was planned last; safe to use from several threads.
-
-    Args:
-        sizes: public metadata, with the sizes that public tables have now.
-        accounts: for each population the kind of its account.
-        engine: refuses what it cannot do, and shows what it would run.
-    """
+    """Plans questions about one catalogue, and keeps what was planned last; safe to use from several threads."""
 
     def __init__(self, sizes: PublicSizes, accounts: Mapping[str, Account], engine: Engine) -> None:
         self._sizes = sizes
@@ -226,9 +215,6 @@ class WeightedLRUCache(Generic[Key, Item]):
     """Cache by key, bounded by total weight: the least recently used items go first.
 
     Safe to use from several threads. A stored value must never change, because several threads may hold it.
-
-    Args:
-        most: what all things together may weigh.
     """
 
     def __init__(self, most: int) -> None:
@@ -276,12 +262,7 @@ _MOST_RELEASES: Final = 256
 
 @dataclass(frozen=True)
 class FreeRelease:
-    """A release whose cells add up to the answer of a coarser question.
-
-    Args:
-        position: of its charge in the ledger.
-        plan: of the release, with the coarser question asked of its cells.
-    """
+    """A release whose cells add up to the answer of a coarser question."""
 
     position: int
     plan: Plan
@@ -308,12 +289,7 @@ def _keeps_groups(plan: Plan, result: bytes) -> bool:
 
 
 class ReleasedPlans:
-    """Plans of recent releases of one ledger; safe to use from several threads.
-
-    Args:
-        ledger: holds the releases.
-        plans: plans their questions again.
-    """
+    """Plans of recent releases of one ledger; safe to use from several threads."""
 
     def __init__(self, ledger: Ledger, plans: Planner) -> None:
         self._ledger, self._plans = ledger, plans

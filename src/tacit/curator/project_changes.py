@@ -118,7 +118,7 @@ def _charges(project: Project) -> tuple[list[Record], tuple[str, ...]] | None:
     with _reading(project) as reader:
         if reader is None:
             return None
-        with _on(reader) as ledger:
+        with Ledger.on(*rehearsed_on(reader, str(read_body(reader, 1)["ledger"]))) as ledger:
             found: list[Record] = []
             for record in ledger.history():
                 found.append(record)
@@ -137,10 +137,6 @@ def _refusal(project: Project) -> str:
     except InputError as problem:
         return str(problem)
     return ""
-
-
-def _on(reader: Reader) -> Ledger:
-    return Ledger.on(*rehearsed_on(reader, str(read_body(reader, 1)["ledger"])))
 
 
 @contextmanager

@@ -49,14 +49,7 @@ def is_database_address(text: str) -> bool:
 
 
 def source_kind(engine: str, text: str, *, is_file_name: bool, is_folder: bool) -> str:
-    """Kind of a source of a project file, as an engine reads it: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``.
-
-    Args:
-        engine: as :func:`engine_kind` calls it.
-        text: the source.
-        is_file_name: whether it ends as files of data do.
-        is_folder: whether there is a folder of that name.
-    """
+    """Kind of a source of a project file to a kind of engine: ``"file"``, ``"folder"`` (of Parquet) or ``"table"``."""
     if engine == "duckdb" or (engine == "spark" and is_file_name and "://" not in text):
         return "file"
     return "folder" if engine == "spark" and ("://" in text or is_folder) else "table"
@@ -75,12 +68,7 @@ def frame_types(frame: Any) -> dict[str, SqlType | None]:
 
 
 def stored_types(address: str, names: Mapping[str, str]) -> dict[str, dict[str, SqlType | None]]:
-    """The columns of tables of a database and their types, None for types Tacit does not read; no row is read.
-
-    Args:
-        address: of the engine; one whose tables have names.
-        names: what each table is called there.
-    """
+    """The columns of tables of a database and their types, None for types Tacit does not read; no row is read."""
     if engine_kind(address) == "postgres":
         from tacit.engines.postgres.engine import read_types
 
@@ -181,7 +169,7 @@ def open_unprotected(catalog: Catalog, sources: Mapping[str, SourceLike]) -> Ite
 
 def query_public(sql: str, tables: Mapping[str, Any]) -> Any:
     """The result of ordinary SQL about Arrow tables by name that are public, as an Arrow table."""
-    from tacit.engines.duckdb.arrow_query import query_arrow
+    from tacit.engines.duckdb.sources import query_arrow
 
     return query_arrow(sql, tables)
 

@@ -416,10 +416,6 @@ def _declared(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": [Name("declared after", f"{body['after']}:{name.key}")], "puts": [name]}
 
 
-def _nothing(_: Mapping[str, Any]) -> dict[str, Any]:
-    return {}
-
-
 @lru_cache(maxsize=4096)
 def _grains(amount: str) -> int:
     return grains_up(Fraction(amount))
@@ -440,7 +436,7 @@ _EFFECTS = {
     "key": _key,
     "adopted": _adopted,
     "lost": _lost,
-    "note": _nothing,
+    "note": lambda _: {},
     "unit": _unit,
     "column": _column,
     "declared": _declared,

@@ -70,14 +70,7 @@ def entries_of(
 
 
 class Journal:
-    """A store and its anchor, checked and in use; :func:`tacit.ledger.opening.open_journal` makes it.
-
-    Args:
-        store: the database.
-        anchor: remembers the newest entry.
-        opened: the first entry.
-        clock: for the times that people read.
-    """
+    """A store and its anchor, checked and in use; :func:`tacit.ledger.opening.open_journal` makes it."""
 
     def __init__(self, store: Store, anchor: Anchor, opened: Mapping[str, Any], clock: Clock | None) -> None:
         self.store = store

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, BudgetError, InputError
-from tacit.core.numbers import Number
-from tacit.ledger import history, registrations, verify
+from tacit.ledger import history, verify
 from tacit.ledger.anchor import Anchor
 from tacit.ledger.conversations import ConversationShares
 from tacit.ledger.entries import (
@@ -43,7 +41,6 @@ from tacit.ledger.operator_entries import Override, Overrides
 from tacit.ledger.protection import ProtectedUnits
 from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, Store, digest
 from tacit.ledger.records import (
-    Analyst,
     ChargePrices,
     LedgerBudget,
     Order,
@@ -56,6 +53,7 @@ from tacit.ledger.records import (
     filter_from_terms,
     price,
 )
+from tacit.ledger.registrations import Registrations
 from tacit.ledger.signing_keys import SigningKeys
 from tacit.ledger.storage.database import StorageError
 
@@ -63,19 +61,15 @@ from tacit.ledger.storage.database import StorageError
 MOST_RUNS: Final = 16
 
 
-class Ledger(Closing):
+class Ledger(Registrations, Closing):
     """Accounts, charges and outcomes in one append-only, hash-chained journal. Safe to use from several threads.
 
     Any number of processes may hold the same ledger open. After a storage error the object is stopped for good: every
     further call raises :class:`LedgerError`.
-
-    Args:
-        journal: its entries.
     """
 
     def __init__(self, journal: Journal) -> None:
-        #: Appends and reads entries.
-        self.journal = journal
+        super().__init__(journal)
         #: Keys that sign receipts.
         self.keys = SigningKeys(journal)
         #: Declarations of the protected unit: the columns that identify one person of a population.
@@ -240,86 +234,10 @@ class Ledger(Closing):
         with self.journal.working(), self._looking:
             return self._overrides.of(self.journal.store)
 
-    # Accounts, quotas, sources, analysts -------------------------------------------------------------------------
-
-    def ensure_account(self, population: str, limit: Filter) -> None:
-        """Make the account of a population, or check that it has exactly these terms.
-
-        Args:
-            population: its name; names that differ only in case or Unicode form are the same.
-            limit: an empty filter that states rule, relation and caps.
-
-        Raises:
-            InputError: the account exists with other terms. They are fixed; :meth:`change_caps` is the way to change
-                caps, and leaves a permanent entry.
-        """
-        registrations.ensure_account(self.journal, population, limit)
-
-    def change_caps(self, population: str, limit: Filter, *, reason: str, operator: str) -> None:
-        """Give an account other caps of the same rule and relation. Earlier charges stay."""
-        registrations.change_caps(self.journal, population, limit, reason=reason, operator=operator)
-
-    def accounts(self) -> tuple[str, ...]:
-        """Names of all populations."""
-        with self.journal.working():
-            return tuple(name.key for name, _ in self.journal.store.names("account"))
-
-    def filter(self, population: str) -> Filter:
-        """An empty filter with the account's terms; for prices and for its guarantee."""
-        name = plain_name(population, "population")
-        with self.journal.working():
-            return filter_from_terms(self.journal.terms(name))
-
-    def set_quota(
-        self,
-        population: str,
-        caps: Mapping[str, Number] | None,
-        *,
-        analyst: str = "",
-        project: str = "",
-        operator: str = "",
-    ) -> None:
-        """Limit what one analyst or one project may spend of an account, from everything they ever spent on.
-
-        Args:
-            population: the account.
-            caps: by currency of the account's filter, such as ``{"epsilon": "1"}``; currencies not named stay free
-                within the account. ``None`` takes the limit away.
-            analyst: whose limit; or
-            project: whose.
-            operator: who decided.
-        """
-        whose = {"analyst": analyst, "project": project}
-        registrations.set_quota(self.journal, population, caps, **whose, operator=operator)
-
-    def bind_source(self, population: str, fingerprints: Sequence[str], *, name: str = "") -> None:
-        """Note that a source holds persons of a population; any one known fingerprint makes it the same source.
-
-        Raises:
-            InputError: it belongs to another population, which is named.
-        """
-        registrations.bind_source(self.journal, population, fingerprints, name=name)
-
-    def source_of(self, fingerprint: str) -> str | None:
-        """The population that a fingerprint belongs to."""
-        return registrations.source_of(self.journal, fingerprint)
-
     def unit_entry(self, population: str) -> int:
         """The entry that fixes the unit; 0 where there is none. Another one means that sources must be opened again."""
         with self.journal.working():
             return self.journal.find(unit_name(plain_name(population, "population"))) or 0
-
-    def add_analyst(self, name: str, details: Mapping[str, Any] | None = None, *, operator: str = "") -> None:
-        """Register an analyst, change their details, or admit them again. Their earlier charges still count."""
-        registrations.register(self.journal, name, active=True, details=dict(details or {}), operator=operator)
-
-    def revoke_analyst(self, name: str, *, operator: str = "", reason: str = "") -> None:
-        """From here on :meth:`reserve` refuses them."""
-        registrations.register(self.journal, name, active=False, details=None, operator=operator, reason=reason)
-
-    def analysts(self) -> tuple[Analyst, ...]:
-        """Everyone ever registered, by name."""
-        return registrations.analysts(self.journal)
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> Head:
         """Write something down for good: plain JSON, integers and text, no floats."""
@@ -428,14 +346,8 @@ class Ledger(Closing):
         The first commit of a reservation wins. **Answer with the bytes of the outcome that is returned**, which are
         those of another run if that one was first (``repeated`` is then set).
 
-        Args:
-            reservation: what paid for it.
-            result: the released bytes.
-            receipt: bytes of the receipt.
-            key: the public key that the receipt is signed with.
-
         Raises:
-            ReplacedKeyError: another key has replaced that one; sign the receipt with it and commit again.
+            ReplacedKeyError: another key has replaced ``key``; sign the receipt with that one and commit again.
         """
         with self.journal.working():
             if self.journal.read(reservation.seq)[0].hash != reservation.hash:

@@ -82,15 +82,7 @@ def open_journal(
     clock: Clock | None = None,
     override: Mapping[str, str] | None = None,
 ) -> Journal:
-    """The journal in a store, if the store is whole and the anchor agrees; a new one where the store is empty.
-
-    Args:
-        store: the database.
-        anchor: remembers the newest entry.
-        keys: public key and check of the other secrets, for the first entry of a new ledger.
-        clock: for the times that people read.
-        override: an operator's words for taking the ledger although the anchor does not agree.
-    """
+    """The journal in a store, as :meth:`~tacit.ledger.ledger.Ledger.on` opens it; ``keys`` are for a first entry."""
     before = None if override is None else _remembered(anchor)
     if store.head().seq == 0:
         if override is None:

@@ -68,13 +68,7 @@ class PostgresStore(TableReader):
 
     @classmethod
     def open(cls, place: str, *, create: bool = True, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Self:
-        """Open the ledger, making its tables or bringing them up to date first.
-
-        Args:
-            place: see :class:`PostgresDatabase`.
-            create: whether a new ledger may be made.
-            migrations: for tests.
-        """
+        """Open the ledger, making its tables or bringing them up to date first."""
         database = PostgresDatabase(place, what="the ledger", settings=_SETTINGS, most=_CONNECTIONS, prepared=_APPEND)
         schema = Schema("the ledger has", migrations, "version", lock=_LOCK)
         migrated = database.migrate(schema, lambda run: _check_server(run, database.schema, create=create))

@@ -133,13 +133,7 @@ def guess_date_format(texts: Sequence[str | None]) -> tuple[str, str] | None:
 
 
 def value_remarks(name: str, texts: Sequence[str | None], *, show: bool) -> list[str]:
-    """Sentences for the owner about the texts of a column: units of measurement, spellings that nearly match.
-
-    Args:
-        name: of the column.
-        texts: its first values.
-        show: whether the sentences may quote them.
-    """
+    """Sentences for the owner about the texts of a column: units, spellings that nearly match; quoted if ``show``."""
     given = [text for text in texts if text is not None and text.strip()]
     if texts and not given:
         return [f"{name}: is empty in the first rows; state its type, or delete its line"]

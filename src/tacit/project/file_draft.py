@@ -20,15 +20,7 @@ PARQUET: Final = (".parquet", ".pq")
 def draft_file(
     path: Path, beside: Path, *, public: bool, unit: str | None, look: bool, show: bool = False
 ) -> DraftTable:
-    """Draft one table from its file without asking; rows are looked at only if ``look`` says so.
-
-    Args:
-        path: of the file.
-        beside: folder of the project file.
-        public: whether anyone may know its contents.
-        unit: the column that identifies the person, where it was stated.
-        look: whether rows may be looked at, to guess types.
-        show: whether remarks may quote values.
+    """Draft one table from its file without asking; rows are looked at if ``look``, remarks quote if ``show``.
 
     Raises:
         InputError: it cannot be read, or has no columns that can be used.

@@ -41,13 +41,10 @@ class Change:
 
 
 class EditedProject:
-    """A project file while it is edited; safe to use from several threads.
+    """A project file, perhaps a new one, while it is edited; safe to use from several threads.
 
     ``revision`` grows with every edit. An edit says which revision it is about, so that a page that is out of date
     changes nothing.
-
-    Args:
-        path: of the file, which may not be there yet.
 
     Raises:
         InputError: it is there and cannot be read, or is not TOML.

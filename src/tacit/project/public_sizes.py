@@ -33,13 +33,7 @@ _COUNT: Final = UnitCall("count_rows", None, None, None, INTEGER)
 
 
 class PublicSizes:
-    """The catalog with the sizes of its public tables, as they are now; safe to use from several threads.
-
-    Args:
-        catalog: as declared.
-        engine: reads public relations.
-        version: names the state of some tables.
-    """
+    """The catalog with the sizes of its public tables, as they are now; safe to use from several threads."""
 
     def __init__(self, catalog: Catalog, engine: Engine, version: Callable[[Iterable[str]], str]) -> None:
         #: As declared.

@@ -154,11 +154,6 @@ class BoundUnits:
 
     Units and columns are terms of the account: fixed by the first opening, refused when they are others later, and
     fixed anew by an operator's entry alone. Bounds, categories and limits may change; each change becomes an entry.
-
-    Args:
-        catalog: the tables.
-        ledger: keeps what was fixed.
-        veil: what the ledger gets to see of marks.
     """
 
     def __init__(self, catalog: Catalog, ledger: Ledger, veil: Callable[[str], str]) -> None:

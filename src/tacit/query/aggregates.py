@@ -192,7 +192,7 @@ class Moments(Family):
         if suppose is None:
             return None
         total = at.final.measures[aggregate.measures[1]]
-        half = max(total.high - total.centre, total.centre - total.low)
+        half = total.reach
         each = beta / len(aggregate.measures)
         noises = [at.law(index).error(each) for index in aggregate.measures]
         left = suppose - noises[0]
@@ -225,7 +225,7 @@ def _means(aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Col
     count, total = aggregate.measures
     counts, sums = noisy_steps(released, count), noisy_steps(released, total)
     shared = (measure.step, aggregate.type, measure.centre, (measure.low, measure.high))
-    half = max(measure.high - measure.centre, measure.centre - measure.low)
+    half = measure.reach
     law, block = released.laws[total], released.plan.priced.release_of(count).block
     # Whether the count and the sum were released as two totals, with Laplace noise or none.
     joint = block.is_mean(count, total) and law.kind in ("laplace", "none") and law.copies == 1

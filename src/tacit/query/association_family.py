@@ -84,33 +84,55 @@ class _Spans(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Association(Cell):
-    """A statistic of pairs.
+class SumsEstimate(Cell):
+    """A function of several noisy sums.
 
     Args:
-        form: ``covar_pop``, ``covar_samp``, ``corr``, ``regr_slope``, ``regr_intercept``, ``regr_r2`` or ``regr_sxy``.
-        sums: noisy, in the units of the values.
-        draws: of these sums, in their order.
+        form: the name of the aggregate.
+        draws: of the sums, in their order.
         units: the value of one step of each.
-        centres: of u and of v.
-        reach: the largest distances of u and v from their centres.
-        bounds: between which the truth lies; None where nothing is known.
         type: of the result.
     """
 
     form: str
-    sums: PairSums
     draws: tuple[Draw, ...]
     units: tuple[Fraction, ...]
-    centres: tuple[Fraction, Fraction]
-    reach: tuple[Fraction, Fraction]
-    bounds: tuple[Fraction, Fraction] | None
     type: SqlType
 
     @cached_property
     def events(self) -> frozenset[Event]:  # type: ignore[override]
         """Every draw."""
         return frozenset(self.draws)
+
+    def _widths(self, level: CellConfidence) -> list[Fraction]:
+        """Half-widths of the sums, in the units of the values."""
+        return [level.half_width(draw.measure) * unit for draw, unit in zip(self.draws, self.units, strict=True)]
+
+    def _possible(self) -> Range:
+        """Where the truth lies, whatever was left out."""
+        return UNKNOWN
+
+    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
+        if all(biases[draw.measure].is_nothing for draw in self.draws):
+            return known
+        return Domain(self._possible(), known.nullable, None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Association(SumsEstimate):
+    """A statistic of pairs.
+
+    Args:
+        sums: noisy, in the units of the values.
+        centres: of u and of v.
+        reach: the largest distances of u and v from their centres.
+        bounds: between which the truth lies; None where nothing is known.
+    """
+
+    sums: PairSums
+    centres: tuple[Fraction, Fraction]
+    reach: tuple[Fraction, Fraction]
+    bounds: tuple[Fraction, Fraction] | None
 
     @property
     def _least(self) -> int:
@@ -160,14 +182,12 @@ class Association(Cell):
         maybe = spans.counts[0] <= self._least or (divides and not _positive(spans.x, spans.y))
         return Domain(found, maybe, None, None)
 
-    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
-        if all(biases[draw.measure].is_nothing for draw in self.draws):
-            return known
-        return Domain(UNKNOWN if self.bounds is None else Range(*self.bounds), known.nullable, None, None)
+    def _possible(self) -> Range:
+        return UNKNOWN if self.bounds is None else Range(*self.bounds)
 
     def _spans(self, level: CellConfidence) -> _Spans:
         n, a, b, p, x, y = self.sums
-        widths = [level.half_width(draw.measure) * unit for draw, unit in zip(self.draws, self.units, strict=True)]
+        widths = self._widths(level)
         wn, wa, wb, wp = widths[:4]
         # A count is a whole number, so the ends may be moved to the next one inside.
         few = Fraction(max(math.ceil(n - wn), self._least))
@@ -303,7 +323,7 @@ class Covariances(Family):
             indices.append(final.measure(made[0]))
             squares.append(made[1])
             factors.append(from_centre(side, bounds, made[0]))
-            farthest *= max(made[0].high - made[0].centre, made[0].centre - made[0].low) * step
+            farthest *= made[0].reach * step
             widths.append(bounds[1] - bounds[0])
         same = asked.second == asked.value
         indices.append(final.measure(squares[0] if same else _products(factors, farthest, asked.where, final.rows)))
@@ -362,7 +382,7 @@ def _centre(measure: Measure) -> Fraction:
 
 
 def _reach(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
-    first, second = (max(m.high - m.centre, m.centre - m.low) * m.step for m in measures[1:3])
+    first, second = (measure.reach * measure.step for measure in measures[1:3])
     return first, second
 
 

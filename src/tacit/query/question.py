@@ -543,7 +543,8 @@ def _step_text(step: Step) -> str:
         case Keep():
             return "keep " + text_of(step.condition)
         case Sort():
-            return "sort " + "; ".join(_sort_text(key) for key in step.keys)
+            terms = (f"{text_of(key.expression)} {key.descending} {key.nulls_first}" for key in step.keys)
+            return f"sort {'; '.join(terms)}"
         case Slice():
             return f"slice {step.limit} {step.offset}"
         case Regroup():
@@ -559,7 +560,3 @@ def _step_text(step: Step) -> str:
             return f"append ({step.other.text})"
         case _:
             return "unique"
-
-
-def _sort_text(key: SortKey) -> str:
-    return f"{text_of(key.expression)} {key.descending} {key.nulls_first}"

@@ -314,16 +314,11 @@ class Quantiles(Family):
         if not isinstance(tree, NoisyTree):
             raise InternalError("numbers where a tree was planned")
         if tree.drawn is not None:
-            drawn = DrawnRanks(
-                tree, grid, measure.width, _fractions(released, index), Fraction(aggregate.parameter or 0)
-            )
+            fractions = released.plan.priced.release_of(index).block.fractions
+            drawn = DrawnRanks(tree, grid, measure.width, fractions, Fraction(aggregate.parameter or 0))
             return lambda group: Rank(drawn, index, group, aggregate.type)
         ranks = Ranks(tree, grid, kind, Fraction(aggregate.parameter or 0))
         return lambda group: Rank(ranks, index, group, aggregate.type)
-
-
-def _fractions(released: CellNumbers, measure: int) -> tuple[Fraction, ...]:
-    return released.plan.priced.release_of(measure).block.fractions
 
 
 class MostCommon(Family):

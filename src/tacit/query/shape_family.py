@@ -35,15 +35,15 @@ from tacit.query.aggregate_family import (
     no_bounds,
     noisy_steps,
 )
-from tacit.query.association_family import from_centre
+from tacit.query.association_family import SumsEstimate, from_centre
 from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure, grid_step, sum_measure
-from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Event, MeasureBias, value_at
+from tacit.query.postprocess.cells import CellConfidence, value_at
 from tacit.query.question import Aggregate
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression
 from tacit.query.relational.functions import call, cast
-from tacit.query.types import DOUBLE, UNKNOWN, Domain, Kind, Range, SqlType, Value
+from tacit.query.types import DOUBLE, Domain, Kind, Range, Value
 
 if TYPE_CHECKING:
     from tacit.query.postprocess.result import CellNumbers
@@ -54,50 +54,32 @@ LEAST_VALUES = {"skewness": 3, "kurtosis": 4, "kurtosis_pop": 2}
 
 
 @dataclass(frozen=True, eq=False)
-class ShapeEstimate(Cell):
+class ShapeEstimate(SumsEstimate):
     """A standardised third or fourth moment.
 
     Args:
-        form: ``skewness``, ``kurtosis`` or ``kurtosis_pop``.
         sums: the noisy number of values, and sums of their powers about the centre, in the units of the values.
-        draws: of these sums, in their order.
-        units: the value of one step of each.
         reach: the largest distance of a value from the centre.
-        type: of the result.
     """
 
-    form: str
     sums: tuple[Fraction, ...]
-    draws: tuple[Draw, ...]
-    units: tuple[Fraction, ...]
     reach: Fraction
-    type: SqlType
-
-    @cached_property
-    def events(self) -> frozenset[Event]:  # type: ignore[override]
-        """Every draw."""
-        return frozenset(self.draws)
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
         """The estimate; None where the noisy count is too small, or the noisy variance is not above 0."""
-        n = self.sums[0]
-        if n < LEAST_VALUES[self.form] or not _spread_is_positive(self.sums):
+        n, s, t = self.sums[:3]
+        if n < LEAST_VALUES[self.form] or t <= s**2 / n:
             return None
         found = _enclosure(self.form, self.sums, [_ZERO] * len(self.sums), self.reach, (n, n)).ends
         return None if found is None else value_at((found[0] + found[1]) / 2, self.type)
 
     def _enclose(self, level: CellConfidence) -> Domain:
-        widths = [level.half_width(draw.measure) * unit for draw, unit in zip(self.draws, self.units, strict=True)]
+        widths = self._widths(level)
         counts = _counts(self.form, self.sums[0], widths[0])
         span = _enclosure(self.form, self.sums, widths, self.reach, counts)
         # Whether the values differ at all is not part of the events.
         return Domain(span, True, None, None)
-
-    def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
-        if all(biases[draw.measure].is_nothing for draw in self.draws):
-            return known
-        return Domain(UNKNOWN, known.nullable, None, None)
 
 
 def shape_error(form: str, values: int, noises: Sequence[Fraction], reach: Fraction) -> Fraction | None:
@@ -111,11 +93,6 @@ def shape_error(form: str, values: int, noises: Sequence[Fraction], reach: Fract
     true = _enclosure(form, even, [_ZERO] * len(even), reach, (n, n)).ends
     span = _enclosure(form, even, noises, reach, _counts(form, n, noises[0])).ends
     return None if true is None or span is None else max(true[1] - span[0], span[1] - true[0])
-
-
-def _spread_is_positive(sums: Sequence[Fraction]) -> bool:
-    n, s, t = sums[:3]
-    return t > s**2 / n
 
 
 def _counts(form: str, n: Fraction, width: Fraction) -> tuple[Fraction, Fraction]:
@@ -253,7 +230,7 @@ class Shapes(Family):
 
 
 def _reach(measure: Measure) -> Fraction:
-    return max(measure.high - measure.centre, measure.centre - measure.low) * measure.step
+    return measure.reach * measure.step
 
 
 def _powers(argument: Expression, bounds: Bounds, beside: Measure, power: int) -> Measure:

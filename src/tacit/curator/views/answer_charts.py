@@ -59,14 +59,7 @@ def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
 def error_bars(
     records: list[dict[str, Any]], *, x: str, y: str, kind: Literal["temporal", "quantitative"] = "quantitative"
 ) -> Any:
-    """A point with an error bar for each record, which has a group, a value and both ends.
-
-    Args:
-        records: ``group``, ``value``, ``low`` and ``high`` of each.
-        x: title of the groups; empty for none.
-        y: title of the values.
-        kind: of the values, for Altair.
-    """
+    """A point with an error bar for each record, which has a group, a value and both ends."""
     alt = altair()
     base = alt.Chart(alt.InlineData(values=records)).encode(
         x=alt.X("group", type="nominal", sort=None, title=x or None)

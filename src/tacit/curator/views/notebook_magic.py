@@ -32,11 +32,6 @@ def load_ipython_extension(shell: Any) -> None:
 def run_cell(shell: Any, line: str, cell: str) -> Any:
     """Show the price of a cell's question, then its answer.
 
-    Args:
-        shell: of IPython; its names hold the curator.
-        line: after ``%%tacit``.
-        cell: the question.
-
     Raises:
         TacitError: as the question does.
     """

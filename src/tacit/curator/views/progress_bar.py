@@ -26,12 +26,7 @@ _WHOLE = 100.0
 
 
 class ProgressBar:
-    """Told a percentage now and then, it draws a bar once its patience is over; it never fails.
-
-    Args:
-        stream: where to draw.
-        clock: seconds that have passed since some moment.
-    """
+    """Told a percentage now and then, it draws a bar once its patience is over; it never fails."""
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream

@@ -4,7 +4,6 @@
 ``sources`` reads files totally; ``dialect`` says how DuckDB writes what ``engines/sql`` asks for.
 
 Modules:
-* :mod:`.arrow_query` — Ordinary SQL about Arrow tables that are public: no files, no network, nothing protected
 * :mod:`.csv_lines` — CSV reader by lines: a line can harm itself only
 * :mod:`.database` — Locked DuckDB database over one state of the declared sources, its sessions and their timeouts
 * :mod:`.dialect` — DuckDB dialect, with text functions by code points and in the order of UTF-8 bytes

@@ -197,7 +197,8 @@ class TimeoutWatcher:
             if teller is not None:
                 teller.join()
             if seconds is not None:
-                self._remove(session)
+                with self._changed:
+                    del self._ends[session]
 
     def _add(self, session: DuckDBSession, end: float) -> None:
         with self._changed:
@@ -207,10 +208,6 @@ class TimeoutWatcher:
                 threading.Thread(target=self._run, daemon=True).start()
             elif end < self._next:
                 self._changed.notify()
-
-    def _remove(self, session: DuckDBSession) -> None:
-        with self._changed:
-            del self._ends[session]
 
     def _run(self) -> None:
         last = time.monotonic()
@@ -294,11 +291,6 @@ class OpenedSources:
 
 class SourceStates:
     """The sources as they are now; safe to use from several threads.
-
-    Args:
-        catalog: the tables.
-        data: where each table's rows are, by table name.
-        limits: of each database.
 
     Raises:
         InputError: when a source is missing, cannot be read as declared, or lacks a column.

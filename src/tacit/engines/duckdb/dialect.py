@@ -9,22 +9,13 @@ from typing import ClassVar
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON
 from tacit.engines.sql.functions.dates import within_years
-from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
+from tacit.engines.sql.functions.lowering import Lowering, joined, patterned, plain
 from tacit.engines.sql.unit_totals import double_steps
 from tacit.query.planning.measures import Measure
-from tacit.query.relational.expressions import Call
-from tacit.query.relational.functions.regular_expressions import written
 from tacit.query.types import Kind, SqlType, Value, ordinal
 
 _SMALL_ONLY = "ßᾀᾁᾂᾃᾄᾅᾆᾇᾐᾑᾒᾓᾔᾕᾖᾗᾠᾡᾢᾣᾤᾥᾦᾧᾳῃῳ"
 _CAPITAL_ONLY = "İ"
-
-
-def _all(template: str, separator: str) -> Lowering:
-    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
-        return template.format(separator.join(args))
-
-    return lower
 
 
 def _letters(name: str, fixed: str) -> Lowering:
@@ -40,23 +31,6 @@ def _letters(name: str, fixed: str) -> Lowering:
     return lambda d, node, args: d.let(args[0], template.format)  # noqa: ARG005 - one shape for all lowerings
 
 
-def _pattern(d: Dialect, node: Call) -> str:
-    """The pattern for RE2, which takes linear time."""
-    return d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
-
-
-def _regexp(d: Dialect, node: Call, args: Args) -> str:
-    return f"regexp_matches({args[0]}, {_pattern(d, node)})"
-
-
-def _run(template: str) -> Lowering:
-    return lambda d, node, args: template.format(args[0], _pattern(d, node), *args[2:])
-
-
-def _substring(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    return f"substring({', '.join(args)})"
-
-
 TEXTS: dict[str, Lowering] = {
     "upper": _letters("upper", _SMALL_ONLY),
     "lower": _letters("lower", _CAPITAL_ONLY),
@@ -68,20 +42,21 @@ TEXTS: dict[str, Lowering] = {
     "contains": plain("contains({0}, {1})"),
     "starts_with": plain("starts_with({0}, {1})"),
     "ends_with": plain("ends_with({0}, {1})"),
-    "substring": _substring,
+    "substring": joined("substring({0})", ", "),
     "left": plain("left({0}, {1})"),
     "right": plain("right({0}, {1})"),
     "lpad": plain("lpad({0}, CAST({1} AS INTEGER), {2})"),
     "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
     "split_part": plain("split_part({0}, {1}, {2})"),
     "replace": plain("replace({0}, {1}, {2})"),
-    "concat_ws": _all("concat_ws({0})", ", "),
+    "concat_ws": joined("concat_ws({0})", ", "),
     "repeat": plain("repeat({0}, {1})"),
-    "regexp": _regexp,
-    "regexp_extract": _run("regexp_extract({0}, {1})"),
-    "regexp_replace": _run("regexp_replace({0}, {1}, {2}, 'g')"),
-    "join_text": _all("({0})", " || "),
-    "concat": _all("concat({0})", ", "),
+    # RE2 takes linear time.
+    "regexp": patterned("regexp_matches({0}, {1})"),
+    "regexp_extract": patterned("regexp_extract({0}, {1})"),
+    "regexp_replace": patterned("regexp_replace({0}, {1}, {2}, 'g')"),
+    "join_text": joined("({0})", " || "),
+    "concat": joined("concat({0})", ", "),
     # LIKE has no escape character.
     "like": plain("({0} LIKE {1})"),
     "ilike": plain("(lower({0}) LIKE lower({1}))"),
@@ -111,6 +86,11 @@ class DuckDB(Dialect):
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS}
     forms: ClassVar[Mapping[str, str]] = {
         "fit_integer": "TRY_CAST({0} AS BIGINT)",
+        "is_finite": "isfinite({0})",
+        "double_to_integer": "TRY_CAST({0} AS BIGINT)",
+        "double_to_wide": "TRY_CAST({0} AS HUGEINT)",
+        # RE2 takes linear time.
+        "matches": "regexp_full_match({0}, '{1}')",
         "read_integer": "TRY_CAST({0} AS BIGINT)",
         "read_double": "TRY_CAST({0} AS DOUBLE)",
         "read_day": "TRY_CAST({0} AS DATE)",
@@ -161,25 +141,9 @@ class DuckDB(Dialect):
         """Towards zero."""
         return f"{left} // {right}"
 
-    def is_finite(self, value: str) -> str:
-        """DuckDB's own function."""
-        return f"isfinite({value})"
-
-    def double_to_integer(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS BIGINT)"
-
-    def double_to_wide(self, value: str) -> str:
-        """Cast with ``TRY_CAST``."""
-        return f"TRY_CAST({value} AS HUGEINT)"
-
     def double_steps(self, value: str, measure: Measure) -> str:
         """As IEEE arithmetic does it."""
         return double_steps(self, value, measure)
-
-    def matches(self, value: str, pattern: str) -> str:
-        """RE2, which takes linear time."""
-        return f"regexp_full_match({value}, '{pattern}')"
 
     def read_decimal(self, value: str, scale: int) -> str:
         """Cast with ``TRY_CAST``."""

@@ -125,8 +125,8 @@ class DuckDBWriter(Writer):
             # Where no group is chosen, rows without a value tell nothing.
             rows = f"SELECT * FROM ({rows}) WHERE x IS NOT NULL"
         if is_sum:
-            largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre))
-            return SpreadPlan(rows, self._group_plan, kind, measure.width, measure.rows, measure.centre, largest)
+            bounds = measure.centre, measure.reach
+            return SpreadPlan(rows, self._group_plan, kind, measure.width, measure.rows, *bounds)
         counted = None if measure.kind is not MeasureKind.DISTINCT else kind
         return SpreadPlan(rows, self._group_plan, counted, measure.width, measure.rows)
 

@@ -79,18 +79,16 @@ def check_identities(
         name = table.name.lower()
         if not identifying(catalog, table):
             continue
-        per_file = kinds[name] == "parquet"
-        stores = _in_files(connection, tables[name].files) if per_file else [_in_scan(connection, tables[name].scan)]
+        if kinds[name] == "parquet":
+            stores = _in_files(connection, tables[name].files)
+        else:
+            stores = [("the source", _described(connection, f"SELECT * FROM {tables[name].scan}"))]
         found[name] = {
             column: [store.get(stored) or StoredColumn(Form.ABSENT, "", 0, store_name) for store_name, store in stores]
             for column in identifying(catalog, table)
             for stored in [table.stored_name(column)]
         }
     check_stored_units(catalog, found)
-
-
-def _in_scan(connection: duckdb.DuckDBPyConnection, scan: str) -> Store:
-    return "the source", _described(connection, f"SELECT * FROM {scan}")
 
 
 def _in_files(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[Store]:

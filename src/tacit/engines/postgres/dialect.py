@@ -10,9 +10,7 @@ system's elsewhere.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import ClassVar
 
 from tacit.engines.postgres import double_arithmetic as doubles
@@ -20,7 +18,7 @@ from tacit.engines.postgres.double_arithmetic import NUMBERS, list_squares, list
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON
 from tacit.engines.sql.functions.dates import DAY, FIRST_MICROSECOND
-from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
+from tacit.engines.sql.functions.lowering import Args, Lowering, joined, letter_table, plain, text_argument
 from tacit.engines.sql.unit_totals import is_power_of_two, rounded_steps
 from tacit.query.planning.measures import Measure
 from tacit.query.refusal import Refusal
@@ -40,28 +38,9 @@ def literal(value: str) -> str:
     return f"(CAST('{doubled}' AS TEXT) {COLLATION})"
 
 
-@cache
-def _letters(name: str) -> tuple[str, str]:
-    """Characters that change, and what they change to: those for which it is one character."""
-    convert = str.upper if name == "upper" else str.lower
-    pairs = [
-        (char, convert(char))
-        for char in map(chr, range(128, sys.maxunicode + 1))
-        if len(convert(char)) == 1 and convert(char) != char
-    ]
-    return "".join(char for char, _ in pairs), "".join(new for _, new in pairs)
-
-
-def _mapped(name: str) -> Lowering:
-    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
-        return cased(d, name, args[0])
-
-    return lower
-
-
 def cased(d: Dialect, name: str, value: str) -> str:
     """A text in capital (``upper``) or small (``lower``) letters; texts of ASCII alone go the short way."""
-    old, new = map(literal, _letters(name))
+    old, new = map(literal, letter_table(name))
 
     def body(v: str) -> str:
         return (
@@ -71,20 +50,8 @@ def cased(d: Dialect, name: str, value: str) -> str:
     return d.let(value, body)
 
 
-def _like(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    # No escape character.
-    return f"({args[0]} LIKE {args[1]} ESCAPE '')"
-
-
 def _ilike(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
     return f"({cased(d, 'lower', args[0])} LIKE {cased(d, 'lower', args[1])} ESCAPE '')"
-
-
-def _all(template: str, separator: str) -> Lowering:
-    def lower(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-        return template.format(separator.join(args))
-
-    return lower
 
 
 def _pattern(node: Call) -> str:
@@ -109,8 +76,8 @@ def _substring(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
 
 
 TEXTS: dict[str, Lowering] = {
-    "upper": _mapped("upper"),
-    "lower": _mapped("lower"),
+    "upper": lambda d, _, args: cased(d, "upper", args[0]),
+    "lower": lambda d, _, args: cased(d, "lower", args[0]),
     "trim": plain("btrim({0}, ' ')"),
     "ltrim": plain("ltrim({0}, ' ')"),
     "rtrim": plain("rtrim({0}, ' ')"),
@@ -126,14 +93,15 @@ TEXTS: dict[str, Lowering] = {
     "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
     "split_part": plain("split_part({0}, {1}, CAST({2} AS INTEGER))"),
     "replace": plain("replace({0}, {1}, {2})"),
-    "concat_ws": _all("concat_ws({0})", ", "),
+    "concat_ws": joined("concat_ws({0})", ", "),
     "repeat": plain("repeat({0}, CAST({1} AS INTEGER))"),
     "regexp": _regexp,
     "regexp_extract": _run("coalesce(substring({0} FROM {1}), CASE WHEN {0} IS NOT NULL THEN '' END)"),
     "regexp_replace": _run("regexp_replace({0}, {1}, {2}, 'g')"),
-    "join_text": _all("({0})", " || "),
-    "concat": _all("concat({0})", ", "),
-    "like": _like,
+    "join_text": joined("({0})", " || "),
+    "concat": joined("concat({0})", ", "),
+    # LIKE has no escape character.
+    "like": plain("({0} LIKE {1} ESCAPE '')"),
     "ilike": _ilike,
 }
 
@@ -165,6 +133,7 @@ class Postgres(Dialect):
 
     lowerings: ClassVar[Mapping[str, Lowering]] = {**COMMON, **TEXTS, **NUMBERS}
     forms: ClassVar[Mapping[str, str]] = {
+        "matches": "({0} ~ '^(?:{1})$')",
         "trimmed": "btrim({0}, ' ')",
         "days": "CAST({0} - DATE '1970-01-01' AS BIGINT)",
         "day_of": "DATE '1970-01-01' + CAST({0} AS INTEGER)",
@@ -326,10 +295,6 @@ class Postgres(Dialect):
         return self.let(value, body)
 
     # -- text
-
-    def matches(self, value: str, pattern: str) -> str:
-        """From beginning to end."""
-        return f"({value} ~ '^(?:{pattern})$')"
 
     def read_integer(self, value: str) -> str:
         """By way of NUMERIC, whose rounding is half away from zero."""

@@ -24,34 +24,24 @@ from __future__ import annotations
 
 import re
 import string
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import ClassVar
 
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.functions import COMMON
 from tacit.engines.sql.functions.dates import within_years
-from tacit.engines.sql.functions.lowering import Args, Lowering, plain, text_argument
+from tacit.engines.sql.functions.lowering import Args, Lowering, joined, letter_table, patterned, plain, text_argument
 from tacit.engines.sql.unit_totals import fits_64_bits, is_power_of_two, rounded_steps
 from tacit.query.planning.measures import Measure
-from tacit.query.relational.expressions import Call, Literal
+from tacit.query.relational.expressions import Call
 from tacit.query.relational.functions.registry import REGISTRY
-from tacit.query.relational.functions.regular_expressions import automaton, written
+from tacit.query.relational.functions.regular_expressions import automaton
 from tacit.query.types import DATE, Kind, SqlType
 
 
-@cache
-def _table(name: str) -> tuple[str, str]:
-    """The letters beyond ASCII that ``upper`` or ``lower`` changes, and what they become."""
-    compute = REGISTRY[name].evaluate
-    changed = {char: new for char in map(chr, range(128, sys.maxunicode + 1)) if (new := compute(char)) != char}
-    return "".join(changed), "".join(map(str, changed.values()))
-
-
 def _mapped(d: Dialect, name: str, value: str) -> str:
-    letters, others = _table(name)
+    letters, others = letter_table(name)
 
     def by_letter(v: str) -> str:
         # ASCII letters first: their own mapping is the same everywhere.
@@ -61,10 +51,6 @@ def _mapped(d: Dialect, name: str, value: str) -> str:
         return f"CASE WHEN octet_length({v}) = length({v}) THEN {name}({v}) ELSE {table} END"
 
     return d.let(value, by_letter)
-
-
-def _case(name: str) -> Lowering:
-    return lambda d, node, args: _mapped(d, name, args[0])  # noqa: ARG005
 
 
 def _pattern(pattern: str) -> str:
@@ -86,19 +72,12 @@ def _quoted(part: str) -> str:
 
 
 def _like(d: Dialect, node: Call, args: Args) -> str:
-    return f"({args[0]} RLIKE {d.text(_pattern(_constant(node)))})"
+    return f"({args[0]} RLIKE {d.text(_pattern(text_argument(node, 1)))})"
 
 
 def _ilike(d: Dialect, node: Call, args: Args) -> str:
-    small = REGISTRY["lower"].evaluate(_constant(node))
+    small = REGISTRY["lower"].evaluate(text_argument(node, 1))
     return f"({_mapped(d, 'lower', args[0])} RLIKE {d.text(_pattern(str(small)))})"
-
-
-def _constant(node: Call) -> str:
-    pattern = node.args[1]
-    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-        raise InternalError("the pattern of LIKE is a constant")
-    return pattern.value
 
 
 def _regexp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
@@ -120,16 +99,6 @@ def _class_of(code: str, starts: Sequence[int], first: int) -> str:
     return f"CASE WHEN {code} < {starts[half]} THEN {below} ELSE {above} END"
 
 
-def _run(template: str) -> Lowering:
-    """Of one set of characters, or a run of them: nothing to go back for."""
-
-    def lower(d: Dialect, node: Call, args: Args) -> str:
-        pattern = d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
-        return template.format(args[0], pattern, *args[2:])
-
-    return lower
-
-
 def _counting(name: str) -> Lowering:
     """A function whose other arguments are small whole numbers and texts; Spark wants 32 bits."""
 
@@ -143,13 +112,9 @@ def _counting(name: str) -> Lowering:
     return lower
 
 
-def _all(template: str, separator: str) -> Lowering:
-    return lambda d, node, args: template.format(separator.join(args))  # noqa: ARG005
-
-
 TEXTS: dict[str, Lowering] = {
-    "upper": _case("upper"),
-    "lower": _case("lower"),
+    "upper": lambda d, _, args: _mapped(d, "upper", args[0]),
+    "lower": lambda d, _, args: _mapped(d, "lower", args[0]),
     "trim": plain("btrim({0}, ' ')"),
     "ltrim": plain("ltrim(' ', {0})"),
     "rtrim": plain("rtrim(' ', {0})"),
@@ -160,13 +125,14 @@ TEXTS: dict[str, Lowering] = {
     "ends_with": plain("endswith({0}, {1})"),
     **{name: _counting(name) for name in ("substring", "left", "right", "lpad", "rpad", "split_part")},
     "replace": plain("replace({0}, {1}, {2})"),
-    "concat_ws": _all("concat_ws({0})", ", "),
+    "concat_ws": joined("concat_ws({0})", ", "),
     "repeat": _counting("repeat"),
     "regexp": _regexp,
-    "regexp_extract": _run("regexp_extract({0}, {1}, 0)"),
-    "regexp_replace": _run("regexp_replace({0}, {1}, {2})"),
-    "join_text": _all("({0})", " || "),
-    "concat": _all("concat_ws('', {0})", ", "),
+    # Of one set of characters, or a run of them: nothing to go back for.
+    "regexp_extract": patterned("regexp_extract({0}, {1}, 0)"),
+    "regexp_replace": patterned("regexp_replace({0}, {1}, {2})"),
+    "join_text": joined("({0})", " || "),
+    "concat": joined("concat_ws('', {0})", ", "),
     "like": _like,
     "ilike": _ilike,
 }
@@ -230,6 +196,9 @@ class Spark(Dialect):
         "read_integer": "try_cast(try_cast({0} AS DECIMAL(38,0)) AS BIGINT)",
         "read_double": "try_cast({0} AS DOUBLE)",
         "read_day": "try_cast({0} AS DATE)",
+        # Spark accepts the year 0, which is NULL here.
+        "read_date": "CASE WHEN left({0}, 4) <> '0000' THEN try_cast({0} AS DATE) END",
+        "read_timestamp": "CASE WHEN left({0}, 4) <> '0000' THEN try_cast({0} AS TIMESTAMP_NTZ) END",
         "trimmed": "btrim({0}, ' ')",
         "days": "CAST(unix_date({0}) AS BIGINT)",
         # By way of UTC, as below.
@@ -353,14 +322,6 @@ class Spark(Dialect):
     def read_decimal(self, value: str, scale: int) -> str:
         """Cast with ``try_cast``, then drop the point."""
         return mantissa(f"try_cast({value} AS DECIMAL(18,{scale}))", scale)
-
-    def read_date(self, value: str) -> str:
-        """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
-        return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS DATE) END"
-
-    def read_timestamp(self, value: str) -> str:
-        """Cast with ``try_cast``; Spark accepts the year 0, which is NULL here."""
-        return f"CASE WHEN left({value}, 4) <> '0000' THEN try_cast({value} AS TIMESTAMP_NTZ) END"
 
     # -- times
 

@@ -30,14 +30,7 @@ _CONNECT: Final = ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard")
 def look_at(
     place: object, catalog: Catalog, sources: Mapping[str, SourceLike], limits: Limits | None = None
 ) -> Iterator[DoctorCheck]:
-    """All checks, in order; one that everything after it needs ends them.
-
-    Args:
-        place: as for :func:`~tacit.engines.spark.session.open_session`.
-        catalog: the tables.
-        sources: where each table's rows are, by table name.
-        limits: of a Spark that is started for this.
-    """
+    """All checks, in order; one that everything after it needs ends them."""
     is_connect = isinstance(place, str) and place.startswith(SCHEME)
     needed = [_packages(is_connect=is_connect)]
     if isinstance(place, str):

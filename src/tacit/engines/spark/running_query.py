@@ -25,13 +25,7 @@ _HEARD = 2.0
 
 
 class SparkQuery:
-    """The work of one question.
-
-    Args:
-        held: the session.
-        seconds: how long it may take; None for no limit.
-        progress: told now and then what percentage of the known tasks is done.
-    """
+    """The work of one question."""
 
     def __init__(self, held: SessionHandle, seconds: float | None, progress: Callable[[float], None] | None) -> None:
         self._spark, self._context = held.spark, held.context

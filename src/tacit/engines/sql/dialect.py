@@ -193,9 +193,9 @@ class Dialect(ABC):
 
     # -- doubles
 
-    @abstractmethod
     def is_finite(self, value: str) -> str:
         """Whether a double is neither infinite nor NaN."""
+        return self.forms["is_finite"].format(value)
 
     def finite(self, value: str) -> str:
         """A DOUBLE, NULL where it is not finite, and 0.0 for -0.0."""
@@ -209,13 +209,13 @@ class Dialect(ABC):
         """Of doubles, where it may be infinite, or NULL instead."""
         return f"{left} * {right}"
 
-    @abstractmethod
     def double_to_integer(self, value: str) -> str:
         """A double as BIGINT, half to even, NULL where it does not fit."""
+        return self.forms["double_to_integer"].format(value)
 
-    @abstractmethod
     def double_to_wide(self, value: str) -> str:
         """A whole double in the wide type, or NULL; exact for all below 2^64 in size."""
+        return self.forms["double_to_wide"].format(value)
 
     def rounded(self, value: str) -> str:
         """A double to a whole one, half away from zero."""
@@ -231,9 +231,9 @@ class Dialect(ABC):
 
     # -- text
 
-    @abstractmethod
     def matches(self, value: str, pattern: str) -> str:
         """Whether all of a text has the form of a regular expression: sets, groups and counts only."""
+        return self.forms["matches"].format(value, pattern)
 
     def read_integer(self, value: str) -> str:
         """A text of the form of a number as BIGINT, half away from zero, NULL where it does not fit."""
@@ -247,13 +247,13 @@ class Dialect(ABC):
         """The same as the nearest double; NULL or infinite where there is none."""
         return self.forms["read_double"].format(value)
 
-    @abstractmethod
     def read_date(self, value: str) -> str:
         """A text ``dddd-dd-dd`` as DATE, NULL where there is no such day; years from 1 on."""
+        return self.forms["read_date"].format(value)
 
-    @abstractmethod
     def read_timestamp(self, value: str) -> str:
         """A text of the form of a timestamp as TIMESTAMP, NULL where there is none; years from 1 on."""
+        return self.forms["read_timestamp"].format(value)
 
     def show(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
         """A whole number, date or timestamp as text."""

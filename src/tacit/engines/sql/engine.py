@@ -141,12 +141,7 @@ class CheckedQuestions:
 
 
 class SqlEngine(Engine):
-    """Measures tables by SQL statements.
-
-    Args:
-        catalog: the tables.
-        limits: of one question.
-    """
+    """Measures tables by SQL statements."""
 
     dialect: ClassVar[Dialect]
     writer: ClassVar[type[Writer]]
@@ -325,12 +320,7 @@ class SqlEngine(Engine):
 
 
 def opaquely(run: Callable[[], Result], read: Callable[[], str]) -> Result:
-    """The result of ``run``; any failure that is not ours to tell becomes an :class:`EngineError` with an id.
-
-    Args:
-        run: the work.
-        read: names the sources, for the operator.
-    """
+    """The result of ``run``; any failure that is not ours to tell becomes an :class:`EngineError` with an id."""
     try:
         return run()
     except TacitError:

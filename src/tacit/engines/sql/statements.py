@@ -361,8 +361,7 @@ class Writer:
             seat = f"row_number() OVER (PARTITION BY u, {names} ORDER BY {rank}, x)"
             kept = self.d.derived(f"SELECT *, {seat} AS seat2 FROM {source}")
             values = f"SELECT DISTINCT {names}, x, y FROM {kept} WHERE seat2 <= {measure.rows}"
-        largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre))
-        total = self.d.total(f"(y - ({measure.centre}))", largest)
+        total = self.d.total(f"(y - ({measure.centre}))", measure.reach)
         summed = f"SELECT {names}, 0 AS place, {total} AS n FROM {self.d.derived(values)} GROUP BY {names}"
         return summed if rows is None else f"{rows.text} {summed}"
 

@@ -157,7 +157,7 @@ TOTALS = tuple(kind for kind in MeasureKind if kind.traits.adds_values)
 
 def check_width(measure: Measure) -> None:
     """Refuse sums that 128 bits might not hold, and doubles on a grid finer than theirs."""
-    largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), abs(measure.centre))
+    largest = max(measure.reach, abs(measure.centre))
     square = measure.kind is MeasureKind.CENTRED_SQUARES
     wide = max(largest**2 if square else largest, *map(abs, measure.clamp)) >= _WIDEST
     double = measure.argument is not None and measure.argument.type.kind is Kind.DOUBLE
@@ -237,7 +237,7 @@ class Partials:
             return total
         count = self._collect(f"count({steps})")
         if measure.kind is MeasureKind.CENTRED_SQUARES:
-            largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre)) ** 2
+            largest = measure.reach**2
             squares = self.dialect.total(_square(self.dialect, steps, measure), largest)
             centred = self._collect(_whole(self.dialect, squares, largest))
         else:
@@ -304,7 +304,7 @@ def _named(columns: dict[str, str], sql: str, letter: str) -> str:
 
 
 def _square(d: Dialect, steps: str, measure: Measure) -> str:
-    largest = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), abs(measure.centre))
+    largest = max(measure.reach, abs(measure.centre))
     distance = f"(CAST({steps} AS {'BIGINT' if largest < _NARROW // 2 else d.wide}) - {measure.centre})"
     return f"{distance} * {distance}"
 

@@ -83,14 +83,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 class SqliteDatabase:
-    """A file with two connections, one to read and one to write, which threads take in turn.
-
-    Args:
-        path: the file, without links.
-        what: its name in messages.
-        connect: makes a connection.
-        disk: holds the gate.
-    """
+    """A file with two connections, one to read and one to write, which threads take in turn."""
 
     def __init__(
         self, path: Path, *, what: str = "the ledger", connect: Connect | None = None, disk: Disk | None = None

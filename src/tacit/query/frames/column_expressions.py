@@ -6,7 +6,7 @@ needed. In aggregates, keys and lists of columns a text is the name of a column;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,17 @@ from tacit.query.frames.sql_text import Constant, call_text, constant_text, name
 
 # How tightly operators bind; SQL's own order.
 _OR, _AND, _NOT, _COMPARED, _ADDED, _MULTIPLIED, _SIGNED, _ALONE = range(8)
+
+
+def _operator(
+    sign: str, binds: int, *, turned: bool = False, chains: bool = True
+) -> Callable[[ColumnExpression, Operand], ColumnExpression]:
+    """The method of an operator; ``turned`` of one whose left side is a constant."""
+
+    def combined(one: ColumnExpression, other: Operand) -> ColumnExpression:
+        return _binary(sign, binds, *((other, one) if turned else (one, other)), chains=chains)
+
+    return combined
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +63,10 @@ class ColumnExpression:
     def __ne__(self, other: Operand) -> ColumnExpression:  # type: ignore[override]
         return self.is_not_null() if other is None else _binary("<>", _COMPARED, self, other, chains=False)
 
-    def __lt__(self, other: Operand) -> ColumnExpression:
-        return _binary("<", _COMPARED, self, other, chains=False)
-
-    def __le__(self, other: Operand) -> ColumnExpression:
-        return _binary("<=", _COMPARED, self, other, chains=False)
-
-    def __gt__(self, other: Operand) -> ColumnExpression:
-        return _binary(">", _COMPARED, self, other, chains=False)
-
-    def __ge__(self, other: Operand) -> ColumnExpression:
-        return _binary(">=", _COMPARED, self, other, chains=False)
+    __lt__ = _operator("<", _COMPARED, chains=False)
+    __le__ = _operator("<=", _COMPARED, chains=False)
+    __gt__ = _operator(">", _COMPARED, chains=False)
+    __ge__ = _operator(">=", _COMPARED, chains=False)
 
     def is_null(self) -> ColumnExpression:
         """Whether there is no value."""
@@ -90,55 +94,27 @@ class ColumnExpression:
 
     # -- conditions
 
-    def __and__(self, other: Operand) -> ColumnExpression:
-        return _binary("AND", _AND, self, other)
-
-    def __rand__(self, other: Operand) -> ColumnExpression:
-        return _binary("AND", _AND, other, self)
-
-    def __or__(self, other: Operand) -> ColumnExpression:
-        return _binary("OR", _OR, self, other)
-
-    def __ror__(self, other: Operand) -> ColumnExpression:
-        return _binary("OR", _OR, other, self)
+    __and__ = _operator("AND", _AND)
+    __rand__ = _operator("AND", _AND, turned=True)
+    __or__ = _operator("OR", _OR)
+    __ror__ = _operator("OR", _OR, turned=True)
 
     def __invert__(self) -> ColumnExpression:
         return ColumnExpression(f"NOT {_inside(self, _COMPARED)}", _NOT)
 
     # -- arithmetic
 
-    def __add__(self, other: Operand) -> ColumnExpression:
-        return _binary("+", _ADDED, self, other)
-
-    def __radd__(self, other: Operand) -> ColumnExpression:
-        return _binary("+", _ADDED, other, self)
-
-    def __sub__(self, other: Operand) -> ColumnExpression:
-        return _binary("-", _ADDED, self, other)
-
-    def __rsub__(self, other: Operand) -> ColumnExpression:
-        return _binary("-", _ADDED, other, self)
-
-    def __mul__(self, other: Operand) -> ColumnExpression:
-        return _binary("*", _MULTIPLIED, self, other)
-
-    def __rmul__(self, other: Operand) -> ColumnExpression:
-        return _binary("*", _MULTIPLIED, other, self)
-
-    def __truediv__(self, other: Operand) -> ColumnExpression:
-        return _binary("/", _MULTIPLIED, self, other)
-
-    def __rtruediv__(self, other: Operand) -> ColumnExpression:
-        return _binary("/", _MULTIPLIED, other, self)
-
-    def __floordiv__(self, other: Operand) -> ColumnExpression:
-        return _binary("//", _MULTIPLIED, self, other)
-
-    def __rfloordiv__(self, other: Operand) -> ColumnExpression:
-        return _binary("//", _MULTIPLIED, other, self)
-
-    def __mod__(self, other: Operand) -> ColumnExpression:
-        return _binary("%", _MULTIPLIED, self, other)
+    __add__ = _operator("+", _ADDED)
+    __radd__ = _operator("+", _ADDED, turned=True)
+    __sub__ = _operator("-", _ADDED)
+    __rsub__ = _operator("-", _ADDED, turned=True)
+    __mul__ = _operator("*", _MULTIPLIED)
+    __rmul__ = _operator("*", _MULTIPLIED, turned=True)
+    __truediv__ = _operator("/", _MULTIPLIED)
+    __rtruediv__ = _operator("/", _MULTIPLIED, turned=True)
+    __floordiv__ = _operator("//", _MULTIPLIED)
+    __rfloordiv__ = _operator("//", _MULTIPLIED, turned=True)
+    __mod__ = _operator("%", _MULTIPLIED)
 
     def __neg__(self) -> ColumnExpression:
         return ColumnExpression(f"-{_inside(self, _ALONE)}", _SIGNED)

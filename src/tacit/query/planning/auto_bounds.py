@@ -18,7 +18,7 @@ Proof: ``auto_bounds.proof.md``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -163,21 +163,28 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
     return FinalAggregation(source, (), measures, aggregates, 1, True, 1)
 
 
+def by_halving(cells: int, below: Callable[[int], Expression], factor: int = 1) -> Expression:
+    """The number of the cell of a value, times ``factor``; ``below`` says whether it is in one before a cell."""
+
+    def among(first: int, last: int) -> Expression:
+        if first == last:
+            return literal(factor * first, INTEGER)
+        middle = (first + last + 1) // 2
+        known = Domain(Range(Fraction(factor * first), Fraction(factor * last)), False, None, Fraction(1))
+        return Case(INTEGER, known, ((below(middle), among(first, middle - 1)),), among(middle, last))
+
+    return among(0, cells - 1)
+
+
 @lru_cache(maxsize=64)
 def _cell(slot: int, kind: SqlType, edges: tuple[Fraction, ...]) -> Expression:
     """The number of the cell of the value in a column, by halving; NULL for NULL."""
     zero, value = edges.index(0), Reference(kind, Domain(), slot, "value")
 
-    def among(first: int, last: int) -> Expression:
-        if first == last:
-            return literal(first, INTEGER)
-        middle = (first + last + 1) // 2
-        edge = literal(from_ordinal(edges[middle], kind), kind)
-        below = call("lt" if middle <= zero else "le", value, edge)
-        known = Domain(Range(Fraction(first), Fraction(last)), False, None, Fraction(1))
-        return Case(INTEGER, known, ((below, among(first, middle - 1)),), among(middle, last))
+    def below(cell: int) -> Expression:
+        return call("lt" if cell <= zero else "le", value, literal(from_ordinal(edges[cell], kind), kind))
 
-    number = among(0, len(edges) - 2)
+    number = by_halving(len(edges) - 1, below)
     known = Domain(number.range, True, None, Fraction(1))
     return Case(INTEGER, known, ((call("is_null", value), literal(None, INTEGER)),), number)
 

@@ -28,13 +28,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.numbers import float_nearest
 from tacit.mechanisms.base import per_output_beta
+from tacit.query.planning.auto_bounds import by_halving
 from tacit.query.planning.measures import AggregateKind, Measure, categories_measure
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
 from tacit.query.relational.algebra import RelationNode, UnitCall, reference
-from tacit.query.relational.expressions import Case, Expression, Reference, literal
+from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import call, in_list
 from tacit.query.relational.window_calls import WindowCall, WindowFrame
 from tacit.query.types import INTEGER, Domain, Range
@@ -185,16 +186,7 @@ def _form(measure: Measure) -> UnitCall:
 def _place(source: RelationNode, slot: int, edges: tuple[int, ...], factor: int) -> Expression:
     """The number of the cell of a whole number in a column, times ``factor``, by halving."""
     value = reference(source, slot)
-
-    def among(first: int, last: int) -> Expression:
-        if first == last:
-            return literal(factor * first, INTEGER)
-        middle = (first + last + 1) // 2
-        below = call("le", value, literal(edges[middle - 1], INTEGER))
-        known = Domain(Range(Fraction(factor * first), Fraction(factor * last)), False, None, Fraction(1))
-        return Case(INTEGER, known, ((below, among(first, middle - 1)),), among(middle, last))
-
-    return among(0, len(edges) - 1)
+    return by_halving(len(edges), lambda cell: call("le", value, literal(edges[cell - 1], INTEGER)), factor)
 
 
 def find_limits(

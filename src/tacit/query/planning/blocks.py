@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.relations import ADD_REMOVE, Relation
@@ -190,7 +191,7 @@ def _are_moments(parts: tuple[Measure, ...]) -> bool:
     """
     kinds = (MeasureKind.CENTRED_SUM, MeasureKind.CENTRED_SQUARES)[: len(parts) - 1]
     count, total = parts[0], parts[1]
-    half = _half(total)
+    half = total.reach
     same = all((p.argument, p.where, p.rows) == (total.argument, total.where, total.rows) for p in parts[1:])
     grid = all(
         (p.step, p.low, p.high, p.centre) == (total.step, total.low, total.high, total.centre) for p in parts[1:]
@@ -225,10 +226,8 @@ def _pairs(final: FinalAggregation, taken: set[int], weights: Sequence[Fraction]
                 left.remove(part)
                 return
 
-    def with_total(count: int, part: int) -> Block | None:
-        return _total_block(final, count, part, concentrated=concentrated)
-
-    for kind, made in ((_SUMMED, with_total), (_COUNTED, lambda count, part: _part_block(final, count, part))):
+    with_total, with_part = partial(_total_block, final, concentrated=concentrated), partial(_part_block, final)
+    for kind, made in ((_SUMMED, with_total), (_COUNTED, with_part)):
         for index in [i for i in left if final.measures[i].kind in kind]:
             if index in left:
                 pair(index, made)
@@ -300,10 +299,6 @@ def _joined(
     return Block(_name(final, measures), measures, forms, readouts, 1, moves, groups, why, coefficient)
 
 
-def _half(measure: Measure) -> int:
-    return max(measure.high - measure.centre, measure.centre - measure.low)
-
-
 def _centred_clamp(measure: Measure) -> tuple[int, int]:
     return (
         min(0, measure.rows * (measure.low - measure.centre)),
@@ -313,7 +308,7 @@ def _centred_clamp(measure: Measure) -> tuple[int, int]:
 
 def _joint(final: FinalAggregation, moments: tuple[int, ...], weights: Sequence[Fraction]) -> Block:
     total = final.measures[moments[1]]
-    half, rows, groups = _half(total), total.rows, _groups(final)
+    half, rows, groups = total.reach, total.rows, _groups(final)
     if len(moments) == 3:
         plain = 4 * half**2 * rows
         moved = plain + 4 * half + 2

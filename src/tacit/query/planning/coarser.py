@@ -217,12 +217,7 @@ _SUPPOSED: Final = 10**6
 
 
 def coarser(wanted: Plan, stored: Plan) -> Plan | None:
-    """The plan of a release with the wanted question asked of its cells; None where they do not hold the answer.
-
-    Args:
-        wanted: a question, planned and priced.
-        stored: what was released.
-    """
+    """The plan of a release with the wanted question asked of its cells; None where they do not hold the answer."""
     if not _comparable(wanted, stored):
         return None
     final, finer = wanted.final, stored.final

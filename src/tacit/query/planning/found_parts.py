@@ -47,12 +47,7 @@ def with_values(plan: Plan, released: Mapping[str, Sequence[Sequence[Value | Non
 
 
 def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
-    """The plan of a whole question, its parts as they ran; the price stays what it was.
-
-    Args:
-        plan: of the question.
-        parts: those of :attr:`Plan.parts`, with what AUTO found in them.
-    """
+    """The plan of a whole question, its parts as they ran; the price stays what it was."""
     if len(parts) != len(plan.parts):
         raise InternalError("a question has other parts than its plan")
     if len(parts) == 1:
@@ -65,24 +60,14 @@ def with_parts(plan: Plan, parts: Sequence[Plan]) -> Plan:
 
 
 def with_bounds(plan: Plan, bounds: Sequence[Bounds]) -> Plan:
-    """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was.
-
-    Args:
-        plan: of a question with AUTO bounds.
-        bounds: of each value sought, by :func:`tacit.query.planning.auto_bounds.find`.
-    """
+    """The plan of the rest of a query, once its AUTO bounds are found; the price stays what it was."""
     question = replace(plan.question, final=bounded(plan.final, bounds))
     found = tuple(Found(value.name, *pair) for value, pair in zip(sought(plan.final), bounds, strict=True))
     return replace(_priced_again(plan, question), found=found)
 
 
 def with_limits(plan: Plan, found: FoundLimits) -> Plan:
-    """The plan of the rest of a query, once its AUTO limits are found; the price stays what it was.
-
-    Args:
-        plan: of a question with AUTO limits.
-        found: by :func:`tacit.query.planning.auto_limits.find_limits`.
-    """
+    """The plan of the rest of a query, once its AUTO limits are found; the price stays what it was."""
     question = replace(plan.question, final=limited(plan.final, found))
     return replace(_priced_again(plan, question), limits=found)
 

@@ -181,7 +181,7 @@ def row_value(measure: Measure) -> Fraction:
         return Fraction(1)
     if measure.clamp != _row_clamp(measure):
         return Fraction(max(map(abs, measure.clamp)))
-    reach = Fraction(max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), 1))
+    reach = Fraction(max(measure.reach, 1))
     return reach**2 if measure.kind is MeasureKind.CENTRED_SQUARES else reach
 
 
@@ -323,8 +323,7 @@ def excess_limits(measure: Measure) -> Sequence[Interval]:
     if measure.argument is None:
         raise AssertionError("only values have bounds")
     ends = measure.low * measure.step, measure.high * measure.step
-    reach = max(abs(measure.low - measure.centre), abs(measure.high - measure.centre), 1)
-    return _limits(ends, reach * measure.step / _QUARTERS, measure.argument.type)
+    return _limits(ends, max(measure.reach, 1) * measure.step / _QUARTERS, measure.argument.type)
 
 
 @lru_cache(_MOST_LIMITS)

@@ -214,6 +214,11 @@ class Measure:
         return replace(self, rows=rows, clamp=(rows * self.clamp[0], rows * self.clamp[1]))
 
     @property
+    def reach(self) -> int:
+        """The largest distance of a row value from the centre, in steps."""
+        return max(self.high - self.centre, self.centre - self.low)
+
+    @property
     def unit_of_value(self) -> Fraction:
         """Value of one step of the released integer: ``step``, or its square for squares."""
         return self.step**2 if self.kind is MeasureKind.CENTRED_SQUARES else self.step

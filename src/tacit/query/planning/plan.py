@@ -422,13 +422,7 @@ _CUTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """The part of an :class:`Explanation` that a receipt repeats, and which is quickly said.
-
-    Args:
-        unit: who is protected, in words.
-        bounding: how much of one unit counts, in words.
-        keys: which groups there are, in words.
-    """
+    """The part of an :class:`Explanation` that a receipt repeats, and which is quickly said."""
 
     unit: str
     bounding: str

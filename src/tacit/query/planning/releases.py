@@ -187,12 +187,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Level:
-    """Sums of groups that get noise of their own: the groups by some of the keys.
-
-    Args:
-        axes: places of these keys.
-        release: of the sums.
-    """
+    """Sums of groups that get noise of their own: the groups by the keys at the places ``axes``."""
 
     axes: Axes
     release: Release

@@ -345,11 +345,7 @@ def cuts(node: RelationNode) -> tuple[tuple[str, int], ...]:
 
 
 class _Cutting:
-    """Puts :class:`FirstRows` below what multiplies a unit's rows.
-
-    Args:
-        most: so many rows at most, if the question says so.
-    """
+    """Puts :class:`FirstRows` below what multiplies a unit's rows; of ``most`` rows, if the question says so."""
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most

@@ -109,15 +109,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class BoundingLoss:
-    """Noisy table of what bounding left out of an answer, and what follows from it.
-
-    Args:
-        final: what was released.
-        table: its cells.
-        noisy: number of people in each, with noise.
-        law: of the noise.
-        confidence: of the errors.
-    """
+    """Noisy table of what bounding left out of an answer, and what follows from it."""
 
     final: FinalAggregation
     table: LossTable

@@ -28,12 +28,6 @@ PublicRows = Sequence[Values]
 def matched(step: Match, rows: Sequence[Row], types: Sequence[SqlType], public: PublicRows) -> list[Row]:
     """The rows of a join.
 
-    Args:
-        step: the join.
-        rows: the released ones.
-        types: of their columns.
-        public: the rows of the step's relation.
-
     Raises:
         Refusal: when there are too many, or when too many pairs would have to be tried.
     """

@@ -363,12 +363,7 @@ class _Rows:
 
 
 class ReleasedParts:
-    """Released cells of every part of a question.
-
-    Args:
-        released: all parts.
-        question: whose rows are wanted, with those that its steps read.
-    """
+    """Released cells of every part of a question."""
 
     def __init__(self, released: NoisyRelease, question: Question) -> None:
         self.parts = released.parts

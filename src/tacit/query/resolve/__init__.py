@@ -17,7 +17,6 @@ Modules:
 * :mod:`.sql_functions` — SQL function names and their meanings
 * :mod:`.sql_statements` — Statements: WITH, SELECT, UNION ALL and subqueries; from SQL text and a catalog to a resolved
   question
-* :mod:`.stated_unit` — Unit that a text states by ``privacy_unit_column``: the declared one, or a refusal
 * :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
 * :mod:`.suggestions` — Suggestions: the nearest question that is accepted, for a question that is not
 * :mod:`.tables_and_columns` — Tables and columns of a SELECT: FROM with its joins, and the SELECT list with stars and

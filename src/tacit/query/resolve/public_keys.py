@@ -45,12 +45,7 @@ Values = tuple[Value | None, ...]
 
 
 def public_values(expression: Expression, work: EnumerationBudget) -> Values | None:
-    """Every key the expression can have, sorted, NULL last; None when the set is not public or too large.
-
-    Args:
-        expression: the key.
-        work: what is left to spend on enumeration.
-    """
+    """Every key the expression can have, sorted, NULL last; None when the set is not public or too large."""
     wide = math.prod(_width(column) for column in references(expression)) > FEW
     # Trying every day of a century is slower than stepping from month to month.
     found = _by_parts(expression, work) if wide else None

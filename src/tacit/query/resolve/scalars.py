@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from sqlglot import exp
 
@@ -222,7 +222,7 @@ class Scalars:
             if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
                 return beside_interval(node, _OPERATORS[type(node)], self)
             return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
-        method = self._METHODS.get(type(node))
+        method = _METHODS.get(type(node))
         if method is None:
             raise Refusal("unsupported", f"{_shown(node)} cannot be used in {self.clause}.")
         return method(self, node)
@@ -235,26 +235,10 @@ class Scalars:
     def _literal(self, node: exp.Literal) -> Expression:
         return literal(str(node.this), TEXT) if node.is_string else number(str(node.this))
 
-    def _null(self, node: exp.Null) -> Expression:
-        del node
-        return NULL_LITERAL
-
-    def _boolean(self, node: exp.Boolean) -> Expression:
-        return TRUE if node.this else FALSE
-
-    def _negative(self, node: exp.Neg) -> Expression:
-        return call("neg", self(node.this))
-
-    def _not(self, node: exp.Not) -> Expression:
-        return call("not", self(node.this))
-
     def _chain(self, node: exp.Expr) -> Expression:
         return call(
             "and" if isinstance(node, exp.And) else "or", *(self(part) for part in conjuncts_of(node, type(node)))
         )
-
-    def _differs(self, node: exp.NullSafeNEQ) -> Expression:
-        return call("not", call("same", self(node.this), self(node.expression)))
 
     def _is(self, node: exp.Is) -> Expression:
         value, what = self(node.this), node.expression
@@ -336,24 +320,15 @@ class Scalars:
             raise Refusal("literal", f"A text constant cannot be read as {kind}; write it as its cast would print it.")
         return cast(value, kind)
 
-    def _extract(self, node: exp.Extract) -> Expression:
-        return part_at(node.this.name, node.expression, self)
-
     def _substring(self, node: exp.Substring) -> Expression:
         parts = [node.this, node.args.get("start"), node.args.get("length")]
         return call("substring", *(self(part) for part in parts if part is not None))
-
-    def _position(self, node: exp.StrPosition) -> Expression:
-        return call("strpos", self(node.this), self(node.args["substr"]))
 
     def _trim(self, node: exp.Trim) -> Expression:
         if node.args.get("expression") is not None:
             raise Refusal("arguments", "TRIM removes spaces only; use REPLACE for other characters.")
         side = str(node.args.get("position") or "BOTH").upper()
         return call({"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "trim"), self(node.this))
-
-    def _concat(self, node: exp.DPipe) -> Expression:
-        return call("join_text", self(node.this), self(node.expression))
 
     def _function(self, node: exp.Anonymous) -> Expression:
         name = function_name(node)
@@ -406,8 +381,6 @@ class Scalars:
         self._misplaced(function_name(inner) if isinstance(inner, exp.Anonymous) else "count")
         raise AssertionError("refused above")
 
-    _METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, exp.Expr], Expression]]] = {}
-
 
 class Remembering(Scalars):
     """Resolves each node once, and refuses it once: for trying the same parts of a tree again and again."""
@@ -430,26 +403,25 @@ class Remembering(Scalars):
         return found
 
 
-def _enter_methods() -> None:
-    table: dict[type[exp.Expr], object] = {
-        exp.Column: Scalars._column, exp.Literal: Scalars._literal, exp.Boolean: Scalars._boolean,
-        exp.Null: Scalars._null, exp.Paren: lambda self, node: self(node.this),
-        exp.Neg: Scalars._negative, exp.Not: Scalars._not, exp.And: Scalars._chain, exp.Or: Scalars._chain,
-        exp.NullSafeNEQ: Scalars._differs, exp.Is: Scalars._is, exp.Between: Scalars._between, exp.In: Scalars._in,
-        exp.Like: Scalars._like, exp.ILike: Scalars._like, exp.Add: Scalars._add, exp.Sub: Scalars._add,
-        exp.Interval: Scalars._interval, exp.Case: Scalars._case, exp.Cast: Scalars._cast, exp.TryCast: Scalars._cast,
-        exp.Extract: Scalars._extract, exp.Substring: Scalars._substring, exp.StrPosition: Scalars._position,
-        exp.Trim: Scalars._trim, exp.DPipe: Scalars._concat, exp.Anonymous: Scalars._function,
-        exp.CurrentDate: Scalars._volatile, exp.CurrentTime: Scalars._volatile, exp.CurrentTimestamp: Scalars._volatile,
-        exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
-        exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
-        exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: lambda self, node: at_zone(node, self),
-        exp.RegexpLike: Scalars._fits, exp.RegexpILike: Scalars._fits, exp.SimilarTo: Scalars._similar,
-    }  # fmt: skip
-    Scalars._METHODS.update(table)  # type: ignore[arg-type]
-
-
-_enter_methods()
+_METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, Any], Expression]]] = {
+    exp.Column: Scalars._column, exp.Literal: Scalars._literal, exp.Null: lambda *_: NULL_LITERAL,
+    exp.Boolean: lambda _, node: TRUE if node.this else FALSE, exp.Paren: lambda self, node: self(node.this),
+    exp.Neg: lambda self, node: call("neg", self(node.this)), exp.Not: lambda self, node: call("not", self(node.this)),
+    exp.NullSafeNEQ: lambda self, node: call("not", call("same", self(node.this), self(node.expression))),
+    exp.And: Scalars._chain, exp.Or: Scalars._chain, exp.Is: Scalars._is, exp.Between: Scalars._between,
+    exp.In: Scalars._in, exp.Like: Scalars._like, exp.ILike: Scalars._like, exp.Add: Scalars._add,
+    exp.Sub: Scalars._add,
+    exp.Interval: Scalars._interval, exp.Case: Scalars._case, exp.Cast: Scalars._cast, exp.TryCast: Scalars._cast,
+    exp.Extract: lambda self, node: part_at(node.this.name, node.expression, self), exp.Substring: Scalars._substring,
+    exp.StrPosition: lambda self, node: call("strpos", self(node.this), self(node.args["substr"])),
+    exp.DPipe: lambda self, node: call("join_text", self(node.this), self(node.expression)),
+    exp.Trim: Scalars._trim, exp.Anonymous: Scalars._function,
+    exp.CurrentDate: Scalars._volatile, exp.CurrentTime: Scalars._volatile, exp.CurrentTimestamp: Scalars._volatile,
+    exp.CurrentUser: Scalars._volatile, exp.Subquery: Scalars._subquery, exp.Select: Scalars._subquery,
+    exp.Exists: Scalars._subquery, exp.Window: Scalars._window, exp.Filter: Scalars._aggregate,
+    exp.WithinGroup: Scalars._aggregate, exp.AtTimeZone: lambda self, node: at_zone(node, self),
+    exp.RegexpLike: Scalars._fits, exp.RegexpILike: Scalars._fits, exp.SimilarTo: Scalars._similar,
+}  # fmt: skip
 
 
 def conjuncts_of(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:

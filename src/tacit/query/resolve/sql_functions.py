@@ -106,7 +106,7 @@ _OTHERS: Final[dict[str, str]] = {
     "character_length": "length", "instr": "strpos", "prefix": "starts_with", "suffix": "ends_with",
     "substr": "substring", "btrim": "trim", "startswith": "starts_with", "endswith": "ends_with",
     "datetrunc": "date_trunc", "datefromparts": "make_date", "date_from_parts": "make_date", "ifnull": "coalesce",
-    "nvl": "coalesce", "log": "log10",
+    "nvl": "coalesce", "log": "log10", "safe_divide": "div",
     **{name: part for name, part in PARTS.items() if name in (
         "year", "quarter", "month", "week", "weekofyear", "day", "dayofmonth", "dayofweek", "weekday", "isodow",
         "dayofyear", "hour", "minute", "second", "isoyear",
@@ -212,10 +212,6 @@ def _bucket_of_bounds(value: Expression, count: Expression) -> Expression:
     return call("clamp", bucket, literal(1, INTEGER), count)
 
 
-def _safe_divide(args: Sequence[Expression]) -> Expression:
-    return call("div", *args)
-
-
 def _datediff(args: Sequence[Expression]) -> Expression:
     """DATEDIFF('day', a, b), or the days from b to a of DATEDIFF(a, b)."""
     return call("date_diff", literal("day", TEXT), args[1], args[0]) if len(args) == 2 else call("date_diff", *args)
@@ -240,7 +236,6 @@ _SPECIAL: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
     "charindex": _charindex,
     "datediff": _datediff,
     "nullif": _nullif,
-    "safe_divide": _safe_divide,
     **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains"), _regexp_matches),
     "regexp_full_match": _regexp_full_match,
     "regexp_replace": _regexp_replace,

@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from tacit.core.errors import InputError
 from tacit.query import limits
+from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import as_on_a_fresh_stack
@@ -45,7 +46,6 @@ from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import Correlated, Scalars, Scope, from_relation, has_aggregate
 from tacit.query.resolve.select import FinalGroups, SelectClauses
 from tacit.query.resolve.series import values_relation
-from tacit.query.resolve.stated_unit import check_stated_unit
 from tacit.query.resolve.subquery_values import PublicValues, correlated_value, protected_value, values_of
 from tacit.query.resolve.suggestions import nearest_question
 from tacit.query.resolve.tables_and_columns import Item, Names, expand, from_clause, unique_names
@@ -538,7 +538,7 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
 def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question | PublicQuestion:
     parsed = parse(sql)
     if parsed.options.privacy_unit is not None:
-        check_stated_unit(parsed.options.privacy_unit, parsed.tree, catalog)
+        _check_stated_unit(parsed.options.privacy_unit, parsed.tree, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     queries = Queries(catalog, replace(parsed.options, max_rows=rows))
     released = queries.question(parsed.tree)
@@ -567,3 +567,19 @@ def _check_names(columns: Sequence[OutputColumn]) -> None:
     names = [column.name.lower() for column in columns]
     if len(set(names)) != len(names):
         raise Refusal("duplicate_name", "Two columns of the result have one name; give one of them an alias.")
+
+
+def _check_stated_unit(stated: tuple[str, ...], tree: exp.Expr, catalog: Catalog) -> None:
+    """Refuse a ``privacy_unit_column`` that is not the declared unit of a table that the text names."""
+    units: list[str] = []
+    for node in tree.find_all(exp.Table):
+        table = catalog.table(node.name)
+        if table is None or table.public or table.unit is None or table.unit == ROW:
+            continue
+        units.append(f"{table.name}.{table.unit}")
+        called = (node.alias or node.name).lower()
+        qualified = not stated[:-1] or stated[-2].lower() == called
+        if stated[-1].lower() == table.unit.lower() and qualified:
+            return
+    known = f"declared are {', '.join(dict.fromkeys(units))}" if units else "the tables here declare no unit column"
+    raise Refusal("option", f"privacy_unit_column names {'.'.join(stated)[:63]!r}, but the owner declares it: {known}.")

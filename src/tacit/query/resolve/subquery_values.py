@@ -161,14 +161,7 @@ _WHERE = "WHERE of a subquery"
 
 
 def correlated_value(body: Body, query: exp.Expr, source: RelationNode, names: Scope) -> Expression | None:
-    """The value that a subquery has in each row of ``body``, which gets a join; None where nothing ties the two.
-
-    Args:
-        body: the query around it.
-        query: the subquery.
-        source: the rows of its FROM.
-        names: their columns.
-    """
+    """The value that a subquery has in each row of ``body``, which gets a join; None where nothing ties the two."""
     if not isinstance(query, exp.Select) or any(value for name, value in query.args.items() if name not in _PLAIN):
         return None
     where = query.args.get("where")
@@ -217,7 +210,7 @@ def _split(
             continue
         except Refusal as refusal:
             pair = _pair(part, names, outer)
-            if pair is None and _reads(part, outer):
+            if pair is None and _refers_to(part, outer):
                 raise Refusal(
                     "subquery",
                     "A subquery that stands for a value is tied to the query around it by equalities alone, as in "
@@ -238,10 +231,6 @@ def _pair(part: exp.Expr, names: Scope, outer: Scope) -> tuple[Expression, Expre
         except Refusal:
             continue
     return None
-
-
-def _reads(part: exp.Expr, outer: Scope) -> bool:
-    return any(outer.matches(column.name, column.table or None) for column in part.find_all(exp.Column))
 
 
 class _Calls:

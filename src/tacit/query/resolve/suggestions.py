@@ -34,14 +34,7 @@ Edit = Callable[[exp.Query, Catalog], Iterator[exp.Expr]]
 
 
 def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[[str], bool]) -> str | None:
-    """A question near ``sql`` that is accepted, or None.
-
-    Args:
-        sql: the refused text.
-        reason: the reason of its refusal.
-        catalog: public metadata.
-        accepts: whether a text is accepted.
-    """
+    """A question near ``sql`` that is accepted, or None."""
     if len(sql) > _LONGEST or reason in _UNREAD:
         return next(filter(accepts, _plainest(sql[:_LONGEST], catalog)), None)
     # A sign that is taken away may have stood for a space.
@@ -372,13 +365,9 @@ def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  
                 first = node.expressions[0]
                 value = first.expressions[0] if isinstance(first, exp.Distinct) else first
                 value = value.this if isinstance(value, exp.Order) else value
-                if _is_released_nowhere(node):
+                if function_name(node) not in function_meanings():
                     node.replace(exp.Anonymous(this=name, expressions=[value.copy()]))
         yield again
-
-
-def _is_released_nowhere(node: exp.Anonymous) -> bool:
-    return function_name(node) not in function_meanings()
 
 
 def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001

@@ -55,12 +55,9 @@ def _within_minute(size: int) -> Callable[[Expression], Expression]:
     return part
 
 
-def _since_1970(size: int) -> Callable[[Expression], Expression]:
-    def part(value: Expression) -> Expression:
-        since = call("add", call("epoch_us", value), _whole(_BEFORE))
-        return call("sub", call("int_div", since, _whole(size)), _whole(_BEFORE // size))
-
-    return part
+def _since_1970(size: int, value: Expression) -> Expression:
+    since = call("add", call("epoch_us", value), _whole(_BEFORE))
+    return call("sub", call("int_div", since, _whole(size)), _whole(_BEFORE // size))
 
 
 def _years(size: int, more: int) -> Callable[[Expression], Expression]:
@@ -478,7 +475,7 @@ def _since(name: str, size: int) -> Callable[[Sequence[Expression]], Expression]
     def since(args: Sequence[Expression]) -> Expression:
         if len(args) != 1:
             raise Refusal("arguments", f"{name.upper()} takes 1 argument.")
-        return call("epoch_us", args[0]) if size == 1 else _since_1970(size)(args[0])
+        return call("epoch_us", args[0]) if size == 1 else _since_1970(size, args[0])
 
     return since
 

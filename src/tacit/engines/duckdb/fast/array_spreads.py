@@ -87,7 +87,10 @@ def _spread(
         return SpreadRows([], np.zeros((0, 3), dtype=np.int64))
     rows = GroupedRows.of(session, plan.groups, fetched)
     summed = None if plan.centre is None else fetched.pop()
-    items = _places(plan, fetched[-1]) if plan.kind is None else _values(session, plan, plan.kind, fetched[-1])
+    if plan.kind is None:
+        items = _places(plan, fetched[-1])
+    else:
+        items = number_items(session.cursor, plan.groups.chooser, "values", plan.kind, fetched[-1])
     distances = None if summed is None else _distances(plan, items, summed)
     del fetched, summed
     source = Sorted.of(rows, {_VALUE: (items.numbers, items.count)})
@@ -136,10 +139,6 @@ def _places(plan: SpreadPlan, column: HandedColumn) -> Items:
 
     nothing = plan.width if column.has_nulls else None
     return Items(numbers, plan.width + 1, plan.groups.chooser.numbers, lambda some: list(some.tolist()), nothing)
-
-
-def _values(session: DuckDBSession, plan: SpreadPlan, kind: SqlType, column: HandedColumn) -> Items:
-    return number_items(session.cursor, plan.groups.chooser, "values", kind, column)
 
 
 def _kept(plan: SpreadPlan, source: Sorted, items: Items, block: UnitBlock) -> NDArray[np.int64]:

@@ -48,13 +48,7 @@ class _Copy:
 
 
 class TableCache:
-    """Copies of small tables; safe to use from several threads.
-
-    Args:
-        make: a cursor of the database.
-        tables: as they are read from their sources, by name.
-        memory: bytes that the database may use.
-    """
+    """Copies of small tables; safe to use from several threads."""
 
     def __init__(
         self, make: Callable[[], duckdb.DuckDBPyConnection], tables: Mapping[str, DuckDBTable], memory: int

@@ -12,7 +12,8 @@ Modules:
   years 1 to 9999
 * :mod:`.logic` — Conditions. SQL's three-valued logic is the database's own; comparisons see finite numbers and one
   zero only
-* :mod:`.lowering` — Type of a lowering: dialect, call and argument SQL to SQL
+* :mod:`.lowering` — Lowerings: from dialect, call and SQL of the arguments to SQL; those that need no more than a
+  template
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tacit.engines.sql.dialect import Dialect
-from tacit.engines.sql.functions.lowering import Args, Lowering, whole_argument
+from tacit.engines.sql.functions.lowering import Args, Lowering, joined, plain, whole_argument
 from tacit.engines.sql.scalars import proven_range, rounded_quotient
 from tacit.query.relational.expressions import Call
 from tacit.query.types import Kind, SqlType
@@ -84,10 +84,6 @@ def _is_own_size(node: Call) -> bool:
     return node.type.kind is Kind.DECIMAL and node.args[0].type == node.type
 
 
-def _sign(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    return f"CAST(sign({args[0]}) AS BIGINT)"
-
-
 def _towards(direction: str) -> Lowering:
     """FLOOR and CEIL, to whole numbers."""
 
@@ -106,14 +102,6 @@ def _towards(direction: str) -> Lowering:
         )
 
     return lower
-
-
-def _round(d: Dialect, node: Call, args: Args) -> str:
-    return _digits(d, node, args, cut=False)
-
-
-def _trunc(d: Dialect, node: Call, args: Args) -> str:
-    return _digits(d, node, args, cut=True)
 
 
 def _digits(d: Dialect, node: Call, args: Args, *, cut: bool) -> str:
@@ -165,10 +153,6 @@ def library(template: str, domain: str | None = None) -> Lowering:
     return lower
 
 
-def _extreme(name: str) -> Lowering:
-    return lambda d, node, args: f"{name}({', '.join(args)})"  # noqa: ARG005
-
-
 def _clamp(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
     low, high = args[1:]
     return d.let(args[0], lambda v: f"CASE WHEN {v} IS NOT NULL THEN least(greatest({v}, {low}), {high}) END")
@@ -183,11 +167,11 @@ LOWERINGS: dict[str, Lowering] = {
     "mod": _rest,
     "neg": _negative,
     "abs": _size,
-    "sign": _sign,
+    "sign": plain("CAST(sign({0}) AS BIGINT)"),
     "floor": _towards("floor"),
     "ceil": _towards("ceil"),
-    "round": _round,
-    "trunc": _trunc,
+    "round": lambda d, node, args: _digits(d, node, args, cut=False),
+    "trunc": lambda d, node, args: _digits(d, node, args, cut=True),
     "sqrt": library("sqrt({0})", "{0} >= 0"),
     "cbrt": library("cbrt({0})"),
     "exp": library("exp({0})"),
@@ -195,7 +179,7 @@ LOWERINGS: dict[str, Lowering] = {
     "log2": library("log2({0})", "{0} > 0"),
     "log10": library("log10({0})", "{0} > 0"),
     "power": library("pow({0}, {1})"),
-    "least": _extreme("least"),
-    "greatest": _extreme("greatest"),
+    "least": joined("least({0})", ", "),
+    "greatest": joined("greatest({0})", ", "),
     "clamp": _clamp,
 }

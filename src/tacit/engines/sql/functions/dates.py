@@ -59,10 +59,6 @@ def _clock(name: str) -> Lowering:
     return lower
 
 
-def _truncated(d: Dialect, node: Call, args: Args) -> str:
-    return d.truncated(word_argument(node, 0), args[1], node.type)
-
-
 def _difference(d: Dialect, node: Call, args: Args) -> str:
     unit, kind = word_argument(node, 0), node.args[1].type
     first, second = args[1:]
@@ -99,17 +95,9 @@ def _add_seconds(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - o
     return from_microseconds(d, f"{d.microseconds(args[0])} + {_near(d, args[1], _FAR_DAYS * 86_400)} * 1000000")
 
 
-def _add_months(d: Dialect, node: Call, args: Args) -> str:
-    return d.months_later(args[0], _near(d, args[1], _FAR_MONTHS), node.type)
-
-
 def _epoch(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
     # A DECIMAL of six digits is held without its point, so seconds and microseconds are one number.
     return d.microseconds(args[0])
-
-
-def _seconds_between(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    return f"({d.microseconds(args[0])} - {d.microseconds(args[1])})"
 
 
 def _bucket(d: Dialect, node: Call, args: Args) -> str:
@@ -152,28 +140,20 @@ def _piece(d: Dialect, part: FormatPart, value: str, kind: SqlType) -> str:
     return f"lpad({shown_number}, {digits}, {d.text('0')})" if part.padded and digits > 1 else shown_number
 
 
-def _make_date(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001
-    return d.made_date(*args)
-
-
-def _last_day(d: Dialect, node: Call, args: Args) -> str:
-    return d.last_day(args[0], node.args[0].type)
-
-
 _DATE_PARTS = ("year", "isoyear", "quarter", "month", "week", "day", "dayofweek", "isodow", "dayofyear")
 LOWERINGS: dict[str, Lowering] = {
     **{name: _part(name) for name in _DATE_PARTS},
     **{name: _clock(name) for name in ("hour", "minute", "second", "microsecond")},
-    "date_trunc": _truncated,
+    "date_trunc": lambda d, node, args: d.truncated(word_argument(node, 0), args[1], node.type),
     "date_diff": _difference,
     "add_days": _add_days,
     "add_seconds": _add_seconds,
-    "add_months": _add_months,
+    "add_months": lambda d, node, args: d.months_later(args[0], _near(d, args[1], _FAR_MONTHS), node.type),
     "time_bucket": _bucket,
     "epoch": _epoch,
-    "seconds_between": _seconds_between,
+    "seconds_between": lambda d, _, args: f"({d.microseconds(args[0])} - {d.microseconds(args[1])})",
     "epoch_us": _epoch,
     "strftime": _formatted,
-    "make_date": _make_date,
-    "last_day": _last_day,
+    "make_date": lambda d, _, args: d.made_date(*args),
+    "last_day": lambda d, node, args: d.last_day(args[0], node.args[0].type),
 }

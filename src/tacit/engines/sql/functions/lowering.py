@@ -1,11 +1,15 @@
-"""Type of a lowering: dialect, call and argument SQL to SQL."""
+"""Lowerings: from dialect, call and SQL of the arguments to SQL; those that need no more than a template."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tacit.query.relational.expressions import Call, Literal
+from tacit.query.relational.functions.registry import REGISTRY
+from tacit.query.relational.functions.regular_expressions import written
 
 if TYPE_CHECKING:
     from tacit.engines.sql.dialect import Dialect
@@ -17,6 +21,28 @@ Lowering = Callable[["Dialect", Call, Args], str]
 def plain(template: str) -> Lowering:
     """A lowering that only puts its arguments into a template with ``{0}``, ``{1}`` and so on."""
     return lambda d, node, args: template.format(*args)  # noqa: ARG005
+
+
+def joined(template: str, separator: str) -> Lowering:
+    """A lowering that puts all of its arguments, with a separator between them, into a template."""
+    return lambda d, node, args: template.format(separator.join(args))  # noqa: ARG005
+
+
+def patterned(template: str) -> Lowering:
+    """A lowering with a regular expression as its second argument, for libraries that name a letter by its number."""
+    return lambda d, node, args: template.format(args[0], _pattern(d, node), *args[2:])
+
+
+def _pattern(d: Dialect, node: Call) -> str:
+    return d.text(written(text_argument(node, 1), lambda point: f"\\x{{{point:x}}}"))
+
+
+@cache
+def letter_table(name: str) -> tuple[str, str]:
+    """The letters beyond ASCII that ``upper`` or ``lower`` changes, and what they become."""
+    compute = REGISTRY[name].evaluate
+    changed = {char: new for char in map(chr, range(128, sys.maxunicode + 1)) if (new := compute(char)) != char}
+    return "".join(changed), "".join(map(str, changed.values()))
 
 
 def whole_argument(node: Call, index: int) -> int:

@@ -10,7 +10,15 @@ from fractions import Fraction
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal
 from tacit.query.relational.functions.registry import Args, Function, register
-from tacit.query.relational.functions.signatures import a_time, arity, coerce, constant_int, constant_text, one_time
+from tacit.query.relational.functions.signatures import (
+    a_time,
+    arity,
+    coerce,
+    constant_int,
+    constant_text,
+    fixed_range,
+    one_time,
+)
 from tacit.query.types import (
     DATE,
     INTEGER,
@@ -33,6 +41,7 @@ TRUNC_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "sec
 _FINE = ("hour", "minute", "second")
 #: Units of DATE_DIFF: how many boundaries of the unit lie between.
 DIFF_UNITS = ("year", "quarter", "month", "day", "hour", "minute", "second")
+_MONTHS = {"year": 12, "quarter": 3, "month": 1}
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 #: The largest shift a query may write, in its unit.
 MAX_SHIFT = 10**6
@@ -67,7 +76,7 @@ def next_truncated(unit: str, value: Time) -> Time | None:
             return value + dt.timedelta(days=7)
     except OverflowError:
         return None
-    return _add_months(value, {"year": 12, "quarter": 3, "month": 1}[unit])
+    return _add_months(value, _MONTHS[unit])
 
 
 def _trunc_signature(args: Args) -> tuple[Args, SqlType]:
@@ -177,9 +186,8 @@ def _make_date(year: int, month: int, day: int) -> Value | None:
 
 def _diff(unit: str, first: Time, second: Time) -> int:
     unit = unit.lower()
-    if unit in ("year", "quarter", "month"):
-        size = {"year": 12, "quarter": 3, "month": 1}[unit]
-        return _months(second) // size - _months(first) // size
+    if unit in _MONTHS:
+        return _months(second) // _MONTHS[unit] - _months(first) // _MONTHS[unit]
     if isinstance(first, dt.datetime) and isinstance(second, dt.datetime):
         size = _SECONDS[unit] * 1_000_000
         return int(ordinal(second, TIMESTAMP)) // size - int(ordinal(first, TIMESTAMP)) // size
@@ -196,6 +204,10 @@ def _add_months(value: Time, count: int) -> Time | None:
         return None
     last = calendar.monthrange(year, month + 1)[1]
     return value.replace(year=year, month=month + 1, day=min(value.day, last))
+
+
+def _last_day(value: Time) -> dt.date:
+    return dt.date(value.year, value.month, calendar.monthrange(value.year, value.month)[1])
 
 
 def _add(unit: dt.timedelta) -> Callable[[Time, int], Value | None]:
@@ -272,26 +284,22 @@ def _months_range(args: Args, kind: SqlType) -> Range:
     return Range(places[0], places[1])
 
 
-def _fixed(low: int, high: int) -> Callable[[Args, SqlType], Range]:
-    return lambda args, kind: Range(Fraction(low), Fraction(high))  # noqa: ARG005
-
-
 def register_all() -> None:
     """Enter the functions of this module."""
     parts: dict[str, tuple[str, Callable[..., int], Callable[[Args, SqlType], Range]]] = {
         "year": ("year", lambda t: t.year, _years_by(lambda t: t.year)),
         "isoyear": ("year of the ISO week", lambda t: t.isocalendar().year, _years_by(lambda t: t.isocalendar().year)),
-        "quarter": ("1 to 4", lambda t: (t.month + 2) // 3, _fixed(1, 4)),
-        "month": ("1 to 12", lambda t: t.month, _fixed(1, 12)),
-        "week": ("ISO week, 1 to 53", lambda t: t.isocalendar().week, _fixed(1, 53)),
-        "day": ("day of the month", lambda t: t.day, _fixed(1, 31)),
-        "dayofweek": ("0 for Sunday to 6", lambda t: t.isoweekday() % 7, _fixed(0, 6)),
-        "isodow": ("1 for Monday to 7", lambda t: t.isoweekday(), _fixed(1, 7)),
-        "dayofyear": ("1 to 366", lambda t: t.timetuple().tm_yday, _fixed(1, 366)),
-        "hour": ("0 to 23", lambda t: getattr(t, "hour", 0), _fixed(0, 23)),
-        "minute": ("0 to 59", lambda t: getattr(t, "minute", 0), _fixed(0, 59)),
-        "second": ("0 to 59, whole", lambda t: getattr(t, "second", 0), _fixed(0, 59)),
-        "microsecond": ("of the second, 0 to 999999", lambda t: getattr(t, "microsecond", 0), _fixed(0, 999_999)),
+        "quarter": ("1 to 4", lambda t: (t.month + 2) // 3, fixed_range(1, 4)),
+        "month": ("1 to 12", lambda t: t.month, fixed_range(1, 12)),
+        "week": ("ISO week, 1 to 53", lambda t: t.isocalendar().week, fixed_range(1, 53)),
+        "day": ("day of the month", lambda t: t.day, fixed_range(1, 31)),
+        "dayofweek": ("0 for Sunday to 6", lambda t: t.isoweekday() % 7, fixed_range(0, 6)),
+        "isodow": ("1 for Monday to 7", lambda t: t.isoweekday(), fixed_range(1, 7)),
+        "dayofyear": ("1 to 366", lambda t: t.timetuple().tm_yday, fixed_range(1, 366)),
+        "hour": ("0 to 23", lambda t: getattr(t, "hour", 0), fixed_range(0, 23)),
+        "minute": ("0 to 59", lambda t: getattr(t, "minute", 0), fixed_range(0, 59)),
+        "second": ("0 to 59, whole", lambda t: getattr(t, "second", 0), fixed_range(0, 59)),
+        "microsecond": ("of the second, 0 to 999999", lambda t: getattr(t, "microsecond", 0), fixed_range(0, 999_999)),
     }
     for name, (summary, compute, span) in parts.items():
         register(Function(name, summary, one_time(name, INTEGER), compute, span))
@@ -357,7 +365,3 @@ def register_all() -> None:
         Function("last_day", "last day of the month", one_time("last_day", DATE), _last_day),
     ):
         register(function)
-
-
-def _last_day(value: Time) -> dt.date:
-    return dt.date(value.year, value.month, calendar.monthrange(value.year, value.month)[1])

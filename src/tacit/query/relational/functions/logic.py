@@ -31,12 +31,9 @@ def _connective(name: str, most: int = 10_000) -> Callable[[Args], tuple[Args, S
     return signature
 
 
-def _anything(name: str) -> Callable[[Args], tuple[Args, SqlType]]:
-    def signature(args: Args) -> tuple[Args, SqlType]:
-        arity(name, args, 1)
-        return args, BOOLEAN
-
-    return signature
+def _null_signature(args: Args) -> tuple[Args, SqlType]:
+    arity("is null", args, 1)
+    return args, BOOLEAN
 
 
 def _coalesce_signature(args: Args) -> tuple[Args, SqlType]:
@@ -124,7 +121,7 @@ def register_all() -> None:
         Function("and", "all true", _connective("and"), _and, strict=False),
         Function("or", "any true", _connective("or"), _or, strict=False),
         Function("not", "the opposite", _connective("not", 1), lambda x: not x),
-        Function("is_null", "x IS NULL", _anything("is null"), lambda x: x is None, strict=False, never_null=True),
+        Function("is_null", "x IS NULL", _null_signature, lambda x: x is None, strict=False, never_null=True),
         Function("is_true", "x IS TRUE", _connective("is true", 1), lambda x: x is True, strict=False, never_null=True),
         Function("coalesce", "first that is not NULL", _coalesce_signature, _first, _coalesce_range, strict=False),
         Function("like", "x LIKE pattern", _like_signature, _like, cost=16),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal
@@ -22,6 +23,7 @@ from tacit.query.relational.functions.signatures import (
     coerce_all,
     constant_int,
     fits_decimal,
+    fixed_range,
     numbers,
     one_number,
 )
@@ -172,7 +174,7 @@ def _trunc(value: Number, digits: int = 0) -> Value:
     return _whole_or_fraction(Fraction(int(Fraction(value) * places)) / places, digits)
 
 
-def _extreme(choose: Callable[[list[Value]], Value]) -> Callable[..., Value | None]:
+def _extreme(choose: Callable[[list[Any]], Value]) -> Callable[..., Value | None]:
     def evaluate(*args: Value | None) -> Value | None:
         known = [arg for arg in args if arg is not None]
         return choose(known) if known else None
@@ -271,10 +273,6 @@ def _own_step(args: Args, kind: SqlType) -> Fraction | None:
     return args[0].step or kind.step
 
 
-def _constant_range(low: int, high: int) -> Callable[[Args, SqlType], Range]:
-    return lambda args, kind: Range(Fraction(low), Fraction(high))  # noqa: ARG005
-
-
 def _clamp_range(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
     return args[0].range.clamped(args[1].range.low, args[2].range.high)
 
@@ -288,20 +286,8 @@ def _sqrt_range(args: Args, kind: SqlType) -> Range:
     return Range(Fraction(0), inside.high)
 
 
-def _negated(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
-    return -args[0].range
-
-
-def _magnitude(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
-    return args[0].range.magnitude()
-
-
 def _sign(value: Number) -> int:
     return (value > 0) - (value < 0)
-
-
-def _divided(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
-    return args[0].range.divided_by(args[1].range)
 
 
 def _binary(rule: Callable[[Range, Range], Range]) -> Callable[[Args, SqlType], Range]:
@@ -332,14 +318,22 @@ def register_all() -> None:
             "x / y as DOUBLE; NULL for y = 0",
             _floats("/", 2),
             _finite(lambda x, y: x / y),
-            _divided,
+            _binary(Range.divided_by),
             partial=True,
         ),
         Function("int_div", "x // y, towards zero", _integers("//"), _int_div, _int_div_range, partial=True),
         Function("mod", "remainder with the sign of x", _mod_signature, _mod, _mod_range, partial=True),
-        Function("neg", "-x", one_number("-"), lambda x: -x, _negated, _own_step, partial=True),
-        Function("abs", "size of x", one_number("abs"), abs, _magnitude, _own_step, partial=True),
-        Function("sign", "-1, 0 or 1", one_number("sign", INTEGER), _sign, _constant_range(-1, 1)),
+        Function("neg", "-x", one_number("-"), lambda x: -x, lambda args, _: -args[0].range, _own_step, partial=True),
+        Function(
+            "abs",
+            "size of x",
+            one_number("abs"),
+            abs,
+            lambda args, _: args[0].range.magnitude(),
+            _own_step,
+            partial=True,
+        ),
+        Function("sign", "-1, 0 or 1", one_number("sign", INTEGER), _sign, fixed_range(-1, 1)),
         Function("floor", "largest whole number below", _rounding("floor"), math.floor, _round_range, partial=True),
         Function("ceil", "smallest whole number above", _rounding("ceil"), math.ceil, _round_range, partial=True),
         Function(
@@ -361,7 +355,7 @@ def register_all() -> None:
             "least",
             "smallest, NULLs ignored",
             _extremes("least"),
-            _extreme(_smallest),
+            _extreme(min),
             _least,
             _shared_step,
             strict=False,
@@ -370,7 +364,7 @@ def register_all() -> None:
             "greatest",
             "largest, NULLs ignored",
             _extremes("greatest"),
-            _extreme(_largest),
+            _extreme(max),
             _greatest,
             _shared_step,
             strict=False,
@@ -383,14 +377,6 @@ def register_all() -> None:
 def _mod_signature(args: Args) -> tuple[Args, SqlType]:
     arity("%", args, _TWO)
     return coerce_all(numbers("%", args), "%")
-
-
-def _smallest(values: list[Value]) -> Value:
-    return min(values)
-
-
-def _largest(values: list[Value]) -> Value:
-    return max(values)
 
 
 def _shared_step(args: Args, kind: SqlType) -> Fraction | None:

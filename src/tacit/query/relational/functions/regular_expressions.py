@@ -24,9 +24,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tacit.query.refusal import Refusal
-from tacit.query.relational.expressions import Literal
 from tacit.query.relational.functions.registry import Args, Function, Signature, register
 from tacit.query.relational.functions.signatures import a_text, arity, constant_text
+from tacit.query.relational.functions.text import replacement_growth
 from tacit.query.types import BOOLEAN, TEXT, SqlType
 
 MAX_STATES: Final = 200
@@ -554,18 +554,17 @@ def _run_signature(name: str, count: int) -> Signature:
     return signature
 
 
-def _replacement_growth(args: Args) -> int:
-    new = args[2].value if isinstance(args[2], Literal) else ""
-    return args[0].domain.growth * max(1, len(str(new)))
-
-
-def _matches(value: str, pattern: str) -> bool:
-    return automaton(pattern).fits(value)
-
-
 def register_all() -> None:
     """Enter the functions of this module."""
-    register(Function("regexp", "whether a part of x fits a pattern", _signature, _matches, cost=64))
+    register(
+        Function(
+            "regexp",
+            "whether a part of x fits a pattern",
+            _signature,
+            lambda x, pattern: automaton(pattern).fits(x),
+            cost=64,
+        )
+    )
     extract, replace = _run_signature("regexp_extract", 2), _run_signature("regexp_replace", 3)
     register(Function("regexp_extract", "first run of a set in x, or nothing", extract, _extract, cost=32))
     register(
@@ -574,7 +573,7 @@ def register_all() -> None:
             "every run of a set in x replaced",
             replace,
             _replaced,
-            growth=_replacement_growth,
+            growth=replacement_growth,
             cost=32,
         )
     )

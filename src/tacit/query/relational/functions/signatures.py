@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from tacit.query.refusal import Refusal
@@ -144,6 +144,11 @@ def fits_decimal(span: Range, scale: int) -> bool:
         return False
     limit = Fraction(10) ** (DECIMAL_DIGITS - scale)
     return -limit < span.ends[0] and span.ends[1] < limit
+
+
+def fixed_range(low: int, high: int) -> Callable[[Args, SqlType], Range]:
+    """A rule for ranges: results lie between two numbers, whatever the arguments are."""
+    return lambda args, kind: Range(Fraction(low), Fraction(high))  # noqa: ARG005 - one shape for all rules
 
 
 def arity(name: str, args: Args, least: int, most: int | None = None) -> None:

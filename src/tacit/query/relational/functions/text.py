@@ -97,9 +97,9 @@ def _concat_growth(args: Args) -> int:
     return sum(arg.domain.growth for arg in args)
 
 
-def _replace_growth(args: Args) -> int:
-    new = args[2].value if isinstance(args[2], Literal) else ""
-    return args[0].domain.growth * max(1, len(new) if isinstance(new, str) else 1)
+def replacement_growth(args: Args) -> int:
+    """Growth of a text in which others are replaced by the third argument, a constant."""
+    return args[0].domain.growth * max(1, len(_text_of(args[2])))
 
 
 def _pad_growth(args: Args) -> int:
@@ -173,7 +173,7 @@ def register_all() -> None:
             "each y replaced by z",
             _replace_signature,
             lambda s, y, z: s.replace(y, z),
-            growth=_replace_growth,
+            growth=replacement_growth,
             cost=16,
         ),
         Function(

@@ -113,13 +113,7 @@ _SPANS: Final = {
 
 
 def possible_texts(parts: Sequence[FormatPart], years: tuple[int, int] | None, most: int) -> list[str] | None:
-    """Every text that a format can give, some for no day among them; None if there are more than ``most``.
-
-    Args:
-        parts: pieces of the format.
-        years: the first and the last year; None where they are not known.
-        most: so many texts.
-    """
+    """Every text that a format can give, some for no day among them; None if there are more than ``most``."""
     sets: list[list[str]] = []
     for part in parts:
         if part.sign in ("Y", "G") and years is not None:
