@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
+from tacit.server.api.release_routes import FORMS, one_of
 from tacit.server.api.request_body import job_back, read_body
-from tacit.server.api.synthesis_routes import FORMS, one_of
 from tacit.server.console.charts import MOST_BARS, draw_panels
 from tacit.server.console.drawings import Drawing, Panel, Point, Series
 from tacit.server.console.error_pages import PageProblem, problem_of

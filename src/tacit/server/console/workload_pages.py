@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
+from tacit.server.api.release_routes import FORMS, table_file
 from tacit.server.api.request_body import read_body
-from tacit.server.api.synthesis_routes import FORMS
-from tacit.server.api.workload_routes import table_file
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.synthetic_pages import MOST_COUNTS, count_text, counts_drawn, job_of
