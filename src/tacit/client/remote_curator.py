@@ -105,11 +105,6 @@ class RemoteCurator(Closing):
 
     Every method may be called from several threads at once. A question whose response is lost is sent again under the
     same key, and is charged once.
-
-    Args:
-        channel: to the server.
-        identity: the ledger and the key that were pinned.
-        witness: remembers the newest entry that was seen.
     """
 
     def __init__(self, channel: Channel, identity: Identity, witness: Witness) -> None:

@@ -36,14 +36,11 @@ _LONGEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Public description of a failure.
+    """Public description of a failure; callers may match on its code.
 
     Args:
-        status: of the response.
-        code: stable; may be matched on.
-        message: for people.
         id: under which the operator's log has the reason, where that is not told.
-        parameter: what was given and cannot be used.
+        parameter: the input that cannot be used.
         headers: that the response must have.
     """
 

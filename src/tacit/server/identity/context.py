@@ -27,11 +27,7 @@ class IdentityContext:
     """Ledger, tables and clock of the identity modules. The clock decides when things expire, not about privacy.
 
     Args:
-        ledger: with its chain.
-        tables: of people.
-        chain: people as the ledger's entries state them.
-        clock: for when things expire.
-        iterations: of verifiers.
+        iterations: of PBKDF2, in verifiers.
         password_verifiers: whether verifiers of passwords are kept. They are cheaper to guess by than the argon2id
             hashes beside them, so only a server that PostgreSQL clients connect to keeps them; those of tokens, which
             cannot be guessed, are always kept.

@@ -56,10 +56,9 @@ _MOST_KNOWN: Final = 10_000
 
 
 class Chain:
-    """People as a ledger's entries state them. The newest entry of a name is looked up each time; it never changes.
+    """People as a ledger's entries state them, read from its store also after the ledger has stopped.
 
-    Args:
-        reader: the ledger's own store, which can be read also after the ledger has stopped.
+    The newest entry of a name is looked up each time; it never changes.
     """
 
     def __init__(self, reader: Reader) -> None:

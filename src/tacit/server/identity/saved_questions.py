@@ -57,12 +57,9 @@ class SavedQuestion:
     Attributes:
         id: in its address; cannot be guessed.
         name: the person whose it is.
-        title: in their words.
-        sql: the question.
         options: fields of the form beside the text.
         populations: that it reads, as the ledger spells them.
         shared: whether others see it who may see all of those populations.
-        saved: when.
     """
 
     id: str

@@ -65,15 +65,7 @@ _COLUMNS: Final = "SELECT name, question, description, created, closed FROM peop
 
 @dataclass(frozen=True)
 class SurveyRecord:
-    """A survey as it was created.
-
-    Attributes:
-        name: in its address.
-        question: for the people who are asked.
-        protocol: how reports are made.
-        created: when.
-        closed: since when no more reports are taken; None while it is open.
-    """
+    """A survey as it was created; reports are taken until ``closed``, which is None while it is open."""
 
     name: str
     question: str
@@ -89,12 +81,7 @@ class SurveyRecord:
 
 @dataclass(frozen=True)
 class Collected:
-    """Outcome of sending reports.
-
-    Attributes:
-        accepted: number of reports in the batch.
-        repeated: whether the same batch had arrived before; then it was not counted again.
-    """
+    """Number of reports in a batch, and whether it had arrived before; then it was not counted again."""
 
     accepted: int
     repeated: bool

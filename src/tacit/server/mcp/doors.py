@@ -58,12 +58,7 @@ class AssistantDoor(Protocol):
 
 
 class CuratorDoor:
-    """The curator of a project file.
-
-    Args:
-        curator: answers.
-        conversation: whose share is charged.
-    """
+    """The curator of a project file, and the conversation whose share is charged."""
 
     def __init__(self, curator: Curator, conversation: Conversation) -> None:
         if not curator.ledger.durable:
@@ -109,14 +104,11 @@ class CuratorDoor:
 
 
 class ServerDoor:
-    """A person who has shown a token to a server.
+    """A person who has shown a token to a server; ``about`` takes public facts for the log.
 
     Args:
-        runtime: thread pools, timing and rate limits of the worker.
-        access: who asks.
         conversation: whose share is charged; None where the request states none, and then nothing can be asked but with
             a token that has a share of its own.
-        about: public facts for the log.
     """
 
     def __init__(

@@ -49,15 +49,7 @@ async def nearest_question(
     budgets: Sequence[Budget],
     accepted: Callable[[Request], Awaitable[None]],
 ) -> Request | None:
-    """The first candidate that is accepted; None where there is none.
-
-    Args:
-        problem: why the question was refused.
-        refused: the question.
-        tables: that exist for the person.
-        budgets: accounts and what is left of them.
-        accepted: raises where a question cannot be asked.
-    """
+    """The first candidate that ``accepted`` does not refuse by raising; None where there is none."""
     if not isinstance(problem, (BudgetError, QueryError, ValueError)):
         return None
     for number, candidate in enumerate(_candidates(problem, refused, tables, budgets)):

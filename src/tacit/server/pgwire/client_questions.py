@@ -68,17 +68,7 @@ class WireResult:
 
 
 class ClientQuestions:
-    """Questions of a client that has proved who it is.
-
-    Args:
-        runtime: thread pools, timing and rate limits of the worker.
-        access: of the client.
-        variables: settings.
-        catalogues: tables of the system.
-        keys: that cancel.
-        key: of this connection.
-        note: logs and counts a statement.
-    """
+    """Questions of a client that has proved who it is; ``note`` logs and counts a statement."""
 
     def __init__(
         self,

@@ -28,12 +28,7 @@ _PARTLY: Final = {b"Q", b"P", b"B", b"D", b"E", b"C", b"H", b"S", b"X", b"p", b"
 
 
 class WireFault(Exception):  # noqa: N818  (of the client)
-    """The bytes are not the protocol; the connection ends.
-
-    Args:
-        words: for the client's log.
-        state: SQLSTATE.
-    """
+    """The bytes are not the protocol, with words for the client and a SQLSTATE; the connection ends."""
 
     def __init__(self, words: str, state: str = "08P01") -> None:
         super().__init__(words)
@@ -249,11 +244,7 @@ _READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
 
 
 class MessageReader:
-    """Reads messages from bytes as they arrive.
-
-    Args:
-        most: bytes of one message.
-    """
+    """Reads messages of at most so many bytes each from bytes as they arrive."""
 
     def __init__(self, most: int) -> None:
         self._most = most

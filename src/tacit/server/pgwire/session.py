@@ -93,13 +93,7 @@ class Portal:
 
 
 class WireSession:
-    """The conversation with a client that has proved who it is.
-
-    Args:
-        questions: asks for the client.
-        stream: to the client.
-        variables: settings.
-    """
+    """The conversation with a client that has proved who it is."""
 
     def __init__(self, questions: ClientQuestions, stream: WireStream, variables: SessionVariables) -> None:
         self._questions = questions

@@ -85,12 +85,7 @@ class WrittenQuery(NamedTuple):
 
 
 class SystemCatalog:
-    """The tables of the system for those who see the same part of the catalogue; safe to use from several threads.
-
-    Args:
-        catalog: the tables that exist for them.
-        database: name of the project.
-    """
+    """The tables of the system for those who see the same part of the catalogue; safe to use from several threads."""
 
     def __init__(self, catalog: Catalog, database: str) -> None:
         import duckdb

@@ -124,11 +124,7 @@ _LEVELS: Final = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "noti
 
 
 class SessionVariables:
-    """Settings of one connection.
-
-    Args:
-        user: who is connected.
-    """
+    """Settings of the connection of one user."""
 
     def __init__(self, user: str) -> None:
         self._fixed = {**_FIXED, "session_authorization": user}
