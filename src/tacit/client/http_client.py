@@ -79,11 +79,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class Channel:
-    """Requests to one server, from any number of threads.
+    """Requests to one server, from any number of threads; the token is sent with each and shown nowhere.
 
     Args:
-        url: see :func:`base_url`.
-        token: sent with every request, shown nowhere.
         ca_file: certificates to trust instead of the system's.
         timeout: seconds to wait for a part of a response.
         sleep: waits; replaced in tests.

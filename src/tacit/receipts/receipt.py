@@ -47,9 +47,7 @@ _MOST_DIGITS: Final = 440
 class Receipt:
     """A signed statement; ``str`` gives its text, and ``receipt["charge"]`` a part of it.
 
-    Args:
-        statement: what is stated.
-        signature: of its canonical text, in hexadecimal.
+    The signature is of its canonical text, in hexadecimal.
     """
 
     statement: Mapping[str, Any]
@@ -103,9 +101,7 @@ class ReceiptStatement:
 
     Args:
         answers: by :func:`about_plan` and :func:`about_mechanism`.
-        unit: whom the guarantee is about.
-        account: kind of the account.
-        guarantee: of all answers together.
+        unit: whom the guarantee of all answers together is about.
         catalog: digest of the public metadata.
     """
 

@@ -23,7 +23,6 @@ class RateLimit:
     """At most so many a minute for each caller, all of which may come at once.
 
     Args:
-        per_minute: how many.
         clock: in seconds, never set back, and the same in all processes.
         buckets: the counters; its own by default.
         name: tells it from other rates that are counted there.

@@ -14,12 +14,7 @@ from time import monotonic
 
 
 class ResponseSlots:
-    """Holds what is ready until its time.
-
-    Args:
-        seconds: of one slot; 0 holds nothing.
-        clock: in seconds, never set back.
-    """
+    """Holds what is ready until its slot of so many seconds; 0 holds nothing. The clock is never set back."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._seconds = seconds

@@ -39,14 +39,7 @@ def draw_panels(drawing: Drawing) -> list[dict[str, Markup]]:
 
 
 def draw_stairs(steps: Sequence[float], cap: float, letter: str, words: str) -> dict[str, Markup]:
-    """The budget left before the first and after each charge, as stairs that go down.
-
-    Args:
-        steps: what was spent in all, then.
-        cap: of the budget.
-        letter: of its currency.
-        words: for screen readers.
-    """
+    """The budget left before the first and after each charge, as stairs that go down; ``steps`` are what was spent."""
     left = [max(cap - spent, 0.0) for spent in steps]
     # The last stair is as wide as the others, so that what is left now can be seen.
     heights = [*left, left[-1]]
@@ -69,15 +62,7 @@ def _stairs(heights: list[float], cap: float, letter: str, words: str, width: in
 
 
 def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter: str, title: str, words: str) -> Markup:
-    """The error of a column against the price, both in powers of ten.
-
-    Args:
-        points: prices with errors, both above 0.
-        now: the present price, which is marked.
-        letter: of the currency.
-        title: what the error is of.
-        words: for screen readers.
-    """
+    """The error of a column against the price, both in powers of ten; ``now`` is marked, ``words`` are read out."""
     prices, errors = [math.log10(price) for price, _ in points], [math.log10(error) for _, error in points]
     ticks = _decade_ticks(min(errors), max(errors))
     frame = _Frame(_NARROW, 170, title, ticks, (min(prices), max(prices)), text=_power_text)
@@ -172,9 +157,6 @@ class _Frame:
     """Scales of a chart with a title above, numbers on the left and places below.
 
     Args:
-        width: of the whole.
-        height: of the whole.
-        title: above.
         ticks: numbers on the left, upwards; the first and the last are the ends of the scale.
         span: ends of the places.
         text: of a number on the left.

@@ -53,13 +53,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Panels over one kind of axis.
+    """Panels over one kind of axis: ``category``, ``number`` or ``time``; each is a picture of its own.
 
-    Args:
-        panels: each is a picture of its own.
-        confidence: of the intervals, as text.
-        axis: one of ``category``, ``number`` and ``time``.
-        across: name of the column along the axis; empty for categories.
+    ``across`` is the name of the column along the axis, empty for categories.
     """
 
     panels: tuple[Panel, ...]

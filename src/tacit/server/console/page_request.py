@@ -65,12 +65,9 @@ class ConsoleContext:
 
 @dataclass
 class PageRequest:
-    """A request on its way to a page.
+    """A request on its way to a page, of a signed-in user or of none.
 
     Args:
-        shared: state shared by all page requests.
-        request: as the browser sent it.
-        access: the signed-in user; None without.
         form: the fields of a form that passed the check against forgery.
         door: the token that forms carry before sign-in.
     """
@@ -257,10 +254,7 @@ Handler = Callable[[PageRequest], Awaitable[Response]]
 def endpoint(shared: ConsoleContext, handler: Handler, *, needs: tuple[TokenScope, ...] | None) -> Any:
     """A handler as Starlette calls it.
 
-    Args:
-        shared: state shared by all page requests.
-        handler: makes the page.
-        needs: scopes of which one is needed; empty where being signed in is enough, None where strangers may come.
+    Of the scopes in ``needs`` one is needed; without any, being signed in is enough, and None lets strangers in.
     """
 
     async def visited(request: Request) -> Response:

@@ -91,7 +91,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A new session. ``text`` is what the browser keeps."""
+    """A new session; the browser keeps ``text``."""
 
     text: str = field(repr=False)
     access: Access

@@ -48,13 +48,10 @@ Changes = tuple[tuple[str, str, bool], ...]
 
 @dataclass(frozen=True, slots=True)
 class WireResult:
-    """Outcome of a statement.
+    """Outcome of a statement; notices are sent before it.
 
     Args:
-        tag: of the command.
         columns: of the rows; None where there are none to send.
-        rows: values.
-        notices: messages to send before.
         copy: the form in which COPY sends the rows.
         found: an answer about the catalogue, which keeps the bytes of its rows.
     """

@@ -336,13 +336,9 @@ def _settings(body: _Body) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """Column of a result.
+    """Column of a result, with oid, size and modifier of its type.
 
-    Args:
-        name: as it is shown.
-        oid: of its type.
-        size: of its type; -1 where it varies.
-        modifier: of its type, such as the digits of a numeric; -1 for none.
+    The size is -1 where it varies; a modifier, such as the digits of a numeric, is -1 for none.
     """
 
     name: str

@@ -56,14 +56,12 @@ class BadValue(ValueError):  # noqa: N818  (names the value, not the fault)
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """A type.
+    """A type, as ``pg_type`` lists it.
 
     Args:
-        oid: its number.
-        name: as PostgreSQL calls it inside.
-        shown: as SQL calls it.
+        shown: its name in SQL; ``name`` is the one inside PostgreSQL.
         size: bytes; -1 where it varies.
-        category: letter of its category in ``pg_type``.
+        category: letter of its category.
         array: number of the type of its arrays; 0 for none.
     """
 

@@ -44,14 +44,7 @@ _FORK: Final = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True)
 class Started:
-    """Facts for the operator once the first worker answers.
-
-    Args:
-        address: of the server.
-        metrics: address of the page with metrics; empty without.
-        postgres: host and port for PostgreSQL clients; empty without.
-        welcome: returned by :attr:`.Serving.welcome`.
-    """
+    """Facts for the operator once the first worker answers; ``welcome`` is the result of :attr:`.Serving.welcome`."""
 
     address: str
     metrics: str
