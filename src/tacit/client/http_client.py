@@ -107,36 +107,24 @@ class Channel:
         self, path: str, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> HttpReply:
         """Read something."""
-        return self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {}))
+        return _read(*self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {})))
 
     def download(self, path: str, query: Mapping[str, str]) -> bytes:
         """Read a file."""
-        import httpx
-
-        for attempt in range(ATTEMPTS):
-            try:
-                status, headers, body = self._send("GET", path, params=dict(query), headers={"Accept": "*/*"})
-            except (httpx.TransportError, httpx.StreamError) as problem:
-                if attempt == ATTEMPTS - 1 or _is_hopeless(problem):
-                    raise RemoteError(f"{self.url} cannot be reached: {_words(problem)}") from None
-                self._sleep(_pause(attempt))
-                continue
-            if status == 200:
-                return body
-            if status not in _AGAIN:
-                break
-            self._sleep(_pause(attempt, headers.get("retry-after", "")))
+        status, headers, body = self._exchange("GET", path, params=dict(query), headers={"Accept": "*/*"})
+        if status == 200:
+            return body
         _read(status, headers, body)
         raise RemoteError(f"status {status} instead of a file")
 
     def post(self, path: str, body: str, headers: Mapping[str, str] | None = None) -> HttpReply:
         """Ask something that is free, or whose headers hold an Idempotency-Key."""
         words = {"Content-Type": "application/json", **(headers or {})}
-        return self._exchange("POST", path, content=body.encode(), headers=words)
+        return _read(*self._exchange("POST", path, content=body.encode(), headers=words))
 
     def delete(self, path: str) -> HttpReply:
         """End something; to end it twice is to end it."""
-        return self._exchange("DELETE", path)
+        return _read(*self._exchange("DELETE", path))
 
     def wait(self, seconds: float) -> None:
         """Wait before asking again."""
@@ -152,7 +140,7 @@ class Channel:
     def __repr__(self) -> str:
         return f"<Channel {self.url}>"
 
-    def _exchange(self, method: str, path: str, **more: Any) -> HttpReply:
+    def _exchange(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
         import httpx
 
         for attempt in range(ATTEMPTS):
@@ -163,11 +151,12 @@ class Channel:
                 status, headers, body = self._send(method, path, **more)
             except (httpx.TransportError, httpx.StreamError) as problem:
                 if last or _is_hopeless(problem):
-                    raise RemoteError(f"{self.url} cannot be reached: {_words(problem)}") from None
+                    words = str(problem) or type(problem).__name__
+                    raise RemoteError(f"{self.url} cannot be reached: {words}") from None
                 self._sleep(_pause(attempt))
                 continue
             if status not in _AGAIN or last:
-                return _read(status, headers, body)
+                return status, headers, body
             self._sleep(_pause(attempt, headers.get("retry-after", "")))
         raise AssertionError("unreachable")  # pragma: no cover
 
@@ -240,7 +229,3 @@ def _is_hopeless(problem: Exception) -> bool:
     """Whether trying again cannot help: a certificate does not become right by waiting."""
     text = str(problem)
     return "CERTIFICATE_VERIFY_FAILED" in text or "WRONG_VERSION_NUMBER" in text
-
-
-def _words(problem: Exception) -> str:
-    return str(problem) or type(problem).__name__

@@ -120,6 +120,10 @@ class PageRequest:
         """Whether a script asks for parts of a page."""
         return self.request.headers.get("tacit-part") == "1"
 
+    def typed(self, *names: str) -> dict[str, str]:
+        """The fields of the form, of these names, in which something was typed."""
+        return {name: text for name in names if (text := self.form.get(name, "").strip())}
+
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
         """Run blocking work in a thread."""
         return await self.runtime.run(work, *args, **words)
@@ -280,7 +284,8 @@ async def _visited(visit: PageRequest, handler: Handler, needs: tuple[TokenScope
         settings = visit.shared.settings
         form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
         if needs is not None and visit.access is None:
-            return await _ended(visit, form)
+            # The session has ended; the question that was typed is kept on the page.
+            return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))
         if not _believed(visit, form):
             return await visit.failed(_OUT_OF_DATE)
         visit.form = form
@@ -318,8 +323,3 @@ async def _stranger(visit: PageRequest) -> Response:
         return await visit.page("onward.html", here=str(request.url.path))
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return visit.redirect(f"/console/sign-in?next={quote(here, safe='')}")
-
-
-async def _ended(visit: PageRequest, form: Mapping[str, str]) -> Response:
-    """Refuse a form whose session has ended; the question that was typed is kept on the page."""
-    return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))

@@ -53,13 +53,18 @@ class IdentityContext:
         analyst = self.chain.analyst(plain)
         return None if analyst is None else person_of(analyst)
 
-    def active(self, name: object) -> Person:
-        """A person who is not revoked."""
+    def admitted(self, name: object) -> Person | None:
+        """A person who is registered and not revoked."""
         person = self.person(name)
-        if person is None or not person.active:
-            raise InputError(
-                "name", f"no person is registered as {str(name)[:40]!r}" if person is None else "was revoked"
-            )
+        return person if person is not None and person.active else None
+
+    def active(self, name: object) -> Person:
+        """As :meth:`admitted`; it is an error where there is none."""
+        person = self.person(name)
+        if person is None:
+            raise InputError("name", f"no person is registered as {str(name)[:40]!r}")
+        if not person.active:
+            raise InputError("name", "was revoked")
         return person
 
     def verifier(self, name: str, secret: str) -> str:

@@ -27,7 +27,7 @@ _OLD: Final = (
 
 
 class JobStore:
-    """Puts, takes and finishes."""
+    """Stores jobs, hands them to workers, and keeps their outcomes."""
 
     def __init__(self, context: IdentityContext) -> None:
         self._context = context

@@ -108,7 +108,7 @@ class Surveys:
             sign.isascii() and (sign.isalnum() or sign in "-_") for sign in line(name, "name", _NAME)
         ):
             raise InputError("name", "must be letters, digits, - and _ without accents")
-        text = json.dumps(protocol.spec(), sort_keys=True)
+        text, asked = json.dumps(protocol.spec(), sort_keys=True), line(question, "question", _QUESTION)
         if protocol.size > _MOST_COUNTS or len(text) > _MOST_DESCRIPTION:
             raise InputError(
                 "categories", f"need {protocol.size:,} sums; a survey on a server has at most {_MOST_COUNTS:,}"
@@ -120,13 +120,7 @@ class Surveys:
             made = run(
                 "INSERT INTO people_surveys (name, question, description, created, closed, sums) "
                 "VALUES (?, ?, ?, ?, NULL, ?) ON CONFLICT (name) DO NOTHING RETURNING name",
-                (
-                    name,
-                    line(question, "question", _QUESTION),
-                    text,
-                    self._context.now(),
-                    Aggregator(protocol).to_bytes(),
-                ),
+                (name, asked, text, self._context.now(), Aggregator(protocol).to_bytes()),
             )
         found = self.find(name)
         if not made or found is None:
@@ -194,11 +188,8 @@ class Surveys:
                 "ON CONFLICT (survey, name) DO NOTHING RETURNING name",
                 (survey.name, name, mark, self._context.now(), reports),
             )
-            known = (
-                []
-                if kept
-                else run("SELECT mark FROM people_survey_batches WHERE survey = ? AND name = ?", (survey.name, name))
-            )
+            earlier = "SELECT mark FROM people_survey_batches WHERE survey = ? AND name = ?"
+            known = [] if kept else run(earlier, (survey.name, name))
         if known and known[0][0] != mark:
             raise ConflictError("Idempotency-Key", "was used for other reports; these were not kept")
         # One batch in 256 has them all added up, so that none has to wait for many.

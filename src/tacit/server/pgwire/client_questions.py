@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.numbers import with_noun
@@ -32,6 +33,7 @@ from tacit.server.pgwire.types import JSON, TEXT_OID, column_of
 from tacit.server.pgwire.variables import SessionVariables
 from tacit.server.service import ADMIN
 from tacit.wire.responses import QuoteBody, about_answer
+from tacit.wire.values import exact_text
 
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
@@ -225,14 +227,9 @@ class ClientQuestions:
             told = json.dumps(body.plain(), ensure_ascii=False)
             return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[told]])
         words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
-        lines = [
-            *words.splitlines(),
-            *(
-                []
-                if fits is None
-                else [f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget."]
-            ),
-        ]
+        lines = words.splitlines()
+        if fits is not None:
+            lines.append(f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget.")
         return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
 
     async def catalogue(
@@ -270,7 +267,8 @@ class ClientQuestions:
         """Balances that the client may see."""
         found = self._runtime.service.budget(self.access)
         return [
-            [each.population, balance.owner, line.currency, *map(_decimal, (line.cap, line.spent, line.left))]
+            [each.population, balance.owner, line.currency]
+            + [exact_text(Fraction(amount)) for amount in (line.cap, line.spent, line.left)]
             for each in found
             for balance in each.balances
             if balance is each.balances[0] or balance.limited
@@ -305,11 +303,3 @@ def _wire_columns(columns: Sequence[OutputColumn], *, wide: bool) -> tuple[WireC
         names = [column.name, *([f"{column.name}_low", f"{column.name}_high"] if wide and _has_ends(column) else [])]
         found += [column_of(name, column.type) for name in names]
     return tuple(found)
-
-
-def _decimal(value: Any) -> str:
-    from fractions import Fraction
-
-    from tacit.wire.values import exact_text
-
-    return exact_text(Fraction(value))
