@@ -25,6 +25,7 @@ from tacit.client.client_errors import RemoteError, error_of
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.noise import entropy
+from tacit.receipts.receipt import keys_once
 
 if TYPE_CHECKING:
     import httpx
@@ -194,7 +195,7 @@ def _read(status: int, headers: Mapping[str, str], body: bytes) -> HttpReply:
     if 300 <= status < 400:
         raise RemoteError(f"the server sends to another address (status {status}); connect to that one if you trust it")
     try:
-        content = json.loads(body, object_pairs_hook=_once, parse_constant=_no_constant)
+        content = json.loads(body, object_pairs_hook=keys_once, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise RemoteError(f"status {status}, and what was sent is not JSON of a server of Tacit") from None
     if not 200 <= status < 300:
@@ -202,13 +203,6 @@ def _read(status: int, headers: Mapping[str, str], body: bytes) -> HttpReply:
     if not isinstance(content, dict):
         raise RemoteError("what was sent is not JSON of a server of Tacit")
     return HttpReply(content, headers)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
 
 
 def _no_constant(name: str) -> float:

@@ -159,7 +159,7 @@ def put_in_place(place: Path, public_key: str) -> None:
 
 
 def _write(place: Path, keys: Keys) -> None:
-    """Whole or not at all: the file gets its name only when its content is on the disk, and never replaces another."""
+    """Write a file whole or not at all: it gets its name once its content is on the disk, and never replaces another."""
     text = json.dumps(
         {"format": _FORMAT, "version": _VERSION, "signing": keys.signing.hex(), "groups": keys.groups.hex()}
     )

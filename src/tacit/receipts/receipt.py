@@ -61,7 +61,7 @@ class Receipt:
             InputError: the text is not a receipt, or says something twice.
         """
         try:
-            content = json.loads(text, object_pairs_hook=_once)
+            content = json.loads(text, object_pairs_hook=keys_once)
         except (ValueError, RecursionError):
             raise InputError("receipt", "is not JSON that says everything once") from None
         if not isinstance(content, dict) or set(content) != {"receipt", "signature"}:
@@ -336,7 +336,7 @@ def _about_gaussian(noise: Gaussian) -> dict[str, str]:
 
 
 def _moved_squared(noise: Gaussian) -> Fraction:
-    """A single integer moves by a whole number, so the square that counts may be smaller than the one declared."""
+    """Square of the sensitivity that counts: a single integer moves by a whole number, so it may be below the declared."""
     return 2 * noise.zcdp.rho * noise.sigma2
 
 
@@ -344,7 +344,8 @@ def _plain(event: Event) -> Any:
     return json.loads(event_to_json(event))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a key that occurs twice could be read in two ways, and is a ValueError."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")

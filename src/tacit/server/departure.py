@@ -48,7 +48,7 @@ class QuestionDeparture:
 
     @property
     def seconds(self) -> float | None:
-        """After which the run is of no use."""
+        """Seconds after which the run is of no use; None where nothing was decided."""
         return None if self._decided is None else self._decided.last
 
     def check(self, plan: TimedWork) -> None:

@@ -53,7 +53,7 @@ class RateLimit:
             raise TooMany(wait)
 
     def give_back(self, caller: str) -> None:
-        """One that was counted should not have been."""
+        """Take back one that should not have been counted."""
         self._pour(caller, -self._step)
 
     def wait_for(self, caller: str) -> float:

@@ -21,7 +21,7 @@ class ResponseSlots:
         self._clock = clock
 
     def now(self) -> float:
-        """By the clock that :meth:`due` and :meth:`hold` read."""
+        """Time by the clock that :meth:`due` and :meth:`hold` read."""
         return self._clock()
 
     def due(self, arrived: float, now: float) -> float:

@@ -39,7 +39,7 @@ class Guess:
 
     @property
     def is_right(self) -> bool:
-        """Whether that is so."""
+        """Whether the conclusion is true."""
         return self.says == self.truth
 
 

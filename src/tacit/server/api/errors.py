@@ -82,7 +82,7 @@ def failure_bytes(failure: Failure) -> bytes:
 
 
 def page(failure: Failure) -> bytes:
-    """The same for browsers, where the console has failed itself."""
+    """Page about a failure, for browsers, where the console itself has failed."""
     title = "Something failed" if failure.status >= 500 else "That did not work"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>'

@@ -149,12 +149,12 @@ def end(run: Run, name: str, seq: int) -> None:
 
 
 def withdraw(run: Run, token: str, seq: int) -> None:
-    """A token opens nothing any more."""
+    """Mark a token as withdrawn, so that it opens nothing any more."""
     run("UPDATE people_tokens SET withdrawn = ? WHERE id = ? AND withdrawn <= 0", (seq, token))
 
 
 def _forget_password(run: Run, name: str, seq: int) -> None:
-    """A password that was set before ``seq`` is not the one that was set last."""
+    """Forget a password that was set before ``seq``, where another one was set."""
     run(
         "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, 0, ?, NULL) "
         "ON CONFLICT (name) DO UPDATE SET password = NULL, verifier = NULL, changed = excluded.changed "

@@ -130,7 +130,7 @@ class People(Closing):
         return Person(plain, role, True, seen)
 
     def revoke(self, name: str, *, operator: str, reason: str = "") -> None:
-        """Every token, session, link and password of theirs ends, and the ledger refuses them."""
+        """Revoke a person: every token, session, link and password of theirs ends, and the ledger refuses them."""
         plain = spelled(name)
         if self._context.chain.analyst(plain) is None:
             raise InputError("name", f"no person is registered as {plain!r}")

@@ -250,7 +250,7 @@ def _access(person: Person, code: Code) -> Access:
 
 
 def _wait(failures: int) -> int:
-    """None for the first few, then twice as long each time."""
+    """Milliseconds to wait: none after the first few wrong tries, then twice as long each time."""
     return 0 if failures < _FREE else min(_LONGEST_WAIT, 1000 << min(failures - _FREE, 16))
 
 

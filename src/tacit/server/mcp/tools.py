@@ -202,8 +202,7 @@ class AssistantTools:
         return ToolReply({**content, **left}, "\n".join(text))
 
     async def _budget(self) -> ToolReply:
-        left, words = await self._left()
-        return ToolReply(left, words)
+        return ToolReply(*await self._left())
 
     async def _history(self, limit: Any) -> ToolReply:
         most = 10 if limit is None else int(limit) if str(limit).isdigit() and len(str(limit)) < 4 else 0

@@ -22,6 +22,7 @@ from tacit.core.numbers import with_noun
 from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
+from tacit.server.api.thread_pools import let_run
 from tacit.server.errors import Unauthenticated
 from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.copying import CopyFormat
@@ -87,7 +88,6 @@ class ClientQuestions:
         self._key = key
         self._note = note
         self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
-        self._left_running: set[asyncio.Future[Any]] = set()
         self._renewed = -_FRESH
         self.cancelled = asyncio.Event()
 
@@ -160,9 +160,8 @@ class ClientQuestions:
         finally:
             stop.cancel()
             if not task.done():
-                # The charge is paid; what it bought is kept, and asked again it is free.
-                self._left_running.add(task)
-                task.add_done_callback(self._left)
+                # What it bought is kept, and asked again it is free.
+                let_run(task)
         if not task.done():
             raise StatementFault(
                 "57014",
@@ -171,12 +170,6 @@ class ClientQuestions:
             )
         answer: Answer = task.result()
         return answer
-
-    def _left(self, task: asyncio.Future[Any]) -> None:
-        self._left_running.discard(task)
-        if not task.cancelled():
-            # Looked at, so that it is not reported as forgotten.
-            task.exception()
 
     async def _cancelling(self) -> None:
         alone = self._runtime.settings.workers == 1

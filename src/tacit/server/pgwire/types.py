@@ -345,7 +345,7 @@ def _in_range(number: int, oid: int) -> int:
 
 
 def _of_some_digits(number: Decimal) -> Decimal:
-    """A number that can be written out."""
+    """A number of few enough digits to be written out."""
     if not number.is_finite() or abs(int(number.as_tuple().exponent)) > _MOST_DIGITS:
         raise ValueError("numeric")
     if len(number.as_tuple().digits) > _MOST_DIGITS:
