@@ -159,7 +159,7 @@ def put_in_place(place: Path, public_key: str) -> None:
 
 
 def _write(place: Path, keys: Keys) -> None:
-    """Write a file whole or not at all: it gets its name once its content is on the disk, and never replaces another."""
+    """Write a key file whole or not at all: it is named once its content is on the disk, and replaces no other."""
     text = json.dumps(
         {"format": _FORMAT, "version": _VERSION, "signing": keys.signing.hex(), "groups": keys.groups.hex()}
     )

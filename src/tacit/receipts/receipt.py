@@ -336,7 +336,7 @@ def _about_gaussian(noise: Gaussian) -> dict[str, str]:
 
 
 def _moved_squared(noise: Gaussian) -> Fraction:
-    """Square of the sensitivity that counts: a single integer moves by a whole number, so it may be below the declared."""
+    """Square of the sensitivity that counts: one integer moves by a whole number, so it may be below the declared."""
     return 2 * noise.zcdp.rho * noise.sigma2
 
 
