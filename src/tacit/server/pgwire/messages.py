@@ -205,10 +205,6 @@ class _Body:
             raise WireFault("a message goes on after its end")
 
 
-def _parse(body: _Body) -> ParseMessage:
-    return ParseMessage(body.text(), body.text(), body.types())
-
-
 def _bind(body: _Body) -> BindMessage:
     found = BindMessage(body.text(), body.text(), body.formats(), body.values(), body.formats())
     if len(found.formats) not in (0, 1, len(found.values)):
@@ -227,7 +223,7 @@ def _call(_: _Body) -> FrontendMessage:
 
 _READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
     b"Q": lambda body: QueryMessage(body.text()),
-    b"P": _parse,
+    b"P": lambda body: ParseMessage(body.text(), body.text(), body.types()),
     b"B": _bind,
     b"D": lambda body: DescribeMessage(body.kind(), body.text()),
     b"E": lambda body: ExecuteMessage(body.text(), max(body.int32(), 0)),
@@ -236,9 +232,7 @@ _READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
     b"S": lambda _: SyncMessage(),
     b"X": lambda _: TerminateMessage(),
     b"p": lambda body: SaslMessage(body.rest()),
-    b"d": _copy,
-    b"c": _copy,
-    b"f": _copy,
+    **dict.fromkeys((b"d", b"c", b"f"), _copy),
     b"F": _call,
 }
 

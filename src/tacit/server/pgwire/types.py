@@ -146,16 +146,12 @@ def _text(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, dt.datetime):
-        return _year(value) + value.isoformat(" ")[4:]
+        return value.isoformat(" ")
     if isinstance(value, dt.date):
-        return _year(value) + value.isoformat()[4:]
+        return value.isoformat()
     if isinstance(value, (list, tuple)):
         return "{" + ",".join(map(_element, value)) + "}"
     return str(value)
-
-
-def _year(value: dt.date) -> str:
-    return f"{value.year:04d}"
 
 
 def _element(value: Any) -> str:
@@ -180,8 +176,7 @@ def _binary(value: Any, oid: int) -> bytes:
     if oid == DATE_OID:
         return struct.pack("!i", (value - _DAY_ZERO).days)
     if oid in (TIMESTAMP_OID, TIMESTAMPTZ):
-        plain = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-        return struct.pack("!q", (plain - _TIME_ZERO) // dt.timedelta(microseconds=1))
+        return struct.pack("!q", (_plain_time(value) - _TIME_ZERO) // dt.timedelta(microseconds=1))
     if oid == NUMERIC:
         return _binary_numeric(Decimal(value))
     return _text(value).encode("utf-8", "replace")
