@@ -461,8 +461,9 @@ class RemoteCurator(Closing):
         answer = receipt["answers"][0]
         place, asked = (receipt.position, receipt["population"]), (answer["name"], answer["plan"])
         charge = Entry(*place, amounts, *asked, True, repeated=not paid)
-        model, features = model_from_text(body.model), tuple(body.features)
-        return Fitted(model, charge, receipt, body.sql, features, body.target, body.model)
+        with parsing("the model"):
+            model = model_from_text(body.model)
+        return Fitted(model, charge, receipt, body.sql, tuple(body.features), body.target, body.model)
 
     def close(self) -> None:
         """Hang up; further questions fail."""
