@@ -154,6 +154,13 @@ def test_a_survey_with_too_many_sums_is_refused(served: Served) -> None:
         served.people.surveys.create("x", HeavyHitters(epsilon="1", length=32, hashes=1 << 16), operator="olga")
 
 
+def test_a_question_that_is_too_long_leaves_no_note_of_a_survey(served: Served) -> None:
+    before = served.curator.ledger.head
+    with pytest.raises(InputError, match="question"):
+        served.people.surveys.create("long", PROTOCOL, question="?" * 501, operator="olga")
+    assert served.curator.ledger.head == before
+
+
 def test_every_address_is_forgotten(served: Served) -> None:
     send(served, b"\x00")
     rows = served.people._context.tables.read("SELECT * FROM people_survey_batches")

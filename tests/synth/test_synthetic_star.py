@@ -23,8 +23,8 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator import synthetic_questions
 from tacit.curator.curator import Curator
 from tacit.paid_work.marginal_counts import MarginalCounts
+from tacit.server.api.release_routes import one_of
 from tacit.server.api.request_body import job_back, job_text, read_body
-from tacit.server.api.synthesis_routes import one_of
 from tacit.server.errors import Unknown
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
+from tacit.cli.operator_options import LedgerLocation, find_ledger, reading
 from tacit.cli.terminal import JsonFlag, console, print_json, say, visible
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import with_noun
@@ -21,7 +22,6 @@ from tacit.project.read_project import read_project
 from tacit.query.contribution import AUTO
 
 if TYPE_CHECKING:
-    from tacit.cli.operator_options import LedgerLocation
     from tacit.project.project_file import Project
 
 _OPENING = "opening"
@@ -260,8 +260,6 @@ def _database(loaded: Project) -> Iterator[DoctorCheck]:
 
 
 def _ledger(project: Path, loaded: Project) -> Iterator[DoctorCheck]:
-    from tacit.cli.operator_options import find_ledger
-
     try:
         place = find_ledger(project)
     except InputError as problem:
@@ -285,7 +283,6 @@ def _ledger(project: Path, loaded: Project) -> Iterator[DoctorCheck]:
 
 def _quick(place: LedgerLocation) -> str:
     """The newest entries against the chain, the sums and the anchor."""
-    from tacit.cli.operator_options import reading
     from tacit.ledger.journal import read_body
     from tacit.ledger.opening import check_anchor, choose_anchor
     from tacit.ledger.verify import quick_check
@@ -302,7 +299,6 @@ def _quick(place: LedgerLocation) -> str:
 def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether the caps in the file are those of the accounts."""
     from tacit.charges.accounts import filter_of
-    from tacit.cli.operator_options import reading
     from tacit.ledger.entries import plain_name
     from tacit.ledger.journal import read_body
     from tacit.ledger.messages import terms_words
@@ -327,7 +323,6 @@ def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
 
 def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether the accounts protect whom the file says, and what was changed about that."""
-    from tacit.cli.operator_options import reading
     from tacit.ledger.entries import plain_name, unit_name
     from tacit.ledger.journal import read_body
     from tacit.ledger.protection import changes_in, unit_words
@@ -361,7 +356,6 @@ def _not_gone(place: LedgerLocation, words: str) -> str:
 
 def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether opening the project would be refused: everything that it does is tried, and nothing is changed."""
-    from tacit.cli.operator_options import reading
     from tacit.curator.opening import try_opening
 
     digests = f"{place.ledger if place.is_file else place.key}.digests"
@@ -382,7 +376,6 @@ def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
 
 def _decided(place: LedgerLocation) -> Iterator[DoctorCheck]:
     """Report every decision of an operator that the ledger holds, in order."""
-    from tacit.cli.operator_options import reading
     from tacit.ledger.operator_entries import Overrides
 
     try:

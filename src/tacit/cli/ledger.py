@@ -285,11 +285,8 @@ def _words(entry: dict[str, Any]) -> tuple[str, str, str]:
     if body is None:
         amounts = ", ".join(f"{name} {amount}" for name, amount in entry["amounts"].items() if amount != "0")
         state = "" if entry["released"] else " (nothing released)"
-        return (
-            entry["analyst"],
-            f"{amounts or 'nothing'} of {entry['population']}{state}",
-            " ".join(entry["sql"].split()),
-        )
+        what = f"{amounts or 'nothing'} of {entry['population']}{state}"
+        return entry["analyst"], what, " ".join(entry["sql"].split())
     who = str(body.get("operator") or body.get("analyst") or "")
     return who, entry["kind"], " ".join(str(_about(entry["kind"], body)).split())
 
@@ -308,12 +305,10 @@ def _about(kind: str, body: dict[str, Any]) -> str:
             state = "may ask" if body.get("active") else "may not ask any more"
             return f"{body.get('name')} {state}{_colon(body.get('reason'))}"
         case "quota":
-            caps = ", ".join(f"{name} {cap}" for name, cap in (body.get("caps") or {}).items() if cap is not None)
             owner = str(body.get("owner")).replace(":", " ", 1)
-            return f"{owner}: {caps or 'no limit of their own'} of {body.get('population')}"
+            return f"{owner}: {_caps(body) or 'no limit of their own'} of {body.get('population')}"
         case "conversation":
-            caps = ", ".join(f"{name} {cap}" for name, cap in (body.get("caps") or {}).items() if cap is not None)
-            return f"{body.get('name')}: {caps} of {body.get('population')}"
+            return f"{body.get('name')}: {_caps(body)} of {body.get('population')}"
         case "account" | "caps" | "source":
             return f"{body.get('population')}{_colon(body.get('reason') or body.get('name'))}"
         case "unit" | "column" | "declared":
@@ -329,6 +324,10 @@ def _about(kind: str, body: dict[str, Any]) -> str:
             return f"{body.get('note')}{_colon(json.dumps(body.get('fields'), ensure_ascii=False))}"
         case _:
             return str(body.get("reason", ""))
+
+
+def _caps(body: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {cap}" for name, cap in (body.get("caps") or {}).items() if cap is not None)
 
 
 def _colon(text: object) -> str:

@@ -39,7 +39,7 @@ def opened(project: Path, *, analyst: str | None = None) -> Iterator[Curator]:
 
 
 def _check_registered(curator: Curator, analyst: str) -> None:
-    """A name that was mistyped would otherwise ask without a share of its own."""
+    """Refuse a name that is not registered: mistyped, it would ask without a share of its own."""
     from tacit.ledger.entries import plain_name
 
     if plain_name(analyst, "analyst") not in (known.name for known in curator.ledger.analysts()):

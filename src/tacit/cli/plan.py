@@ -43,15 +43,9 @@ def plan(
     from tacit.mechanisms.planning import plan as make_plan
 
     if mechanism == "learning":
-        given = {
-            "confidence": confidence,
-            "people": people,
-            "bins": bins,
-            "candidates": candidates,
-            "relation": relation,
-        }
+        given = {"confidence": confidence, "people": people, "bins": bins, "candidates": candidates}
         with reported("mechanism", as_json=as_json):
-            for name, value in given.items():
+            for name, value in (given | {"relation": relation}).items():
                 if value is not None:
                     raise InputError(name, "has no meaning for learning, which computes the rows")
             _plan_learning(within, epsilon, delta, dimensions, as_json=as_json)

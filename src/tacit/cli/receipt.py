@@ -13,7 +13,7 @@ import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
-from tacit.cli.operator_options import find_ledger, opened_ledger
+from tacit.cli.operator_options import opened_ledger
 from tacit.cli.terminal import JsonFlag, console, print_json, visible
 from tacit.core.errors import InputError
 
@@ -75,10 +75,8 @@ def show(
 
     tacit receipt show 7 --json > receipt.json
     """
-    from tacit.receipts.receipt import Receipt
-
     with reported("receipt", as_json=as_json):
-        found = _stored(int(receipt), project) if receipt.isdecimal() else Receipt.from_json(_read(receipt))
+        found = _receipt(receipt, project)
         if as_json:
             typer.echo(found.to_json())
         else:
@@ -109,13 +107,12 @@ def table(
     """
     from tacit.cli.open_project import opened
     from tacit.query.request import OPTIONS
-    from tacit.receipts.receipt import Receipt
     from tacit.receipts.verify_receipt import ReceiptCheck
     from tacit.releases.published_table import answer_again, difference, read_table
 
     with reported("table", as_json=as_json):
         found = read_table(table)
-        said = _stored(int(receipt), project) if receipt.isdecimal() else Receipt.from_json(_read(receipt))
+        said = _receipt(receipt, project)
         with opened(project) as curator:
             checks = curator.check_receipt(said).checks
             if all(check.passed for check in checks):
@@ -149,10 +146,13 @@ def key(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> 
         typer.echo(told["public_key"])
 
 
-def _stored(number: int, project: Path) -> Receipt:
+def _receipt(said: str, project: Path) -> Receipt:
+    """The receipt of a number in the project's ledger, or of a file."""
     from tacit.receipts.receipt import Receipt
 
-    find_ledger(project)
+    if not said.isdecimal():
+        return Receipt.from_json(_read(said))
+    number = int(said)
     with opened_ledger(project) as ledger:
         outcome = ledger.outcome(number) if 0 < number < 2**62 else None
     if outcome is None or not outcome.receipt:

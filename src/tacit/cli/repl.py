@@ -41,14 +41,7 @@ _HISTORY_LINES = 1000
 
 
 class Prompt:
-    """One session at the prompt.
-
-    Args:
-        curator: answers.
-        price: what questions may cost until something else is said.
-        screen: where to print.
-        read: reads one line after a prompt; EOFError ends the session.
-    """
+    """One session at the prompt, with a price until another is typed; EOFError from ``read`` ends it."""
 
     def __init__(
         self, curator: Curator, price: Request, screen: Console, read: Callable[[str], str] | None = None

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -185,18 +186,8 @@ def _scopes(said: list[str] | None) -> list[TokenScope] | None:
 
 
 def _info_json(one: TokenInfo) -> dict[str, Any]:
-    return {
-        "id": one.id,
-        "name": one.name,
-        "label": one.label,
-        "scopes": sorted(one.scopes),
-        "issued": _iso(one.issued),
-        "expires": _iso(one.expires),
-        "used": None if one.used is None else one.used.isoformat(),
-        "withdrawn": one.withdrawn,
-        "alive": one.alive,
-        "share": one.share,
-    }
+    moments = {"issued": _iso(one.issued), "expires": _iso(one.expires)}
+    return {**asdict(one), "scopes": sorted(one.scopes), **moments}
 
 
 def _show_tokens(found: tuple[TokenInfo, ...]) -> None:

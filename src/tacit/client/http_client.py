@@ -25,6 +25,7 @@ from tacit.client.client_errors import RemoteError, error_of
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.noise import entropy
+from tacit.receipts.receipt import keys_once
 
 if TYPE_CHECKING:
     import httpx
@@ -79,11 +80,9 @@ def _is_loopback(host: str) -> bool:
 
 
 class Channel:
-    """Requests to one server, from any number of threads.
+    """Requests to one server, from any number of threads; the token is sent with each and shown nowhere.
 
     Args:
-        url: see :func:`base_url`.
-        token: sent with every request, shown nowhere.
         ca_file: certificates to trust instead of the system's.
         timeout: seconds to wait for a part of a response.
         sleep: waits; replaced in tests.
@@ -109,36 +108,24 @@ class Channel:
         self, path: str, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> HttpReply:
         """Read something."""
-        return self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {}))
+        return _read(*self._exchange("GET", path, params=dict(query or {}), headers=dict(headers or {})))
 
     def download(self, path: str, query: Mapping[str, str]) -> bytes:
         """Read a file."""
-        import httpx
-
-        for attempt in range(ATTEMPTS):
-            try:
-                status, headers, body = self._send("GET", path, params=dict(query), headers={"Accept": "*/*"})
-            except (httpx.TransportError, httpx.StreamError) as problem:
-                if attempt == ATTEMPTS - 1 or _is_hopeless(problem):
-                    raise RemoteError(f"{self.url} cannot be reached: {_words(problem)}") from None
-                self._sleep(_pause(attempt))
-                continue
-            if status == 200:
-                return body
-            if status not in _AGAIN:
-                break
-            self._sleep(_pause(attempt, headers.get("retry-after", "")))
+        status, headers, body = self._exchange("GET", path, params=dict(query), headers={"Accept": "*/*"})
+        if status == 200:
+            return body
         _read(status, headers, body)
         raise RemoteError(f"status {status} instead of a file")
 
     def post(self, path: str, body: str, headers: Mapping[str, str] | None = None) -> HttpReply:
         """Ask something that is free, or whose headers hold an Idempotency-Key."""
         words = {"Content-Type": "application/json", **(headers or {})}
-        return self._exchange("POST", path, content=body.encode(), headers=words)
+        return _read(*self._exchange("POST", path, content=body.encode(), headers=words))
 
     def delete(self, path: str) -> HttpReply:
         """End something; to end it twice is to end it."""
-        return self._exchange("DELETE", path)
+        return _read(*self._exchange("DELETE", path))
 
     def wait(self, seconds: float) -> None:
         """Wait before asking again."""
@@ -154,7 +141,7 @@ class Channel:
     def __repr__(self) -> str:
         return f"<Channel {self.url}>"
 
-    def _exchange(self, method: str, path: str, **more: Any) -> HttpReply:
+    def _exchange(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
         import httpx
 
         for attempt in range(ATTEMPTS):
@@ -165,11 +152,12 @@ class Channel:
                 status, headers, body = self._send(method, path, **more)
             except (httpx.TransportError, httpx.StreamError) as problem:
                 if last or _is_hopeless(problem):
-                    raise RemoteError(f"{self.url} cannot be reached: {_words(problem)}") from None
+                    words = str(problem) or type(problem).__name__
+                    raise RemoteError(f"{self.url} cannot be reached: {words}") from None
                 self._sleep(_pause(attempt))
                 continue
             if status not in _AGAIN or last:
-                return _read(status, headers, body)
+                return status, headers, body
             self._sleep(_pause(attempt, headers.get("retry-after", "")))
         raise AssertionError("unreachable")  # pragma: no cover
 
@@ -207,7 +195,7 @@ def _read(status: int, headers: Mapping[str, str], body: bytes) -> HttpReply:
     if 300 <= status < 400:
         raise RemoteError(f"the server sends to another address (status {status}); connect to that one if you trust it")
     try:
-        content = json.loads(body, object_pairs_hook=_once, parse_constant=_no_constant)
+        content = json.loads(body, object_pairs_hook=keys_once, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise RemoteError(f"status {status}, and what was sent is not JSON of a server of Tacit") from None
     if not 200 <= status < 300:
@@ -215,13 +203,6 @@ def _read(status: int, headers: Mapping[str, str], body: bytes) -> HttpReply:
     if not isinstance(content, dict):
         raise RemoteError("what was sent is not JSON of a server of Tacit")
     return HttpReply(content, headers)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
 
 
 def _no_constant(name: str) -> float:
@@ -242,7 +223,3 @@ def _is_hopeless(problem: Exception) -> bool:
     """Whether trying again cannot help: a certificate does not become right by waiting."""
     text = str(problem)
     return "CERTIFICATE_VERIFY_FAILED" in text or "WRONG_VERSION_NUMBER" in text
-
-
-def _words(problem: Exception) -> str:
-    return str(problem) or type(problem).__name__

@@ -37,8 +37,6 @@ class Witness:
     """Memory of the newest entry of one ledger. Safe to use from several threads and processes.
 
     Args:
-        url: of the server, for messages.
-        ledger: its id.
         lasting: whether a folder that cannot be written is an error.
         folder: where it is remembered; by default in the user's state folder.
     """

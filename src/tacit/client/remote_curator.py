@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn, TypeVar, Unpack
 
 from tacit.charges.accounts import Budget, Entry
 from tacit.charges.notebook_tables import ChargeList, curator_html
@@ -52,11 +52,13 @@ from tacit.wire.job_responses import (
     WorkloadsBody,
 )
 from tacit.wire.requests import SessionSchema, SynthesisSchema, WorkloadSchema, request_text, synthesis_text
+from tacit.wire.response_body import ResponseBody
 from tacit.wire.responses import AnswerBody, QuoteBody, ReceiptBody
 from tacit.wire.session_responses import SessionBody
 from tacit.wire.values import read_amounts
 
 _POLL_SECONDS = 1.0
+_Body = TypeVar("_Body", bound=ResponseBody)
 
 
 def connect(
@@ -105,11 +107,6 @@ class RemoteCurator(Closing):
 
     Every method may be called from several threads at once. A question whose response is lost is sent again under the
     same key, and is charged once.
-
-    Args:
-        channel: to the server.
-        identity: the ledger and the key that were pinned.
-        witness: remembers the newest entry that was seen.
     """
 
     def __init__(self, channel: Channel, identity: Identity, witness: Witness) -> None:
@@ -231,9 +228,7 @@ class RemoteCurator(Closing):
 
     def receipt(self, position: int) -> Receipt:
         """The receipt of a charge that you may see, checked."""
-        content = self._channel.get(f"/v1/receipts/{int(position)}").content
-        with parsing("the receipt"):
-            receipt = ReceiptBody.read(content).to_domain()
+        receipt = self._got("the receipt", f"/v1/receipts/{int(position)}", ReceiptBody).to_domain()
         self._check(receipt)
         if receipt.position != position:
             raise TrustError(f"asked for receipt {position}, the server sent {receipt.position}")
@@ -317,15 +312,12 @@ class RemoteCurator(Closing):
 
     def workloads(self) -> tuple[WorkloadRelease, ...]:
         """The workloads that were paid for, the oldest first; free."""
-        content = self._channel.get("/v1/workloads").content
-        with parsing("the workloads"):
-            return tuple(WorkloadRelease(**each.plain()) for each in WorkloadsBody.read(content).workloads)
+        found = self._got("the workloads", "/v1/workloads", WorkloadsBody).workloads
+        return tuple(WorkloadRelease(**each.plain()) for each in found)
 
     def workload(self, position: int) -> RemoteWorkload:
         """The answers to a workload that was paid for, by the position of its charge; free."""
-        content = self._channel.get(f"/v1/workloads/{int(position)}").content
-        with parsing("the workload"):
-            return self._workload(WorkloadBody.read(content))
+        return self._workload(self._got("the workload", f"/v1/workloads/{int(position)}", WorkloadBody))
 
     def query_session(
         self, source: str, columns: Sequence[str], *, epsilon: Number, threshold: int, idempotency_key: str = ""
@@ -354,11 +346,18 @@ class RemoteCurator(Closing):
             lambda place: self._channel.download(path, {"form": "parquet", "table": str(place)}),
         )
 
+    def _got(self, what: str, path: str, kind: type[_Body], query: Mapping[str, str] | None = None) -> _Body:
+        """The body at a path; one of another kind is an error of the server."""
+        content = self._channel.get(path, query).content
+        with parsing(what):
+            return kind.read(content)
+
     def _receipt_of(self, body: WorkloadBody | SyntheticTableBody | ModelBody) -> Receipt:
         """The receipt of something that was paid for, checked and about its place."""
         receipt = body.receipt.to_domain()
-        self._check(receipt)
-        _agree("position", receipt.position, body.position)
+        with parsing("the receipt"):
+            self._check(receipt)
+            _agree("position", receipt.position, body.position)
         return receipt
 
     def _job(self, path: str, body: str, key: str, progress: Callable[[str], None] | None) -> JobBody:
@@ -384,9 +383,8 @@ class RemoteCurator(Closing):
 
     def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
         """The synthetic tables that were paid for, the oldest first; free."""
-        content = self._channel.get("/v1/synthetic").content
-        with parsing("the synthetic tables"):
-            return tuple(SyntheticRelease(**each.plain()) for each in SyntheticTablesBody.read(content).tables)
+        found = self._got("the synthetic tables", "/v1/synthetic", SyntheticTablesBody).tables
+        return tuple(SyntheticRelease(**each.plain()) for each in found)
 
     def synthetic(self, table: str | int) -> RemoteSyntheticTable:
         """A synthetic table that was paid for, by its name (the newest) or the position of its charge; free."""
@@ -397,9 +395,8 @@ class RemoteCurator(Closing):
                 raise InputError("table", f"there is no synthetic table {table[:80]!r}")
             position = found[-1]
         named = {"name": table.lower()} if isinstance(table, str) else {}
-        content = self._channel.get(f"/v1/synthetic/{int(position)}", named).content
-        with parsing("the synthetic table"):
-            return self._synthetic(SyntheticTableBody.read(content))
+        path = f"/v1/synthetic/{int(position)}"
+        return self._synthetic(self._got("the synthetic table", path, SyntheticTableBody, named))
 
     def _synthetic(self, body: SyntheticTableBody) -> RemoteSyntheticTable:
         path = f"/v1/synthetic/{body.position}"
@@ -446,15 +443,12 @@ class RemoteCurator(Closing):
 
     def models(self) -> tuple[ModelRelease, ...]:
         """The models that were paid for, the oldest first; free."""
-        content = self._channel.get("/v1/models").content
-        with parsing("the models"):
-            return tuple(ModelRelease(**each.plain()) for each in ModelsBody.read(content).models)
+        found = self._got("the models", "/v1/models", ModelsBody).models
+        return tuple(ModelRelease(**each.plain()) for each in found)
 
     def model(self, position: int) -> Fitted:
         """A model that was paid for, by the position of its charge; free."""
-        content = self._channel.get(f"/v1/models/{int(position)}").content
-        with parsing("the model"):
-            return self._fitted(ModelBody.read(content), paid=False)
+        return self._fitted(self._got("the model", f"/v1/models/{int(position)}", ModelBody), paid=False)
 
     def _fitted(self, body: ModelBody, *, paid: bool) -> Fitted:
         from tacit.learn.model_format import model_from_text
@@ -467,8 +461,9 @@ class RemoteCurator(Closing):
         answer = receipt["answers"][0]
         place, asked = (receipt.position, receipt["population"]), (answer["name"], answer["plan"])
         charge = Entry(*place, amounts, *asked, True, repeated=not paid)
-        model, features = model_from_text(body.model), tuple(body.features)
-        return Fitted(model, charge, receipt, body.sql, features, body.target, body.model)
+        with parsing("the model"):
+            model = model_from_text(body.model)
+        return Fitted(model, charge, receipt, body.sql, tuple(body.features), body.target, body.model)
 
     def close(self) -> None:
         """Hang up; further questions fail."""

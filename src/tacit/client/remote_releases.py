@@ -21,13 +21,7 @@ from tacit.wire.session_responses import SessionAnswerBody, SessionBody
 
 
 class RemoteSyntheticTable:
-    """A synthetic table that a server made; its receipt holds.
-
-    Args:
-        body: about the table.
-        receipt: of its charge.
-        fetch: the file of the table, by its form.
-    """
+    """A synthetic table that a server made; its receipt holds. ``fetch`` gets its file in a form."""
 
     def __init__(self, body: SyntheticTableBody, receipt: Receipt, fetch: Callable[[str], bytes]) -> None:
         self.name = body.name
@@ -69,13 +63,7 @@ class RemoteSyntheticTable:
 
 
 class RemoteWorkload:
-    """Answers to a workload; its receipt holds.
-
-    Args:
-        body: about the workload.
-        receipt: of its charge.
-        fetch: the Parquet file of a table, by its place.
-    """
+    """Answers to a workload; its receipt holds. ``fetch`` gets the Parquet file of a table by its place."""
 
     def __init__(self, body: WorkloadBody, receipt: Receipt, fetch: Callable[[int], bytes]) -> None:
         self.body = body
@@ -105,13 +93,7 @@ class RemoteWorkload:
 
 
 class RemoteSession:
-    """A session on a server; made by :meth:`tacit.client.remote_curator.RemoteCurator.query_session`.
-
-    Args:
-        channel: to the server.
-        body: about the session.
-        check: refuses a receipt that does not hold.
-    """
+    """A session on a server; made by :meth:`tacit.client.remote_curator.RemoteCurator.query_session`."""
 
     def __init__(self, channel: Channel, body: SessionBody, check: Callable[[Receipt], None]) -> None:
         self._channel, self._check = channel, check

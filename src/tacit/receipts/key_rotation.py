@@ -26,12 +26,7 @@ from tacit.receipts.keys import Keys, keys_in_force, make_keys, open_keys, put_i
 def rotate_key(ledger: Ledger, place: str | Path, *, reason: str, operator: str, lost: bool = False) -> Succession:
     """Replace the key that signs receipts, for good.
 
-    Args:
-        ledger: the ledger.
-        place: its key file.
-        reason: why.
-        operator: who does this.
-        lost: the key in force is lost and cannot sign; the group secret is kept if an older key file still has it.
+    ``lost`` says that the key in force cannot sign; the group secret is kept if an older key file still has it.
 
     Raises:
         InputError: the key file is missing or not the ledger's; or ``lost``, and the key is there.

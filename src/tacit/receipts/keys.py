@@ -159,7 +159,7 @@ def put_in_place(place: Path, public_key: str) -> None:
 
 
 def _write(place: Path, keys: Keys) -> None:
-    """Whole or not at all: the file gets its name only when its content is on the disk, and never replaces another."""
+    """Write a key file whole or not at all: it is named once its content is on the disk, and replaces no other."""
     text = json.dumps(
         {"format": _FORMAT, "version": _VERSION, "signing": keys.signing.hex(), "groups": keys.groups.hex()}
     )
@@ -195,9 +195,7 @@ def _read(content: bytes, place: Path) -> Keys:
 class Keyring:
     """The keys of a ledger as they are now. Safe to use from several threads.
 
-    Args:
-        keys: those in force.
-        place: the key file; None for keys that last as long as the process.
+    Without a key file they last as long as the process.
     """
 
     def __init__(self, keys: Keys, place: Path | None = None) -> None:
@@ -315,12 +313,7 @@ def commit_signed(
 ) -> Outcome:
     """Make an outcome durable with its receipt, signed with the key in force at its place in the ledger.
 
-    Args:
-        keyring: the keys.
-        ledger: where it is kept.
-        reservation: what paid for it.
-        result: what was released.
-        receipt: makes the receipt, given the keys that sign it.
+    ``receipt`` makes the receipt, given the keys that sign it.
     """
     keys = keyring.known
     while True:

@@ -47,9 +47,7 @@ _MOST_DIGITS: Final = 440
 class Receipt:
     """A signed statement; ``str`` gives its text, and ``receipt["charge"]`` a part of it.
 
-    Args:
-        statement: what is stated.
-        signature: of its canonical text, in hexadecimal.
+    The signature is of its canonical text, in hexadecimal.
     """
 
     statement: Mapping[str, Any]
@@ -63,7 +61,7 @@ class Receipt:
             InputError: the text is not a receipt, or says something twice.
         """
         try:
-            content = json.loads(text, object_pairs_hook=_once)
+            content = json.loads(text, object_pairs_hook=keys_once)
         except (ValueError, RecursionError):
             raise InputError("receipt", "is not JSON that says everything once") from None
         if not isinstance(content, dict) or set(content) != {"receipt", "signature"}:
@@ -103,9 +101,7 @@ class ReceiptStatement:
 
     Args:
         answers: by :func:`about_plan` and :func:`about_mechanism`.
-        unit: whom the guarantee is about.
-        account: kind of the account.
-        guarantee: of all answers together.
+        unit: whom the guarantee of all answers together is about.
         catalog: digest of the public metadata.
     """
 
@@ -340,7 +336,7 @@ def _about_gaussian(noise: Gaussian) -> dict[str, str]:
 
 
 def _moved_squared(noise: Gaussian) -> Fraction:
-    """A single integer moves by a whole number, so the square that counts may be smaller than the one declared."""
+    """Square of the sensitivity that counts: one integer moves by a whole number, so it may be below the declared."""
     return 2 * noise.zcdp.rho * noise.sigma2
 
 
@@ -348,7 +344,8 @@ def _plain(event: Event) -> Any:
     return json.loads(event_to_json(event))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a key that occurs twice could be read in two ways, and is a ValueError."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")

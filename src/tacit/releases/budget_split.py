@@ -62,12 +62,9 @@ _SPARE: Final = 1 - Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class Split:
-    """A plan for every statistic, and what all of them together cost.
+    """A plan for every statistic, and the guarantee of all of them together, which is charged.
 
-    Args:
-        plans: one per statistic.
-        guarantee: of all of them, in the currency of the account: what is charged.
-        method: by which theorem, for people.
+    The method says, for people, by which theorem.
     """
 
     plans: tuple[Plan, ...]
@@ -210,13 +207,9 @@ _SPLITS: Final[dict[Currency, Callable[[_Parts, Fraction], Split]]] = {
 def _largest(
     make: Callable[[Fraction], tuple[Plan, ...]], start: Fraction, power: int, guarantee: ApproxDP
 ) -> Split | None:
-    """The plans at the largest factor within a guarantee, or nearly so.
+    """The plans at the largest factor within a guarantee, or nearly so, from a factor that a simple theorem allows.
 
-    Args:
-        make: the plans at a factor.
-        start: a factor that a simple theorem allows.
-        power: costs grow about like the root of the factor of this order.
-        guarantee: what they may cost.
+    Costs grow about like the root of the factor of the order ``power``.
     """
     best: Split | None = None
     low, high, factor = Fraction(0), None, start

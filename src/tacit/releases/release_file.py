@@ -68,13 +68,10 @@ class _FileModel(_Strict):
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One question of a release.
+    """One question of a release; its name is that of its files.
 
     Args:
-        name: of its files.
-        sql: the question.
         weight: how much it matters; one of weight 2 gets twice the epsilon of one of weight 1.
-        title: for people.
         max_groups: the most groups that one unit counts in, or AUTO, if other than declared.
         max_rows: the most rows of one unit that count per group, or AUTO, if other than declared.
     """
@@ -92,14 +89,11 @@ class BatchPlan:
     """A plan, read and checked.
 
     Args:
-        name: of the release.
         statistics: in the order of the file.
         currency: ``"epsilon"``, ``"rho"`` or ``"mu"``: which total was stated.
-        amount: that total.
         delta: the total's delta, 0 when none was stated.
         confidence: of all intervals.
         output: the folder for the results.
-        formats: of the tables.
         bias_share: share of each statistic's price that buys an estimate of what bounding leaves out.
     """
 

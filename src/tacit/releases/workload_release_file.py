@@ -63,16 +63,7 @@ class _File(_Strict):
 
 @dataclass(frozen=True)
 class PlannedWorkload:
-    """A workload with its price, read from a file.
-
-    Args:
-        name: of the release.
-        source: the table, or the SELECT of rows.
-        workload: the queries.
-        options: price, confidence and bound on rows, as stated.
-        output: the folder for the answers.
-        formats: of the tables.
-    """
+    """A workload with its price, confidence and bound on rows, from a file; answers go to the folder ``output``."""
 
     name: str
     source: str

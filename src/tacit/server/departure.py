@@ -21,16 +21,10 @@ _PATIENCE: Final = 0.5
 
 
 class QuestionDeparture:
-    """When what becomes of one question may be known; made by the event loop, used by the thread that runs it.
+    """When the outcome of one question may be known; made by the event loop, used by the thread that runs it.
 
     At each departure the loop looks whether the run has ended, whatever the thread does. So the order in which
     questions are looked at follows from when they began and what their texts say, and not from how fast they were.
-
-    Args:
-        slots: the clock and its timers.
-        schedule: decides departures.
-        late: compares running times with them.
-        analyst: who asks.
     """
 
     def __init__(
@@ -54,7 +48,7 @@ class QuestionDeparture:
 
     @property
     def seconds(self) -> float | None:
-        """After which the run is of no use."""
+        """Seconds after which the run is of no use; None where nothing was decided."""
         return None if self._decided is None else self._decided.last
 
     def check(self, plan: TimedWork) -> None:

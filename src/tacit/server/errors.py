@@ -54,14 +54,7 @@ class Busy(TacitError):  # noqa: N818
 
 
 class RequestError(TacitError):
-    """The bytes sent are not a request.
-
-    Args:
-        reason: the full code is ``request.<reason>``.
-        status: of the response.
-        sentence: the fault, and the form to send instead.
-        headers: that the response must have.
-    """
+    """The bytes sent are not a request; the code is ``request.<reason>``, the sentence says what to send instead."""
 
     code = "request"
 

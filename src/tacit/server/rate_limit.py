@@ -23,7 +23,6 @@ class RateLimit:
     """At most so many a minute for each caller, all of which may come at once.
 
     Args:
-        per_minute: how many.
         clock: in seconds, never set back, and the same in all processes.
         buckets: the counters; its own by default.
         name: tells it from other rates that are counted there.
@@ -54,7 +53,7 @@ class RateLimit:
             raise TooMany(wait)
 
     def give_back(self, caller: str) -> None:
-        """One that was counted should not have been."""
+        """Take back one that should not have been counted."""
         self._pour(caller, -self._step)
 
     def wait_for(self, caller: str) -> float:

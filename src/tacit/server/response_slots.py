@@ -14,19 +14,14 @@ from time import monotonic
 
 
 class ResponseSlots:
-    """Holds what is ready until its time.
-
-    Args:
-        seconds: of one slot; 0 holds nothing.
-        clock: in seconds, never set back.
-    """
+    """Holds what is ready until its slot of so many seconds; 0 holds nothing. The clock is never set back."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
 
     def now(self) -> float:
-        """By the clock that :meth:`due` and :meth:`hold` read."""
+        """Time by the clock that :meth:`due` and :meth:`hold` read."""
         return self._clock()
 
     def due(self, arrived: float, now: float) -> float:

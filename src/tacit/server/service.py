@@ -82,13 +82,7 @@ _MOST_DRAWN: Final = 4
 
 
 class CuratorService:
-    """A curator and the people it works for.
-
-    Args:
-        curator: answers.
-        people: identifies callers.
-        settings: how much of the ledger one page of history looks at.
-    """
+    """A curator and the people it works for. A page of history looks at as much of the ledger as settings say."""
 
     def __init__(self, curator: Curator, people: People, settings: Settings | None = None) -> None:
         self.curator = curator

@@ -52,11 +52,7 @@ class LatenessVerdict(Enum):
 
 
 class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
-    """Too many answers were late; fresh questions wait until an operator has looked.
-
-    Args:
-        whose: the analyst's own limit, or that of a population.
-    """
+    """Too many answers were late, of an analyst or about a population; fresh questions wait for an operator."""
 
     code = "access.late"
 
@@ -201,16 +197,7 @@ class LateAnswers:
     def verdict(
         self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
     ) -> LatenessVerdict:
-        """Decide about a question at a departure.
-
-        Args:
-            analyst: who asked.
-            population: whose budget.
-            decided: its departures.
-            place: which of them it is.
-            taken: ticks that it ran; None while it runs.
-            failed: whether it failed.
-        """
+        """Decide about a question at one of its departures, after so many ticks that it ran; None while it runs."""
         with self._lock:
             stream = self._stream(population)
             # Nothing may be late any more, so what runs ends as a failure whether or not it is ready: no data decides.

@@ -262,11 +262,15 @@ _SOURCES: Final = {
 }
 Names = Annotated[list[str] | None, _by(_names), WithJsonSchema({"anyOf": [_TEXTS, {"type": "null"}]})]
 _Amount = Annotated[str, _by(_number), WithJsonSchema(_AMOUNT)]
+_Count = Annotated[int, _by(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
+_Label = Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})]
+_Limit = Annotated[Any, _by(_limit), WithJsonSchema(_LIMIT)]
+_Texts = Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)]
 _OPTION_TYPES: Final[Mapping[OptionKind, Any]] = {
     OptionKind.AMOUNT: _Amount,
     OptionKind.PROBABILITY: _Amount,
-    OptionKind.COUNT: Annotated[int, _by(_count), WithJsonSchema({"type": "integer", "minimum": 1})],
-    OptionKind.LIMIT: Annotated[Any, _by(_limit), WithJsonSchema(_LIMIT)],
+    OptionKind.COUNT: _Count,
+    OptionKind.LIMIT: _Limit,
     OptionKind.AMOUNTS: Annotated[Any, _by(_number_or_numbers), WithJsonSchema({"anyOf": [_AMOUNT, _AMOUNTS]})],
     OptionKind.WEIGHTS: Annotated[Any, _by(_numbers), WithJsonSchema(_AMOUNTS)],
 }
@@ -323,7 +327,7 @@ class NewToken(RequestBody):
 
     name: Name
     days: Days = Field(description="until it ends")
-    label: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = maybe()
+    label: _Label = maybe()
     scopes: Annotated[list[str] | None, _by(_scopes), WithJsonSchema(_SCOPES)] = maybe(
         description="by default those of the person"
     )
@@ -339,18 +343,14 @@ class SynthesisSchema(RequestBody):
         description="a table, or a SELECT of rows; or two tables, persons and rows of theirs, with columns or null"
     )
     columns: Names = maybe(description="null for all that are declared")
-    rows: _OPTION_TYPES[OptionKind.COUNT] = maybe(  # type: ignore[valid-type]
-        description="to draw; by default about as many as there are"
-    )
+    rows: _Count = maybe(description="to draw; by default about as many as there are")
     method: Annotated[
         str, _by(_one_of(get_args(Method))), WithJsonSchema({"type": "string", "enum": list(get_args(Method))})
     ] = maybe()
     marginals: Annotated[list[list[str]], _by(_sets), WithJsonSchema({"type": "array", "items": _TEXTS})] = maybe(
         description="sets of columns to measure, or whose error matters"
     )
-    minutes: _OPTION_TYPES[OptionKind.COUNT] = maybe(  # type: ignore[valid-type]
-        description="that fits may take; says how large the model may grow"
-    )
+    minutes: _Count = maybe(description="that fits may take; says how large the model may grow")
     impossible: Annotated[list[Any], _by(_rule_list), WithJsonSchema({"type": "array", "items": _RULES})] = maybe(
         description="combinations of values that no row has, by public knowledge"
     )
@@ -360,20 +360,16 @@ class SynthesisSchema(RequestBody):
     only_if: Annotated[dict[str, Any], _by(_rule_table), WithJsonSchema(_RULES)] = maybe(
         description='columns that are NULL but under a condition, such as {"pregnant": {"sex": "f"}}'
     )
-    quantiles: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = maybe(
-        description="columns whose bins begin at private quantiles"
-    )
-    nulls: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = maybe(
-        description="columns with bounds of which NULL is a value"
-    )
-    order_by: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = maybe(
+    quantiles: _Texts = maybe(description="columns whose bins begin at private quantiles")
+    nulls: _Texts = maybe(description="columns with bounds of which NULL is a value")
+    order_by: Text = maybe(
         description="of two tables, the column that puts rows of a person in order; each is drawn given the one before"
     )
     epsilon: _Amount = maybe()
     delta: _Amount = maybe()
     rho: _Amount = maybe()
     mu: _Amount = maybe()
-    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = maybe()  # type: ignore[valid-type]
+    max_rows: _Limit = maybe()
 
     @property
     def asked(self) -> tuple[SynthesisRequest, int | None]:
@@ -390,9 +386,7 @@ class SynthesisSchema(RequestBody):
 class WorkloadSchema(RequestBody):
     """Counting queries to answer at once, and one of epsilon, rho and mu."""
 
-    source: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
-        description="a table, or a SELECT of rows"
-    )
+    source: Text = Field(description="a table, or a SELECT of rows")
     workload: Annotated[Any, _by(_workload), WithJsonSchema({"type": "array", "items": {"type": "object"}})] = Field(
         description='parts that are added up, such as {"marginals": ["sex", "ward"], "ways": 2} or {"prefixes": "age"}'
     )
@@ -401,7 +395,7 @@ class WorkloadSchema(RequestBody):
     rho: _Amount = maybe()
     mu: _Amount = maybe()
     confidence: _Amount = maybe()
-    max_rows: _OPTION_TYPES[OptionKind.LIMIT] = maybe()  # type: ignore[valid-type]
+    max_rows: _Limit = maybe()
 
     @property
     def arguments(self) -> tuple[str, Workload, dict[str, Any]]:
@@ -414,18 +408,12 @@ class WorkloadSchema(RequestBody):
 class SessionSchema(RequestBody):
     """A session of counting queries to open; epsilon pays for the number of rows now, and for each part later."""
 
-    source: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
-        description="a table, or a SELECT of rows; one row of each person counts"
-    )
-    columns: Annotated[list[str], _by(_texts), WithJsonSchema(_TEXTS)] = Field(
-        description="with public values, of which there are at most 100,000 combinations"
-    )
+    source: Text = Field(description="a table, or a SELECT of rows; one row of each person counts")
+    columns: _Texts = Field(description="with public values, of which there are at most 100,000 combinations")
     epsilon: Annotated[str, _by(_number), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})] = Field(
         description="charged now, at the first query, and at the first query after each hard one"
     )
-    threshold: Annotated[int, _by(_count), WithJsonSchema({"type": "integer", "minimum": 1})] = Field(
-        description="error of an answer that is let pass, in rows"
-    )
+    threshold: _Count = Field(description="error of an answer that is let pass, in rows")
 
 
 class SessionQuerySchema(RequestBody):
@@ -491,19 +479,13 @@ def request_text(request: Request) -> str:
 class FitSchema(RequestBody):
     """A model to fit: an estimator by its name, its parameters, and the rows."""
 
-    estimator: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = Field(
-        description="such as LogisticRegression"
-    )
+    estimator: _Label = Field(description="such as LogisticRegression")
     parameters: Annotated[Any, _by(_parameters), WithJsonSchema({"type": "object"})] = Field(
         description='of the estimator, such as {"epsilon": 1, "delta": 1e-6}; an object whose keys are no text is '
         '{"pairs": [[key, value]]}'
     )
-    sql: Annotated[str, _by(_text), WithJsonSchema({"type": "string"})] = Field(
-        description="a SELECT of rows: features, and the target last"
-    )
-    weight: Annotated[str, _by(_label), WithJsonSchema({"type": "string", "maxLength": _LONGEST})] = maybe(
-        description="a column of the SELECT by which rows count, up to max_weight of the estimator"
-    )
+    sql: Text = Field(description="a SELECT of rows: features, and the target last")
+    weight: _Label = maybe(description="a column of the SELECT by which rows count, up to max_weight of the estimator")
 
 
 def synthesis_text(

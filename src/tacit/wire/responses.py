@@ -196,16 +196,8 @@ class AnswerBody(AnswerTable):
     @classmethod
     def of(cls, answer: Answer) -> Self:
         """The answer, the same for every caller and every time: the charge is that of the release."""
-        finished, kinds = answer.finished, [column.type for column in answer.columns]
-        known = finished.has_interval
-        rows = [
-            [
-                cell_to_json(values[i], ends[i] if known[i] else None, kind, **({} if lost is None else lost[i]))
-                for i, kind in enumerate(kinds)
-            ]
-            for values, ends, lost in zip(finished.values, finished.intervals(), _losses(answer), strict=True)
-        ]
-        return cls(columns=[ColumnTold(**each) for each in _columns(answer)], rows=rows, **cls.head(answer))
+        columns = [ColumnTold(**each) for each in _columns(answer)]
+        return cls(columns=columns, rows=_rows(answer), **cls.head(answer))
 
     @classmethod
     def head(cls, answer: Answer) -> dict[str, Any]:
@@ -217,11 +209,7 @@ class AnswerBody(AnswerTable):
                 "note": answer.meaning,
                 "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
             }
-        return {
-            "confidence": exact_text(answer.finished.confidence),
-            **_left_out(answer),
-            **about,
-        }
+        return {"confidence": exact_text(answer.finished.confidence), **_left_out(answer), **about}
 
 
 def about_answer(answer: Answer) -> dict[str, Any]:
@@ -246,6 +234,19 @@ def _left_out(answer: Answer) -> dict[str, Any]:
     if not answer.finished.estimated:
         return {}
     return {"left_out": None if answer.left_out is None else LeftOutTold.of(answer.left_out).plain()}
+
+
+def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
+    """The cells of each row; ``wide`` as for :func:`.value_to_json`."""
+    finished, kinds = answer.finished, [column.type for column in answer.columns]
+    known = finished.has_interval
+    return [
+        [
+            cell_to_json(values[i], ends[i] if known[i] else None, kind, wide=wide, **({} if lost is None else lost[i]))
+            for i, kind in enumerate(kinds)
+        ]
+        for values, ends, lost in zip(finished.values, finished.intervals(), _losses(answer), strict=True)
+    ]
 
 
 def _losses(answer: Answer) -> Sequence[list[dict[str, Any]] | None]:
@@ -381,25 +382,11 @@ class Health(ResponseBody):
 
 def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
     """The answer as the command line prints it: rows by name, and what is left."""
-    columns, finished = answer.columns, answer.finished
-    known = finished.has_interval
-    rows = [
-        {
-            column.name: cell_to_json(
-                values[i],
-                ends[i] if known[i] else None,
-                column.type,
-                wide=False,
-                **({} if lost is None else lost[i]),
-            )
-            for i, column in enumerate(columns)
-        }
-        for values, ends, lost in zip(finished.values, finished.intervals(), _losses(answer), strict=True)
-    ]
+    names = [column.name for column in answer.columns]
     return {
         "columns": _columns(answer),
-        "rows": rows,
-        "confidence": exact_text(finished.confidence),
+        "rows": [dict(zip(names, row, strict=True)) for row in _rows(answer, wide=False)],
+        "confidence": exact_text(answer.finished.confidence),
         **_left_out(answer),
         "charge": charge_json(answer.charge),
         "budget": None if answer.is_public else ShareSchema.of(curator.budget(answer)).plain(),

@@ -29,7 +29,7 @@ class Guess:
 
     @property
     def difference(self) -> int:
-        """1 for a patient who was there, 0 for one who was not; so much for the theory."""
+        """1 for a patient who was there and 0 for one who was not, where both counts are exact."""
         return self.with_them - self.without
 
     @property
@@ -39,7 +39,7 @@ class Guess:
 
     @property
     def is_right(self) -> bool:
-        """Whether that is so."""
+        """Whether the conclusion is true."""
         return self.says == self.truth
 
 
@@ -61,12 +61,9 @@ def choose_victims(hospital: Hospital, count: int) -> list[tuple[int, bool]]:
 
 def difference(ask: Callable[[str], int], victims: Sequence[tuple[int, bool]]) -> list[Guess]:
     """Ask both questions about each victim."""
-    return [Guess(patient_id, ask(_again(patient_id)), ask(but(patient_id)), truth) for patient_id, truth in victims]
-
-
-def _again(patient_id: int) -> str:
-    # An equal count in other words, so that it is computed afresh: a repeated question would get its old answer.
-    return f"{ALL} AND patient_id <> -{patient_id}"
+    # The first in other words each time, so that it is computed afresh: a repeated question would get its old answer.
+    first = f"{ALL} AND patient_id <> -{{}}"
+    return [Guess(each, ask(first.format(each)), ask(but(each)), truth) for each, truth in victims]
 
 
 def as_json(guesses: Sequence[Guess]) -> dict[str, Any]:

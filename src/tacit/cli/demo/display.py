@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tacit.cli.terminal import console
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
     from rich.text import Text
 
 _WIDEST = 96
@@ -60,33 +60,25 @@ class Stage:
 
     def say(self, words: str) -> None:
         """A paragraph."""
-        from rich.padding import Padding
         from rich.text import Text
 
-        self.screen.print(Padding(Text.from_markup(words), (0, 0, 0, 4)))
+        self.show(Text.from_markup(words))
 
     def sql(self, text: str, note: str = "") -> None:
         """A question."""
-        from rich.padding import Padding
+        self.code(text.strip() + (f"   -- {note}" if note else ""), "sql")
+
+    def code(self, text: str, language: str) -> None:
+        """Coloured lines of a question or of a project file."""
         from rich.syntax import Syntax
 
-        lines = text.strip() + (f"   -- {note}" if note else "")
-        shown = Syntax(lines, "sql", theme="ansi_dark", background_color="default", word_wrap=True)
-        self.screen.print(Padding(shown, (0, 0, 0, 4)))
+        self.show(Syntax(text, language, theme="ansi_dark", background_color="default", word_wrap=True))
 
-    def toml(self, text: str) -> None:
-        """A piece of a project file."""
-        from rich.padding import Padding
-        from rich.syntax import Syntax
-
-        shown = Syntax(text.strip(), "toml", theme="ansi_dark", background_color="default", word_wrap=True)
-        self.screen.print(Padding(shown, (0, 0, 0, 4)))
-
-    def table(self, table: Table) -> None:
-        """A table, a little to the right."""
+    def show(self, shown: RenderableType) -> None:
+        """Anything that can be printed, a little to the right."""
         from rich.padding import Padding
 
-        self.screen.print(Padding(table, (0, 0, 0, 4)))
+        self.screen.print(Padding(shown, (0, 0, 0, 4)))
 
     def grid(self, rows: Iterable[Sequence[str | Text]], *, right: Sequence[int] = ()) -> None:
         """Columns without lines; those numbered in ``right`` are flush right."""
@@ -99,7 +91,7 @@ class Stage:
             table.add_column(justify="right" if i in right else "left", no_wrap=True)
         for row in listed:
             table.add_row(*(Text.from_markup(cell) if isinstance(cell, str) else cell for cell in row))
-        self.table(table)
+        self.show(table)
 
     def bars(self, rows: Sequence[Sequence[str | DemoBar]]) -> None:
         """Lines of words and bars; all bars are to one scale, as wide as the screen allows."""
@@ -125,7 +117,7 @@ class Stage:
 
         line = Table.grid(padding=(0, 1, 0, 0))
         line.add_row(Text(sign, style=style), Text(words))
-        self.table(line)
+        self.show(line)
 
 
 def bar(entry: DemoBar, most: float, width: int = 30) -> Text:

@@ -85,7 +85,7 @@ def _opening(stage: Stage, hospital: Hospital) -> dict[str, int]:
         "tables. How much noise is public. How much everything together may tell is the [bold]budget[/bold].",
     )
     stage.scene("What the owner writes down", "tacit.toml")
-    stage.toml("\n".join(PROJECT.split("\n\n")[1:4]))
+    stage.code("\n".join(PROJECT.split("\n\n")[1:4]).strip(), "toml")
     stage.say("[dim]Bounds and categories are public knowledge. Nothing is taken from the data.[/dim]")
     return sizes
 
@@ -246,7 +246,7 @@ def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
         at.stage.good(f"{size}: chain, prices, sums and caps hold.")
     account = at.curator.budget(analyst="mallory")
     owners = ("total", "mallory")
-    at.stage.table(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))
+    at.stage.show(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))
     ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
     return ledger, ShareSchema.of(account).plain()
 

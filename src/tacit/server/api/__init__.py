@@ -6,19 +6,15 @@ Modules:
 * :mod:`.content_negotiation` — Content negotiation: JSON or an Arrow stream
 * :mod:`.errors` — Error responses: one shape, without protected text
 * :mod:`.jobs` — Background questions: submit, poll, fetch
-* :mod:`.model_routes` — Endpoints of models: owners have them fitted as jobs, people who see the population use them
-  for nothing
 * :mod:`.openapi` — OpenAPI description and its HTML page
+* :mod:`.release_routes` — Endpoints of synthetic tables, workloads and models: put down as jobs, paid for once, and
+  free to use from then on
 * :mod:`.request` — API request and response objects, and the table entry of an endpoint
 * :mod:`.request_body` — Strict JSON bodies of requests
 * :mod:`.request_limits` — Limits on paths, headers and bodies of requests
 * :mod:`.routes` — Endpoints for analysts
 * :mod:`.session_routes` — Endpoints of sessions of counting queries: open, ask, look, close
 * :mod:`.survey_routes` — Endpoints of surveys without a trusted party
-* :mod:`.synthesis_routes` — Endpoints of synthetic tables: owners make them as jobs, people who see the population use
-  them for nothing
 * :mod:`.thread_pools` — Bounded thread pools of a worker, whose threads analysts take in turns
 * :mod:`.worker_runtime` — Thread pools, response timing and rate limits of one worker
-* :mod:`.workload_routes` — Endpoints of workloads: owners have them answered as jobs, people who see the population
-  read them for nothing
 """

@@ -42,15 +42,10 @@ _DRAIN_STEP: Final = 0.02
 
 
 def create_app(service: CuratorService, settings: Settings | None = None, buckets: Buckets | None = None) -> App:
-    """Make the application of a service, with its console.
+    """Make the application of a service, with its console; several processes that serve share their buckets.
 
     The caller may put an empty dictionary at ``scope["tacit.about"]``; the application fills it with the public facts
     about the request that may be logged and counted.
-
-    Args:
-        service: the operations behind the endpoints.
-        settings: limits; defaults to those of the service.
-        buckets: counters of the rate limits; pass shared ones where several processes serve.
     """
     return App(WorkerRuntime(service, settings or service.settings, buckets))
 

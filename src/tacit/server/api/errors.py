@@ -36,14 +36,11 @@ _LONGEST: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Public description of a failure.
+    """Public description of a failure; callers may match on its code.
 
     Args:
-        status: of the response.
-        code: stable; may be matched on.
-        message: for people.
         id: under which the operator's log has the reason, where that is not told.
-        parameter: what was given and cannot be used.
+        parameter: the input that cannot be used.
         headers: that the response must have.
     """
 
@@ -85,7 +82,7 @@ def failure_bytes(failure: Failure) -> bytes:
 
 
 def page(failure: Failure) -> bytes:
-    """The same for browsers, where the console has failed itself."""
+    """Page about a failure, for browsers, where the console itself has failed."""
     title = "Something failed" if failure.status >= 500 else "That did not work"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>'

@@ -166,16 +166,23 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "name": {"type": "string", "minLength": 1, "maxLength": 200},
     "survey": {"type": "string", "minLength": 1, "maxLength": 60},
 }
-_ASKING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
-    (
-        "Idempotency-Key",
-        {"type": "string", "pattern": "^[!-~]{1,200}$"},
-        "a name for this request, so that it may be sent again: it is charged once and gets the same bytes",
-    ),
+_Header = tuple[str, dict[str, Any], str]
+
+
+def _named(text: str) -> _Header:
+    """The header by which a request has a name."""
+    return "Idempotency-Key", {"type": "string", "pattern": "^[!-~]{1,200}$"}, text
+
+
+_NAMED: Final = _named(
+    "a name for this request, so that it may be sent again: it is charged once and gets the same bytes"
+)
+_ASKING: Final[tuple[_Header, ...]] = (
+    _NAMED,
     ("Prefer", {"type": "string", "enum": ["respond-async"]}, "answer 202 and a job to poll"),
     ("Tacit-Repeat", {"type": "string", "enum": ["only"]}, "answer only what costs nothing"),
 )
-_SEEN: Final[tuple[str, dict[str, Any], str]] = (
+_SEEN: Final[_Header] = (
     "Tacit-Seen",
     {"type": "string", "pattern": "^[1-9][0-9]{0,17}:[0-9a-f]{64}$"},
     "position and hash of an entry of the ledger that was seen before: 409 if the ledger does not hold it",
@@ -183,19 +190,11 @@ _SEEN: Final[tuple[str, dict[str, Any], str]] = (
 #: Headers of endpoints that ask no question in SQL.
 _HEADERS: Final = {
     "/v1/key": (_SEEN,),
-    "/v1/synthesize": (_ASKING[0],),
-    "/v1/workload": (_ASKING[0],),
-    "/v1/fit": (_ASKING[0],),
-    "POST /v1/sessions": (_ASKING[0],),
+    **dict.fromkeys(("/v1/synthesize", "/v1/workload", "/v1/fit", "POST /v1/sessions"), (_NAMED,)),
     "POST /v1/sessions/{position}": (
-        (
-            *_ASKING[0][:2],
-            "a name for this query, so that it may be sent again: a hard one gets the answer it paid for",
-        ),
+        _named("a name for this query, so that it may be sent again: a hard one gets the answer it paid for"),
     ),
-    "/v1/collect/{survey}": (
-        (*_ASKING[0][:2], "a name for these reports, so that they may be sent again and count once"),
-    ),
+    "/v1/collect/{survey}": (_named("a name for these reports, so that they may be sent again and count once"),),
 }
 
 
@@ -271,7 +270,7 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
 
 
-def _headers(route: Route) -> tuple[tuple[str, dict[str, Any], str], ...]:
+def _headers(route: Route) -> tuple[_Header, ...]:
     return _HEADERS.get(f"{route.method} {route.path}", _HEADERS.get(route.path, ()))
 
 

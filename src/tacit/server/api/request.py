@@ -41,13 +41,10 @@ register_url_convertor("slashes", _Slashes())
 
 
 class ApiResponse(Response):
-    """A response with the headers that every response has.
+    """A response with the headers that every response has, and further ones.
 
     Args:
-        status: its status.
-        body: its bytes.
-        form: their media type.
-        headers: further ones.
+        form: media type of the body.
         after: run on the event loop once the response was sent.
         policy: content security policy; allows nothing by default.
     """
@@ -70,12 +67,9 @@ class ApiRequest:
     """One request, as handlers see it; they run in a thread.
 
     Args:
-        runtime: thread pools, response timing and rate limits of the worker.
         headers: by name, in small letters.
-        address: of the caller.
         part: the text in the path where the route has a name in braces.
         query: parameters of the path.
-        body: as it arrived.
         access: the caller, once authenticated.
         held: whether the response leaves in a slot.
         held_after: whether it leaves in a slot also where data was read, because noise is drawn after the departure.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tacit.core.errors import InputError
 from tacit.curator.views.arrow_tables import table_bytes
+from tacit.server.api.release_routes import file_response, stated_form
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
 from tacit.server.api.request_limits import idempotency_key
-from tacit.server.api.synthesis_routes import FORMS
 from tacit.wire import session_responses as wire
 from tacit.wire.requests import SessionQuerySchema, SessionSchema
 
@@ -40,16 +39,11 @@ def sessions(call: ApiRequest) -> ApiResponse:
 
 def session(call: ApiRequest) -> ApiResponse:
     """A session with its hard answers, or its public histogram as a file."""
-    position, form = call.position("session"), call.query.get("form", "json")
-    if form not in ("json", *FORMS):
-        raise InputError("form", f"must be one of json, {', '.join(FORMS)}")
+    position, form = call.position("session"), stated_form(call)
     found = call.runtime.service.session(call.user, position)
     if form == "json":
         return json_response(wire.SessionBody.of(found).plain())
-    name = f"attachment; filename=session-{position}.{form}"
-    return ApiResponse(
-        200, table_bytes(found.histogram(), form), FORMS[form], ((b"content-disposition", name.encode()),)
-    )
+    return file_response(table_bytes(found.histogram(), form), f"session-{position}", form)
 
 
 def close_session(call: ApiRequest) -> ApiResponse:

@@ -20,6 +20,21 @@ Item = TypeVar("Item")
 Turn = tuple[str, tuple["asyncio.Future[Any]", Callable[[], Any]]]
 #: One analyst may fill this share of the queue.
 _SHARE: Final = 2
+#: Work that is under way, kept so that it is not collected.
+_left_running: set[asyncio.Future[Any]] = set()
+
+
+def let_run(work: asyncio.Future[Any]) -> None:
+    """Let work go on to its end, whether or not its caller still waits: its charge is paid."""
+
+    def ended(done: asyncio.Future[Any]) -> None:
+        _left_running.discard(done)
+        if not done.cancelled():
+            # Looked at, so that it is not reported as forgotten.
+            done.exception()
+
+    _left_running.add(work)
+    work.add_done_callback(ended)
 
 
 class FairExecutor:

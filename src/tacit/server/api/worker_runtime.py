@@ -37,13 +37,7 @@ Result = TypeVar("Result")
 
 
 class WorkerRuntime:
-    """Thread pools, slots and rate limits of an application; for one event loop.
-
-    Args:
-        service: the operations behind endpoints and pages.
-        settings: sizes of pools, rates and slots.
-        buckets: counters of the rate limits, shared with other worker processes.
-    """
+    """Thread pools, slots and rate limits of an application; for one event loop. Workers share ``buckets``."""
 
     def __init__(self, service: CuratorService, settings: Settings, buckets: Buckets | None = None) -> None:
         self.service = service

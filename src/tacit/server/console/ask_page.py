@@ -153,10 +153,6 @@ async def answer_page(visit: PageRequest) -> Response:
     return await visit.page("answer.html", sql=answer.charge.sql, problem=None, **shown)
 
 
-def _picture(answer: Answer) -> dict[str, Any] | None:
-    return picture_of(drawing_of(answer), len(answer))
-
-
 async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = None) -> dict[str, Any]:
     """Context of the template of an answer: to the question in a form, or without one from the history."""
     again = form is None
@@ -168,7 +164,7 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
         "sheet": await visit.run(sheet_of, answer),
-        "picture": await visit.run(_picture, answer),
+        "picture": await visit.run(lambda: picture_of(drawing_of(answer), len(answer))),
         "result": {
             "heading": "Answer",
             "public": False,
@@ -280,16 +276,12 @@ async def _like(visit: PageRequest, text: str) -> AskForm:
         raise Unknown("page")
     receipt = await visit.run(visit.service.receipt, visit.user, int(text))
     sql = str(receipt["answers"][0]["query"])
-    for currency, pay in (("epsilon", "epsilon"), ("rho", "rho")):
-        if currency in receipt["charge"]:
-            return AskForm(sql=sql, pay=pay, amount=_decimal(str(receipt["charge"][currency])))
+    for pay in ("epsilon", "rho"):
+        if pay in receipt["charge"]:
+            amount = exact_text(Fraction(str(receipt["charge"][pay])))
+            # A charge that is no short decimal is not one that was typed.
+            return AskForm(sql=sql, pay=pay, amount=amount if "/" not in amount and len(amount) < 30 else "")
     return AskForm(sql=sql)
-
-
-def _decimal(text: str) -> str:
-    """A charge as it may be typed again; left out where it is no short decimal."""
-    shown = exact_text(Fraction(text))
-    return shown if "/" not in shown and len(shown) < 30 else ""
 
 
 def _pending(visit: PageRequest, budgets: tuple[Budget, ...], view: QuoteView | None) -> list[Any]:

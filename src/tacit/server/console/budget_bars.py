@@ -14,18 +14,13 @@ from tacit.server.console.number_format import down, percent, symbol, up
 
 @dataclass(frozen=True)
 class Gauge:
-    """Bar of one currency of one share.
+    """Bar of one currency of one share: amounts as text (spent rounded up, cap and left down), widths of the ruler.
 
     Args:
-        population: whose budget.
-        share: whose share of it, in words; empty for the whole.
+        share: whose share, in words; empty for the whole.
         letter: of the currency.
-        spent: rounded up.
-        cap: rounded down.
-        left: rounded down.
-        width: of the part that is spent, of the ruler.
-        pending: width of what a question would add; empty without one.
-        start: where that begins.
+        width: of the part that is spent.
+        pending: width of the amount that a question would add, from ``start`` on; empty without one.
         fits: whether it would fit.
         full: whether nothing is left.
         used: the part that is spent, for comparing gauges.

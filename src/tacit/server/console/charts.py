@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from markupsafe import Markup, escape
@@ -39,14 +40,7 @@ def draw_panels(drawing: Drawing) -> list[dict[str, Markup]]:
 
 
 def draw_stairs(steps: Sequence[float], cap: float, letter: str, words: str) -> dict[str, Markup]:
-    """The budget left before the first and after each charge, as stairs that go down.
-
-    Args:
-        steps: what was spent in all, then.
-        cap: of the budget.
-        letter: of its currency.
-        words: for screen readers.
-    """
+    """The budget left before the first and after each charge, as stairs that go down; ``steps`` are what was spent."""
     left = [max(cap - spent, 0.0) for spent in steps]
     # The last stair is as wide as the others, so that what is left now can be seen.
     heights = [*left, left[-1]]
@@ -55,13 +49,12 @@ def draw_stairs(steps: Sequence[float], cap: float, letter: str, words: str) -> 
 
 def _stairs(heights: list[float], cap: float, letter: str, words: str, width: int) -> Markup:
     frame = _Frame(width, 220, f"{letter} left", _ticks(0, cap, 4), (0, float(len(heights) - 1)))
-    ends = [(n, height) for n, each in enumerate(heights[:-1]) for height in (each,)]
-    corners = [(x, y) for n, y in ends for x in (n, n + 1)]
+    corners = [(x, y) for n, y in enumerate(heights[:-1]) for x in (n, n + 1)]
     path = " L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in corners)
     base = frame.y(0)
     area = f"M{frame.x(0):.1f} {base:.1f} L{path} L{frame.x(len(heights) - 1):.1f} {base:.1f} Z"
     marks = [
-        *frame.axes("charges, in order", _whole_ticks(len(heights) - 1, 6), _plain),
+        *frame.axes("charges, in order", _whole_ticks(len(heights) - 1, 6), "{:g}".format),
         _tag("path", d=area, class_="band s0"),
         _tag("path", d=f"M{path}", class_="line s0"),
     ]
@@ -69,15 +62,7 @@ def _stairs(heights: list[float], cap: float, letter: str, words: str, width: in
 
 
 def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter: str, title: str, words: str) -> Markup:
-    """The error of a column against the price, both in powers of ten.
-
-    Args:
-        points: prices with errors, both above 0.
-        now: the present price, which is marked.
-        letter: of the currency.
-        title: what the error is of.
-        words: for screen readers.
-    """
+    """The error of a column against the price, both in powers of ten; ``now`` is marked, ``words`` are read out."""
     prices, errors = [math.log10(price) for price, _ in points], [math.log10(error) for _, error in points]
     ticks = _decade_ticks(min(errors), max(errors))
     frame = _Frame(_NARROW, 170, title, ticks, (min(prices), max(prices)), text=_power_text)
@@ -172,9 +157,6 @@ class _Frame:
     """Scales of a chart with a title above, numbers on the left and places below.
 
     Args:
-        width: of the whole.
-        height: of the whole.
-        title: above.
         ticks: numbers on the left, upwards; the first and the last are the ends of the scale.
         span: ends of the places.
         text: of a number on the left.
@@ -415,9 +397,7 @@ def _power_text(power: float) -> str:
 
 
 def _between(places: list[float], heights: list[float], place: float) -> float:
-    for (x1, y1), (x2, y2) in zip(
-        zip(places, heights, strict=True), zip(places[1:], heights[1:], strict=True), strict=False
-    ):
+    for (x1, y1), (x2, y2) in pairwise(zip(places, heights, strict=True)):
         if x1 <= place <= x2:
             return y1 + (y2 - y1) * ((place - x1) / ((x2 - x1) or 1))
     return heights[-1]
@@ -436,12 +416,10 @@ def _time_ticks(low: float, high: float, most: int) -> list[float]:
     starts = [float(dt.date(year, month, 1).toordinal()) for year, month in months]
     starts = [day for day in starts if low - 1 <= day <= high]
     step = next((each for each in (1, 2, 3, 6, 12) if len(starts) <= most * each), 12 * -(-len(starts) // (12 * most)))
-    begin = next((n for n, day in enumerate(starts) if _month(day) % min(step, 12) == 1 % min(step, 12)), 0)
+    whole = min(step, 12)
+    named = (dt.date.fromordinal(int(day)).month for day in starts)
+    begin = next((n for n, month in enumerate(named) if month % whole == 1 % whole), 0)
     return starts[begin::step] or [low]
-
-
-def _month(day: float) -> int:
-    return dt.date.fromordinal(int(day)).month
 
 
 def _time_text(low: float, high: float) -> Callable[[float], str]:
@@ -452,10 +430,6 @@ def _time_text(low: float, high: float) -> Callable[[float], str]:
         return dt.date.fromordinal(max(int(day), 1)).strftime(form)
 
     return text
-
-
-def _plain(number: float) -> str:
-    return f"{number:g}"
 
 
 def _short(text: str, most: int) -> str:

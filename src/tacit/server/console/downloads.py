@@ -10,16 +10,13 @@ from starlette.responses import Response
 
 from tacit.curator.views.answer_object import Answer
 from tacit.curator.views.arrow_tables import table_bytes
+from tacit.server.api.release_routes import FORMS
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
 
 #: Media types by the form in the address.
-FORMS: Final = {
-    "csv": "text/csv; charset=utf-8",
-    "tsv": "text/tab-separated-values; charset=utf-8",
-    "parquet": "application/vnd.apache.parquet",
-}
+_FORMS: Final = {**FORMS, "tsv": "text/tab-separated-values; charset=utf-8"}
 #: Characters that begin a formula in some spreadsheet, wide ones among them.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
@@ -40,20 +37,19 @@ async def again(visit: PageRequest) -> Response:
 
 
 async def _file(visit: PageRequest, answer: Answer, form: str, name: str) -> Response:
-    return visit.file(await visit.run(_bytes, answer, form), f"{name}.{form}", FORMS[form])
+    def content() -> bytes:
+        if form == "parquet":
+            return table_bytes(answer.intervals(), form)
+        return _text(answer, "," if form == "csv" else "\t").encode("utf-8", "replace")
+
+    return visit.file(await visit.run(content), f"{name}.{form}", _FORMS[form])
 
 
 def _form(visit: PageRequest) -> str:
     form = str(visit.request.path_params["form"])
-    if form not in FORMS:
+    if form not in _FORMS:
         raise Unknown("page")
     return form
-
-
-def _bytes(answer: Answer, form: str) -> bytes:
-    if form != "parquet":
-        return _text(answer, "," if form == "csv" else "\t").encode("utf-8", "replace")
-    return table_bytes(answer.intervals(), form)
 
 
 def _text(answer: Answer, separator: str) -> str:

@@ -15,13 +15,9 @@ _DAY: Final = 86_400.0
 
 @dataclass(frozen=True)
 class Point:
-    """A released value and its interval.
+    """A released value and the two ends of its interval.
 
     Args:
-        label: of its row.
-        value: as the table shows it.
-        low: end of its interval.
-        high: end of its interval.
         place: on an axis of numbers, or of days since year 1; None on one of categories.
         marked: whether what was left out may exceed the interval.
     """
@@ -57,13 +53,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Panels over one kind of axis.
+    """Panels over one kind of axis: ``category``, ``number`` or ``time``; each is a picture of its own.
 
-    Args:
-        panels: each is a picture of its own.
-        confidence: of the intervals, as text.
-        axis: one of ``category``, ``number`` and ``time``.
-        across: name of the column along the axis; empty for categories.
+    ``across`` is the name of the column along the axis, empty for categories.
     """
 
     panels: tuple[Panel, ...]

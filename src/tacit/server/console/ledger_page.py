@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -100,9 +101,7 @@ class LedgerWatch:
             self._last = replace(self._last, done=done, total=total)
 
         def receipt(outcome: Any) -> str | None:
-            if not outcome.receipt:
-                return None
-            return outcome_problem(outcome, ledger=ledger.id, public_key=outcome.key)
+            return outcome_problem(outcome, ledger=ledger.id, public_key=outcome.key) if outcome.receipt else None
 
         try:
             report = ledger.verify(progress=advance, check_outcome=receipt)
@@ -114,11 +113,9 @@ class LedgerWatch:
         now = datetime.now(UTC)
         self._last = replace(found, when=f"{now:%Y-%m-%d %H:%M} UTC", by=by)
         text = json.dumps(asdict(self._last))
-        try:
+        # Where it cannot be kept only this process knows; the ledger has other worries.
+        with suppress(TacitError):
             visit.people.jobs.put(Job(id, by, _VERIFICATION, now, state="done", outcome=text, finished=now))
-        except TacitError:
-            # Then only this process knows; the ledger has other worries.
-            return
 
     def _check(self, visit: PageRequest) -> LedgerCheck:
         """The verification that the address names, wherever it ran; else the last one here."""

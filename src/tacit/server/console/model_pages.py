@@ -13,7 +13,7 @@ from tacit.server.api.jobs import put_job
 from tacit.server.api.request_body import read_body
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
-from tacit.server.console.synthetic_pages import job_of
+from tacit.server.console.synthetic_pages import job_page
 from tacit.server.identity import TokenScope
 from tacit.wire.requests import FitSchema
 
@@ -38,9 +38,8 @@ _WIDTH, _HEIGHT = 240, 90
 
 async def fit(visit: PageRequest) -> Response:
     """Put a fit down as a job; one that would be refused is refused now."""
-    form = visit.form
-    priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
-    told = {"estimator": form.get("estimator", ""), "parameters": priced, "sql": form.get("sql", "")}
+    parameters = visit.typed("epsilon", "delta")
+    told = {name: visit.form.get(name, "") for name in ("estimator", "sql")} | {"parameters": parameters}
     try:
         said = read_body(FitSchema, json.dumps(told).encode())
         await visit.run(visit.service.check_fit, visit.user, said)
@@ -131,14 +130,5 @@ def _points(scores: Any, largest: float) -> list[str]:
 async def show_models(visit: PageRequest, problem: PageProblem | None = None) -> Response:
     """All models, the newest first; for owners a form that fits one, and the state of its job."""
     found = await visit.run(visit.service.models, visit.user)
-    job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
-    return await visit.page(
-        "models.html",
-        200 if problem is None else problem.status,
-        models=list(reversed(found)),
-        owns=visit.user.has(TokenScope.ADMIN),
-        estimators=_ESTIMATORS,
-        draft={name: visit.form.get(name, "") for name in _FIELDS},
-        job=job,
-        problem=problem,
-    )
+    shown = {"models": list(reversed(found)), "owns": visit.user.has(TokenScope.ADMIN), "estimators": _ESTIMATORS}
+    return await job_page(visit, "models.html", _FIELDS, problem, **shown)

@@ -65,12 +65,9 @@ class ConsoleContext:
 
 @dataclass
 class PageRequest:
-    """A request on its way to a page.
+    """A request on its way to a page, of a signed-in user or of none.
 
     Args:
-        shared: state shared by all page requests.
-        request: as the browser sent it.
-        access: the signed-in user; None without.
         form: the fields of a form that passed the check against forgery.
         door: the token that forms carry before sign-in.
     """
@@ -122,6 +119,10 @@ class PageRequest:
     def partly(self) -> bool:
         """Whether a script asks for parts of a page."""
         return self.request.headers.get("tacit-part") == "1"
+
+    def typed(self, *names: str) -> dict[str, str]:
+        """The fields of the form, of these names, in which something was typed."""
+        return {name: text for name in names if (text := self.form.get(name, "").strip())}
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
         """Run blocking work in a thread."""
@@ -257,10 +258,7 @@ Handler = Callable[[PageRequest], Awaitable[Response]]
 def endpoint(shared: ConsoleContext, handler: Handler, *, needs: tuple[TokenScope, ...] | None) -> Any:
     """A handler as Starlette calls it.
 
-    Args:
-        shared: state shared by all page requests.
-        handler: makes the page.
-        needs: scopes of which one is needed; empty where being signed in is enough, None where strangers may come.
+    Of the scopes in ``needs`` one is needed; without any, being signed in is enough, and None lets strangers in.
     """
 
     async def visited(request: Request) -> Response:
@@ -286,7 +284,8 @@ async def _visited(visit: PageRequest, handler: Handler, needs: tuple[TokenScope
         settings = visit.shared.settings
         form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
         if needs is not None and visit.access is None:
-            return await _ended(visit, form)
+            # The session has ended; the question that was typed is kept on the page.
+            return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))
         if not _believed(visit, form):
             return await visit.failed(_OUT_OF_DATE)
         visit.form = form
@@ -324,8 +323,3 @@ async def _stranger(visit: PageRequest) -> Response:
         return await visit.page("onward.html", here=str(request.url.path))
     here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     return visit.redirect(f"/console/sign-in?next={quote(here, safe='')}")
-
-
-async def _ended(visit: PageRequest, form: Mapping[str, str]) -> Response:
-    """Refuse a form whose session has ended; the question that was typed is kept on the page."""
-    return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))

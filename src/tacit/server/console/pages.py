@@ -35,13 +35,7 @@ _WATCHES = (TokenScope.ADMIN, TokenScope.AUDIT)
 
 
 def console(service: CuratorService, *, people: People, settings: Settings) -> Mount:
-    """The console as an application below ``/console``.
-
-    Args:
-        service: the operations of the server.
-        people: the registered people.
-        settings: whether cookies travel by TLS only.
-    """
+    """The console as an application below ``/console``."""
     shared, watch = ConsoleContext(service, people, settings), LedgerWatch()
     table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
         ("GET", "/", sign_in.home, _SIGNED_IN),

@@ -12,9 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from starlette.responses import Response
 
-from tacit.charges.accounts import Budget
 from tacit.core.errors import InputError
-from tacit.ledger import Balance
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text, symbol
@@ -30,8 +28,6 @@ _ROLES: Final = (
     (Role.AUDITOR, "sees charges, never asks"),
     (Role.OWNER, "also decides about people"),
 )
-
-
 _HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 
 
@@ -211,7 +207,7 @@ async def show_people(
     visit: PageRequest, *, shown: dict[str, str] | None = None, problem: PageProblem | None = None
 ) -> Response:
     """Show all people, and a form to add one."""
-    people = await visit.run(_rows, visit)
+    people = await visit.run(lambda: [_row(visit, person) for person in visit.people.everyone()])
     populations = await visit.run(_accounts, visit)
     # Typed values are kept in the form only where they were right.
     form = visit.form if problem else {}
@@ -227,14 +223,11 @@ async def show_people(
     )  # fmt: skip
 
 
-def _rows(visit: PageRequest) -> list[dict[str, Any]]:
-    return [_row(visit, person) for person in visit.people.everyone()]
-
-
 def _row(visit: PageRequest, person: Person) -> dict[str, Any]:
-    spent = []
-    for name, balance in _balances(visit, person.name):
-        amounts = {line.currency: Fraction(line.spent) for line in balance.lines if line.currency != "delta"}
+    spent, ledger = [], visit.service.curator.ledger
+    for name in _accounts(visit):
+        own = ledger.budget(name, analyst=person.name).balances[1]
+        amounts = {line.currency: Fraction(line.spent) for line in own.lines if line.currency != "delta"}
         if any(amounts.values()):
             spent.append(f"{amounts_text(amounts)} of {name}")
     return {
@@ -246,12 +239,6 @@ def _row(visit: PageRequest, person: Person) -> dict[str, Any]:
         "active": person.active,
         "state": "signs in" if visit.people.signs_in(person.name) else "no password yet",
     }
-
-
-def _balances(visit: PageRequest, name: str) -> list[tuple[str, Balance]]:
-    """A person's purse of every budget."""
-    ledger = visit.service.curator.ledger
-    return [(each, ledger.budget(each, analyst=name).balances[1]) for each in _accounts(visit)]
 
 
 def _accounts(visit: PageRequest) -> list[str]:
@@ -293,31 +280,17 @@ def _about(visit: PageRequest, name: str) -> tuple[Person, list[dict[str, Any]],
     for number, population in enumerate(_accounts(visit)):
         budget = visit.service.curator.budget(population=population, analyst=person.name)
         balance = budget.balances[1]
-        own = [gauge for gauge in gauges(_only(budget, balance), analyst="") if gauge.letter != symbol("delta")]
+        # The budget with this share alone.
+        alone = replace(budget, balances=(replace(balance, owner="population"),))
+        own = [gauge for gauge in gauges(alone, analyst="") if gauge.letter != symbol("delta")]
         currencies = [
-            {
-                "name": line.currency,
-                "letter": symbol(line.currency),
-                "cap": exact_text(line.cap) if balance.limited else "",
-            }
+            {"name": each, "letter": symbol(each), "cap": exact_text(line.cap) if balance.limited else ""}
             for line in balance.lines
-            if line.currency != "delta"
+            if (each := line.currency) != "delta"
         ]
-        shares.append(
-            {
-                "population": population,
-                "number": number,
-                "limited": balance.limited,
-                "gauges": own,
-                "currencies": currencies,
-            }
-        )
+        told = {"population": population, "number": number, "limited": balance.limited}
+        shares.append({**told, "gauges": own, "currencies": currencies})
     return person, shares, [_token(token) for token in visit.people.tokens(person.name)]
-
-
-def _only(budget: Budget, balance: Balance) -> Budget:
-    """Budget reduced to one share."""
-    return replace(budget, balances=(replace(balance, owner="population"),))
 
 
 def _token(token: TokenInfo) -> dict[str, Any]:

@@ -37,10 +37,9 @@ class CurveStep:
 
 @dataclass(frozen=True)
 class CurveView:
-    """A curve for a page.
+    """A curve of one error for a page.
 
     Args:
-        picture: of one error.
         steps: prices that the slider stops at.
         chosen: number of the step next to the typed price.
         pay: option that states the price.

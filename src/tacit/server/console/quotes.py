@@ -34,10 +34,8 @@ class AskForm:
     """The fields of the form, as text.
 
     Args:
-        sql: the question.
         pay: name of the option that states the price or the accuracy.
         amount: its value.
-        confidence: of intervals.
         said: the other options by name; see :data:`MORE`.
     """
 

@@ -22,7 +22,7 @@ async def home(visit: PageRequest) -> Response:
 
 
 async def show_sign_in(visit: PageRequest) -> Response:
-    """The form."""
+    """Show the form for name and password."""
     if visit.access is not None:
         return visit.redirect("/console/")
     return await _sign_in(visit, _next(visit.request.query_params.get("next", "")))

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
+from tacit.server.api.release_routes import FORMS, one_of
 from tacit.server.api.request_body import job_back, read_body
-from tacit.server.api.synthesis_routes import FORMS, one_of
 from tacit.server.console.charts import MOST_BARS, draw_panels
 from tacit.server.console.drawings import Drawing, Panel, Point, Series
 from tacit.server.console.error_pages import PageProblem, problem_of
@@ -38,11 +38,10 @@ async def make(visit: PageRequest) -> Response:
     form = visit.form
     source, second = form.get("source", "").strip(), form.get("second", "").strip()
     words: dict[str, Any] = {"source": {source: None, second: None} if second else source}
-    words |= {name: form[name].strip() for name in ("method", "order_by") if form.get(name, "").strip()}
-    priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
+    words |= visit.typed("method", "order_by")
     try:
         words |= _listed(form.get("marginals", ""), form.get("rows", "").strip())
-        said = read_body(SynthesisSchema, synthesis_text(words, priced).encode())
+        said = read_body(SynthesisSchema, synthesis_text(words, visit.typed("epsilon", "delta")).encode())
         await visit.run(visit.service.check_synthesis, visit.user, said)
         job = await visit.run(put_job, visit.runtime, visit.user, said)
     except TacitError as raised:
@@ -101,19 +100,19 @@ async def show_tables(visit: PageRequest, problem: PageProblem | None = None) ->
     found = await visit.run(visit.service.synthetic_tables, visit.user)
     owns = visit.user.has(TokenScope.ADMIN)
     tables = await visit.run(visit.service.tables, visit.user) if owns else ()
+    sources = [each.name for each in tables if not each.table.public]
+    shown = {"tables": list(reversed(found)), "owns": owns, "sources": sources, "methods": _METHODS}
+    return await job_page(visit, "synthetic_tables.html", _FIELDS, problem, **shown)
+
+
+async def job_page(
+    visit: PageRequest, template: str, fields: tuple[str, ...], problem: PageProblem | None, **shown: Any
+) -> Response:
+    """A page with a form that puts work down as a job: what was typed, the state of the job, and what is wrong."""
     job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
+    draft = {name: visit.form.get(name, "") for name in fields}
     status = 200 if problem is None else problem.status
-    return await visit.page(
-        "synthetic_tables.html",
-        status,
-        tables=list(reversed(found)),
-        owns=owns,
-        sources=[each.name for each in tables if not each.table.public],
-        methods=_METHODS,
-        draft={name: visit.form.get(name, "") for name in _FIELDS},
-        job=job,
-        problem=problem,
-    )
+    return await visit.page(template, status, draft=draft, job=job, problem=problem, **shown)
 
 
 def job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
@@ -158,8 +157,7 @@ def _counts(table: SyntheticTable, columns: tuple[str, ...]) -> dict[str, Any]:
             "labels": named,
             "model": count_text(row["model"]),
             "measured": None if row["measured"] is None else count_text(row["measured"]),
-            "low": "" if row["low"] is None else count_text(row["low"]),
-            "high": "" if row["high"] is None else count_text(row["high"]),
+            **{end: "" if row[end] is None else count_text(row[end]) for end in ("low", "high")},
         }
         for named, row in zip(labels, found, strict=True)
     ]

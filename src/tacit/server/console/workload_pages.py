@@ -9,12 +9,11 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
+from tacit.server.api.release_routes import FORMS, table_file
 from tacit.server.api.request_body import read_body
-from tacit.server.api.synthesis_routes import FORMS
-from tacit.server.api.workload_routes import table_file
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
-from tacit.server.console.synthetic_pages import MOST_COUNTS, count_text, counts_drawn, job_of
+from tacit.server.console.synthetic_pages import MOST_COUNTS, count_text, counts_drawn, job_page
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.wire.requests import WorkloadSchema, synthesis_text
@@ -35,8 +34,7 @@ _MOST_LISTED: Final = 200
 
 async def answer(visit: PageRequest) -> Response:
     """Quote a workload, or put it down as a job; one that would be refused is refused now."""
-    form = visit.form
-    priced = {name: form[name].strip() for name in ("epsilon", "delta") if form.get(name, "").strip()}
+    form, priced = visit.form, visit.typed("epsilon", "delta")
     try:
         words = {"source": form.get("source", ""), "workload": _workload(form.get("kind", ""), form.get("columns", ""))}
         said = read_body(WorkloadSchema, synthesis_text(words, priced, WorkloadSchema).encode())
@@ -84,12 +82,7 @@ def _answers(found: WorkloadAnswer, place: int) -> dict[str, Any]:
         "columns": table.columns,
         "title": " × ".join(table.columns) or "all rows",
         "rows": [
-            {
-                "labels": labels,
-                "value": count_text(told.value),
-                "low": count_text(told.low),
-                "high": count_text(told.high),
-            }
+            {"labels": labels} | {name: count_text(getattr(told, name)) for name in ("value", "low", "high")}
             for labels, told in listed
         ],
         "more": len(table) - len(listed),
@@ -129,16 +122,6 @@ async def show_workloads(visit: PageRequest, problem: PageProblem | None = None,
     found = await visit.run(visit.service.workloads, visit.user)
     asks = visit.user.has(TokenScope.ADMIN) or visit.user.has(TokenScope.ASK)
     tables = await visit.run(visit.service.tables, visit.user) if asks else ()
-    job = await visit.run(job_of, visit, visit.request.query_params.get("job", ""))
-    return await visit.page(
-        "workloads.html",
-        200 if problem is None else problem.status,
-        workloads=list(reversed(found)),
-        asks=asks,
-        sources=[each.name for each in tables if not each.table.public],
-        kinds=_KINDS,
-        draft={name: visit.form.get(name, "") for name in _FIELDS},
-        job=job,
-        problem=problem,
-        quote=quote,
-    )
+    sources = [each.name for each in tables if not each.table.public]
+    shown = {"workloads": list(reversed(found)), "asks": asks, "sources": sources, "kinds": _KINDS, "quote": quote}
+    return await job_page(visit, "workloads.html", _FIELDS, problem, **shown)

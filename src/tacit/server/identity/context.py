@@ -27,11 +27,7 @@ class IdentityContext:
     """Ledger, tables and clock of the identity modules. The clock decides when things expire, not about privacy.
 
     Args:
-        ledger: with its chain.
-        tables: of people.
-        chain: people as the ledger's entries state them.
-        clock: for when things expire.
-        iterations: of verifiers.
+        iterations: of PBKDF2, in verifiers.
         password_verifiers: whether verifiers of passwords are kept. They are cheaper to guess by than the argon2id
             hashes beside them, so only a server that PostgreSQL clients connect to keeps them; those of tokens, which
             cannot be guessed, are always kept.
@@ -57,13 +53,18 @@ class IdentityContext:
         analyst = self.chain.analyst(plain)
         return None if analyst is None else person_of(analyst)
 
-    def active(self, name: object) -> Person:
-        """A person who is not revoked."""
+    def admitted(self, name: object) -> Person | None:
+        """A person who is registered and not revoked."""
         person = self.person(name)
-        if person is None or not person.active:
-            raise InputError(
-                "name", f"no person is registered as {str(name)[:40]!r}" if person is None else "was revoked"
-            )
+        return person if person is not None and person.active else None
+
+    def active(self, name: object) -> Person:
+        """As :meth:`admitted`; it is an error where there is none."""
+        person = self.person(name)
+        if person is None:
+            raise InputError("name", f"no person is registered as {str(name)[:40]!r}")
+        if not person.active:
+            raise InputError("name", "was revoked")
         return person
 
     def verifier(self, name: str, secret: str) -> str:

@@ -38,7 +38,7 @@ class OneTimeLinks:
         return self._keep(WELCOME, person.name, born, _WELCOME_LASTS)
 
     def set_up(self) -> str:
-        """A link for the operator who starts the server; likewise."""
+        """A link for the operator who starts the server; that it was made is in the chain."""
         return self._keep(SET_UP, "", self._context.ledger.note(chain.SET_UP, {}).seq, _SET_UP_LASTS)
 
     def find(self, kind: str, text: object) -> str | None:
@@ -49,7 +49,7 @@ class OneTimeLinks:
         return name if code.fits(digest) else None
 
     def use(self, kind: str, text: object) -> bool:
-        """Take a link; of several that try, one is told that it did."""
+        """Use a link up; of several callers at once, one is told that it succeeded."""
         code = Code.read(kind, text)
         if self.find(kind, text) is None:
             return False

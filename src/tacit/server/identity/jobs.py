@@ -27,7 +27,7 @@ _OLD: Final = (
 
 
 class JobStore:
-    """Puts, takes and finishes."""
+    """Stores jobs, hands them to workers, and keeps their outcomes."""
 
     def __init__(self, context: IdentityContext) -> None:
         self._context = context
@@ -72,7 +72,7 @@ class JobStore:
         return int(rows[0][0]) if rows else 0
 
     def put_back(self, job_id: str, worker: str) -> None:
-        """Leave one to others, as if it had never been taken."""
+        """Give a job back to other workers, as if it had never been taken."""
         with self._context.tables.write() as run:
             run(
                 "UPDATE people_jobs SET state = 'waiting', worker = '', lease = NULL, tries = tries - 1 "
@@ -94,7 +94,7 @@ class JobStore:
         return bool(rows)
 
     def unfinished(self) -> tuple[Job, ...]:
-        """Those that a worker may take, the oldest first."""
+        """Unfinished jobs that a worker may take, the oldest first."""
         rows = self._context.tables.read(
             _COLUMNS + "WHERE state = 'waiting' OR (state = 'running' AND lease < ?) ORDER BY created, id",
             (self._context.now(),),
@@ -107,7 +107,7 @@ class JobStore:
         return int(self._context.tables.read(count, (spelled(analyst, "analyst"),))[0][0])
 
     def forget(self, before: datetime) -> int:
-        """Delete those that were finished before a moment; how many."""
+        """Delete jobs that were finished before a moment; returns how many."""
         with self._context.tables.write() as run:
             old = "DELETE FROM people_jobs WHERE finished < ? RETURNING id"
             return len(run(old, (stamp(before, "before"),)))

@@ -56,10 +56,9 @@ _MOST_KNOWN: Final = 10_000
 
 
 class Chain:
-    """People as a ledger's entries state them. The newest entry of a name is looked up each time; it never changes.
+    """People as a ledger's entries state them, read from its store also after the ledger has stopped.
 
-    Args:
-        reader: the ledger's own store, which can be read also after the ledger has stopped.
+    The newest entry of a name is looked up each time; it never changes.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -150,12 +149,12 @@ def end(run: Run, name: str, seq: int) -> None:
 
 
 def withdraw(run: Run, token: str, seq: int) -> None:
-    """A token opens nothing any more."""
+    """Mark a token as withdrawn, so that it opens nothing any more."""
     run("UPDATE people_tokens SET withdrawn = ? WHERE id = ? AND withdrawn <= 0", (seq, token))
 
 
 def _forget_password(run: Run, name: str, seq: int) -> None:
-    """A password that was set before ``seq`` is not the one that was set last."""
+    """Forget a password that was set before ``seq``, where another one was set."""
     run(
         "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, 0, ?, NULL) "
         "ON CONFLICT (name) DO UPDATE SET password = NULL, verifier = NULL, changed = excluded.changed "

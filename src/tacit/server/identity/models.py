@@ -38,7 +38,6 @@ class Person:
 
     Args:
         name: in its one spelling.
-        role: what they are.
         active: whether they may do anything at all.
         populations: whose data exists for them; ``None`` for all.
     """
@@ -59,11 +58,9 @@ class Access:
     """A person who has proved who they are.
 
     Args:
-        person: who.
-        scopes: what this proof allows: those of the token that are still those of the person.
-        kind: how they proved it.
+        scopes: rights by this proof: those of the token that are still those of the person.
         id: of the token or session, or the place of the password in the ledger's chain; public.
-        csrf: what a form must carry to be believed; for sessions only.
+        csrf: the text that a form must carry to be believed; for sessions only.
         share: epsilon that all charges of the token may amount to, of each population; None for no share of its own.
     """
 
@@ -94,7 +91,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A new session. ``text`` is what the browser keeps."""
+    """A new session; the browser keeps ``text``."""
 
     text: str = field(repr=False)
     access: Access
@@ -105,11 +102,9 @@ class TokenInfo:
     """A token as its owner and operators may see it.
 
     Args:
-        id: public; what withdraws it.
-        name: whose.
-        label: what it is for, in its owner's words.
-        scopes: what it was issued for.
-        issued: when.
+        id: public; it is withdrawn by this.
+        label: its purpose, in its owner's words.
+        scopes: rights that it was issued with.
         expires: when it ends by itself; ``None`` for never.
         used: the day it was last used, if ever.
         withdrawn: whether it, or its person, was ended.
@@ -139,13 +134,9 @@ class Job:
     Args:
         id: as :func:`~tacit.server.identity.credentials.new_id` makes them.
         analyst: its owner, who alone finds it.
-        request: the question, as text of the server.
-        created: when.
-        state: where it is.
-        outcome: what became of it, in the words of the worker.
-        worker: who has it.
-        lease: until when; afterwards another worker may take it.
-        finished: when it was.
+        request: the question, as :func:`tacit.server.api.request_body.job_text` writes it.
+        outcome: the answer or the failure, in JSON.
+        worker: the one that has it, until ``lease``; afterwards another may take it.
         tries: how many workers have taken it.
     """
 

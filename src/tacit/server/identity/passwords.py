@@ -200,7 +200,7 @@ def _is_run(text: str) -> bool:
 
 
 def _cores(text: str) -> set[str]:
-    """A password without the digits and signs that people put around a name."""
+    """A password, without the digits and signs that people put around a name, and a piece that it repeats."""
     trimmed = text.strip("0123456789 !?.,-_")
     parts = {text, trimmed}
     for size in range(1, len(text) // 2 + 1):

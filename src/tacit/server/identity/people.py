@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Self
 
 from tacit.core.closing import Closing
@@ -79,7 +80,9 @@ class People(Closing):
             tables.close()
             raise
         costs = hashing or Hashing()
-        context = IdentityContext(ledger, tables, chain, clock or _now, costs.iterations, password_verifiers)
+        context = IdentityContext(
+            ledger, tables, chain, clock or partial(datetime.now, UTC), costs.iterations, password_verifiers
+        )
         return cls(context, costs, obvious)
 
     def close(self) -> None:
@@ -127,7 +130,7 @@ class People(Closing):
         return Person(plain, role, True, seen)
 
     def revoke(self, name: str, *, operator: str, reason: str = "") -> None:
-        """Every token, session, link and password of theirs ends, and the ledger refuses them."""
+        """Revoke a person: every token, session, link and password of theirs ends, and the ledger refuses them."""
         plain = spelled(name)
         if self._context.chain.analyst(plain) is None:
             raise InputError("name", f"no person is registered as {plain!r}")
@@ -182,8 +185,8 @@ class People(Closing):
 
     def signs_in(self, name: str) -> bool:
         """Whether a person has a password."""
-        person = self.person(name)
-        return person is not None and person.active and self._sessions.has_password(person.name)
+        person = self._context.admitted(name)
+        return person is not None and self._sessions.has_password(person.name)
 
     def sign_in(self, name: str, password: str, *, origin: str = "") -> Opened | None:
         """A session, given the password.
@@ -284,8 +287,7 @@ class People(Closing):
     def invited(self, secret: str) -> Person | None:
         """Whom an invitation is for, if :meth:`accept` would take it."""
         name = self._links.find(WELCOME, secret)
-        person = None if name is None else self.person(name)
-        return person if person is not None and person.active else None
+        return None if name is None else self._context.admitted(name)
 
     def accept(self, secret: str, password: str) -> Opened | None:
         """Choose a password by invitation, and be signed in.
@@ -324,7 +326,3 @@ def _spelled(name: str) -> str:
         return spelled(name)
     except InputError:
         return NO_NAME
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -57,12 +57,9 @@ class SavedQuestion:
     Attributes:
         id: in its address; cannot be guessed.
         name: the person whose it is.
-        title: in their words.
-        sql: the question.
         options: fields of the form beside the text.
         populations: that it reads, as the ledger spells them.
         shared: whether others see it who may see all of those populations.
-        saved: when.
     """
 
     id: str
@@ -116,19 +113,10 @@ class SavedQuestions:
         if len(sql) > _TEXT or len(text) > _OPTIONS:
             raise InputError("sql", f"is too long to be kept; at most {_TEXT:,} characters are")
         seen = frozenset(plain_name(each, "population") for each in populations)
-        made = SavedQuestion(
-            new_id(), person.name, named, sql, dict(options), seen, shared, from_stamp(self._context.now())
-        )
-        values = (
-            made.id,
-            made.name,
-            named,
-            storable(sql, "sql"),
-            storable(text, "options"),
-            json.dumps(sorted(seen)),
-            int(shared),
-            self._context.now(),
-        )
+        now = self._context.now()
+        made = SavedQuestion(new_id(), person.name, named, sql, dict(options), seen, shared, from_stamp(now))
+        kept = storable(sql, "sql"), storable(text, "options"), json.dumps(sorted(seen))
+        values = (made.id, made.name, named, *kept, int(shared), now)
         with self._tables.write() as run:
             # Enough to keep the database small; on PostgreSQL two at once may pass the limit by one.
             done = run(

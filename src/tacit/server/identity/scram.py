@@ -44,14 +44,7 @@ class ClientProof:
 
 @dataclass(frozen=True, slots=True)
 class ScramVerifier:
-    """Verifier of one secret.
-
-    Args:
-        salt: of the person.
-        iterations: of PBKDF2.
-        stored: StoredKey.
-        server: ServerKey.
-    """
+    """Verifier of one secret: salt and iterations of PBKDF2, StoredKey and ServerKey."""
 
     salt: bytes
     iterations: int

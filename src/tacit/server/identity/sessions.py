@@ -15,6 +15,7 @@ Lanes are kept in as many rows as 16 bits have values, for any number of names.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,8 +38,7 @@ _CURRENT: Final = (
     "SELECT p.password, p.changed, p.verifier FROM people_persons AS p CROSS JOIN people_persons AS a "
     "WHERE a.name = '' AND p.name = ? AND p.password IS NOT NULL AND p.changed > p.ended AND p.changed > a.ended"
 )
-
-
+#: Wrong tries before the first wait; then how long a wait may get, and when all is forgotten.
 _FREE: Final = 5
 _LONGEST_WAIT: Final = 60_000
 _FORGOTTEN_AFTER: Final = 15 * 60_000
@@ -165,13 +165,16 @@ class Sessions:
         kept, changed, verifier = rows[0] if rows else (None, 0, None)
         if not self._hasher.fits(password, kept if allowed else None):
             return None
-        person = self._context.person(name)
-        if person is None or not person.active:
+        person = self._context.admitted(name)
+        if person is None:
             return None
         self._tries.forgive(lane)
         self._tries.remember(name, origin, now)
         if isinstance(password, str) and kept is not None and self._hasher.is_old(kept):
-            self._renew(name, changed, password)
+            # The same password, hashed with the costs of today.
+            fresh = self._hasher.hash(password)
+            with self._context.tables.write() as run:
+                run("UPDATE people_persons SET password = ? WHERE name = ? AND changed = ?", (fresh, name, changed))
         if isinstance(password, str) and verifier is None and self._context.password_verifiers:
             # It was set before there were verifiers.
             words = (self._context.verifier(name, password), name, changed)
@@ -189,9 +192,9 @@ class Sessions:
         allowed = self._tries.begin(lane, now)
         rows = self._context.tables.read(_CURRENT, (name,))
         verifier = ScramVerifier.read(rows[0][2]) if rows else None
-        person = self._context.person(name)
+        person = self._context.admitted(name)
         signature = None if verifier is None else verifier.check(shown)
-        if not allowed or signature is None or person is None or not person.active:
+        if not allowed or signature is None or person is None:
             return None
         self._tries.forgive(lane)
         self._tries.remember(name, origin, now)
@@ -200,8 +203,8 @@ class Sessions:
     def renewed(self, name: str, changed: str) -> Access | None:
         """The access of a password that was proved before, if it is still the one."""
         rows = self._context.tables.read(_CURRENT, (name,))
-        person = self._context.person(name)
-        if not rows or str(rows[0][1]) != changed or person is None or not person.active:
+        person = self._context.admitted(name)
+        if not rows or str(rows[0][1]) != changed or person is None:
             return None
         return Access(person, person.scopes, "password", changed)
 
@@ -225,13 +228,14 @@ class Sessions:
         name, digest, born, opened, seen = rows[0] if rows else (NO_NAME, _NO_DIGEST, 0, 0, 0)
         fits = code.fits(digest)
         current = self._context.tables.read(_CURRENT, (name,))
-        person, now = self._context.person(name), self._context.now()
-        if not rows or not fits or not current or current[0][1] != born or person is None or not person.active:
+        person, now = self._context.admitted(name), self._context.now()
+        if not rows or not fits or not current or current[0][1] != born or person is None:
             return None
         if now >= opened + _LONGEST or now >= seen + _IDLE:
             return None
         if now >= seen + _TOUCH:
-            self._touch(code.id, now)
+            with suppress(BusyError), self._context.tables.write() as run:
+                run("UPDATE people_sessions SET seen = ? WHERE id = ? AND seen < ?", (now, code.id, now))
         return _access(person, code)
 
     def sign_out(self, text: object) -> None:
@@ -240,26 +244,13 @@ class Sessions:
         with self._context.tables.write() as run:
             run("DELETE FROM people_sessions WHERE id = ? AND digest = ?", (code.id, code.digest))
 
-    def _touch(self, session: str, now: int) -> None:
-        try:
-            with self._context.tables.write() as run:
-                run("UPDATE people_sessions SET seen = ? WHERE id = ? AND seen < ?", (now, session, now))
-        except BusyError:
-            return
-
-    def _renew(self, name: str, changed: int, password: str) -> None:
-        """The same password, hashed with the costs of today."""
-        fresh = self._hasher.hash(password)
-        with self._context.tables.write() as run:
-            run("UPDATE people_persons SET password = ? WHERE name = ? AND changed = ?", (fresh, name, changed))
-
 
 def _access(person: Person, code: Code) -> Access:
     return Access(person, person.scopes, "session", code.id, code.derived("form"))
 
 
 def _wait(failures: int) -> int:
-    """None for the first few, then twice as long each time."""
+    """Milliseconds to wait: none after the first few wrong tries, then twice as long each time."""
     return 0 if failures < _FREE else min(_LONGEST_WAIT, 1000 << min(failures - _FREE, 16))
 
 

@@ -65,15 +65,7 @@ _COLUMNS: Final = "SELECT name, question, description, created, closed FROM peop
 
 @dataclass(frozen=True)
 class SurveyRecord:
-    """A survey as it was created.
-
-    Attributes:
-        name: in its address.
-        question: for the people who are asked.
-        protocol: how reports are made.
-        created: when.
-        closed: since when no more reports are taken; None while it is open.
-    """
+    """A survey as it was created; reports are taken until ``closed``, which is None while it is open."""
 
     name: str
     question: str
@@ -89,12 +81,7 @@ class SurveyRecord:
 
 @dataclass(frozen=True)
 class Collected:
-    """Outcome of sending reports.
-
-    Attributes:
-        accepted: number of reports in the batch.
-        repeated: whether the same batch had arrived before; then it was not counted again.
-    """
+    """Number of reports in a batch, and whether it had arrived before; then it was not counted again."""
 
     accepted: int
     repeated: bool
@@ -121,7 +108,7 @@ class Surveys:
             sign.isascii() and (sign.isalnum() or sign in "-_") for sign in line(name, "name", _NAME)
         ):
             raise InputError("name", "must be letters, digits, - and _ without accents")
-        text = json.dumps(protocol.spec(), sort_keys=True)
+        text, asked = json.dumps(protocol.spec(), sort_keys=True), line(question, "question", _QUESTION)
         if protocol.size > _MOST_COUNTS or len(text) > _MOST_DESCRIPTION:
             raise InputError(
                 "categories", f"need {protocol.size:,} sums; a survey on a server has at most {_MOST_COUNTS:,}"
@@ -133,13 +120,7 @@ class Surveys:
             made = run(
                 "INSERT INTO people_surveys (name, question, description, created, closed, sums) "
                 "VALUES (?, ?, ?, ?, NULL, ?) ON CONFLICT (name) DO NOTHING RETURNING name",
-                (
-                    name,
-                    line(question, "question", _QUESTION),
-                    text,
-                    self._context.now(),
-                    Aggregator(protocol).to_bytes(),
-                ),
+                (name, asked, text, self._context.now(), Aggregator(protocol).to_bytes()),
             )
         found = self.find(name)
         if not made or found is None:
@@ -207,11 +188,8 @@ class Surveys:
                 "ON CONFLICT (survey, name) DO NOTHING RETURNING name",
                 (survey.name, name, mark, self._context.now(), reports),
             )
-            known = (
-                []
-                if kept
-                else run("SELECT mark FROM people_survey_batches WHERE survey = ? AND name = ?", (survey.name, name))
-            )
+            earlier = "SELECT mark FROM people_survey_batches WHERE survey = ? AND name = ?"
+            known = [] if kept else run(earlier, (survey.name, name))
         if known and known[0][0] != mark:
             raise ConflictError("Idempotency-Key", "was used for other reports; these were not kept")
         # One batch in 256 has them all added up, so that none has to wait for many.

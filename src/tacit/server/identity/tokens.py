@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ _NO_DIGEST: Final = bytes(32)
 
 
 class Tokens:
-    """Issues, finds and withdraws."""
+    """Issues, finds and withdraws tokens."""
 
     def __init__(self, context: IdentityContext) -> None:
         self._context = context
@@ -79,7 +80,7 @@ class Tokens:
         else:
             rows = self._context.tables.read(_ROWS + "AND t.name = ? " + order, (spelled(name),))
         now = self._context.now()
-        active = {row[1]: self._is_active(row[1]) for row in rows}
+        active = {row[1]: self._context.admitted(row[1]) is not None for row in rows}
         return tuple(_info(row, now, active[row[1]]) for row in rows)
 
     def withdraw(self, token_id: str, *, operator: str) -> None:
@@ -100,9 +101,9 @@ class Tokens:
         code = Code.read(_KIND, text)
         rows = self._context.tables.read(_ROWS + "AND t.id = ?", (code.id,))
         fits = code.fits(rows[0][2] if rows else _NO_DIGEST)
-        person = self._context.person(rows[0][1] if rows else NO_NAME)
+        person = self._context.admitted(rows[0][1] if rows else NO_NAME)
         now = self._context.now()
-        if not rows or not fits or person is None or not person.active or not _alive(rows[0], now):
+        if not rows or not fits or person is None or not _alive(rows[0], now):
             return None
         self._used(rows[0], now)
         if rows[0][12] is None and self._context.password_verifiers:
@@ -114,11 +115,11 @@ class Tokens:
 
     def prove(self, name: str, shown: ClientProof) -> tuple[Access, bytes] | None:
         """The access of the person's token that a client has proved to hold, and the server's own proof."""
-        person, now = self._context.person(name), self._context.now()
+        person, now = self._context.admitted(name), self._context.now()
         for row in self._context.tables.read(_ROWS + "AND t.name = ?", (name,)):
             verifier = ScramVerifier.read(row[12])
             signature = None if verifier is None else verifier.check(shown)
-            if signature is not None and person is not None and person.active and _alive(row, now):
+            if signature is not None and person is not None and _alive(row, now):
                 self._used(row, now)
                 return _access(person, row), signature
         return None
@@ -126,25 +127,17 @@ class Tokens:
     def renewed(self, token_id: str) -> Access | None:
         """The access of a token that was shown before, if it still counts."""
         rows = self._context.tables.read(_ROWS + "AND t.id = ?", (token_id,))
-        person = self._context.person(rows[0][1] if rows else NO_NAME)
-        if not rows or person is None or not person.active or not _alive(rows[0], self._context.now()):
+        person = self._context.admitted(rows[0][1] if rows else NO_NAME)
+        if not rows or person is None or not _alive(rows[0], self._context.now()):
             return None
         return _access(person, rows[0])
 
-    def _is_active(self, name: str) -> bool:
-        person = self._context.person(name)
-        return person is not None and person.active
-
     def _used(self, row: tuple[Any, ...], now: int) -> None:
-        """Which day it was last used on; not worth waiting for."""
+        """Keep the day of the last use; not worth waiting for."""
         day = now // _DAY
-        if row[8] == day:
-            return
-        try:
-            with self._context.tables.write() as run:
+        if row[8] != day:
+            with suppress(BusyError), self._context.tables.write() as run:
                 run("UPDATE people_tokens SET used = ? WHERE id = ?", (day, row[0]))
-        except BusyError:
-            return
 
 
 def _access(person: Person, row: tuple[Any, ...]) -> Access:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tacit.charges.payment import Caller, hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.curator.answer import answer
+from tacit.server.api.thread_pools import let_run
 
 if TYPE_CHECKING:
     from tacit.charges.accounts import Budget
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
     from tacit.query.request import Request
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
-
-#: Questions that are under way, kept so that they are not collected.
-_left_running: set[asyncio.Future[Any]] = set()
-
-
-def _left(work: asyncio.Future[Any]) -> None:
-    _left_running.discard(work)
-    if not work.cancelled():
-        # Looked at, so that it is not reported as forgotten.
-        work.exception()
 
 
 class AssistantDoor(Protocol):
@@ -58,12 +49,7 @@ class AssistantDoor(Protocol):
 
 
 class CuratorDoor:
-    """The curator of a project file.
-
-    Args:
-        curator: answers.
-        conversation: whose share is charged.
-    """
+    """The curator of a project file, and the conversation whose share is charged."""
 
     def __init__(self, curator: Curator, conversation: Conversation) -> None:
         if not curator.ledger.durable:
@@ -100,23 +86,21 @@ class CuratorDoor:
 
     async def history(self, limit: int) -> tuple[Record, ...]:
         """Charges of the person, newest first."""
-        return await asyncio.to_thread(self._charges, limit)
 
-    def _charges(self, limit: int) -> tuple[Record, ...]:
-        with hide_internal_errors():
-            found = self._curator.ledger.history(analyst=self._curator.analyst, newest_first=True)
-            return tuple(islice(found, limit))
+        def charges() -> tuple[Record, ...]:
+            with hide_internal_errors():
+                found = self._curator.ledger.history(analyst=self._curator.analyst, newest_first=True)
+                return tuple(islice(found, limit))
+
+        return await asyncio.to_thread(charges)
 
 
 class ServerDoor:
-    """A person who has shown a token to a server.
+    """A person who has shown a token to a server; ``about`` takes public facts for the log.
 
     Args:
-        runtime: thread pools, timing and rate limits of the worker.
-        access: who asks.
         conversation: whose share is charged; None where the request states none, and then nothing can be asked but with
             a token that has a share of its own.
-        about: public facts for the log.
     """
 
     def __init__(
@@ -145,8 +129,7 @@ class ServerDoor:
             )
         # A client that leaves ends the wait, not the work: its charge is paid, and it departs when it was to depart.
         work = asyncio.ensure_future(self._runtime.ask(self._access, ask, conversation=self._conversation))
-        _left_running.add(work)
-        work.add_done_callback(_left)
+        let_run(work)
         return await asyncio.shield(work)
 
     async def budgets(self, quote: Quote | None = None) -> tuple[Budget, ...]:

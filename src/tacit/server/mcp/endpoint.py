@@ -38,11 +38,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class AssistantEndpoint:
-    """The tools over HTTP.
-
-    Args:
-        runtime: thread pools, timing and rate limits of the worker.
-    """
+    """The tools over HTTP."""
 
     def __init__(self, runtime: WorkerRuntime) -> None:
         self._runtime = runtime

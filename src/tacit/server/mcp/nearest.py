@@ -17,7 +17,7 @@ from tacit.accounting.filters import Line
 from tacit.charges.accounts import Budget
 from tacit.core.errors import BudgetError, QueryError, TacitError
 from tacit.core.numbers import format_up, round_down
-from tacit.query.catalog import Column, Table
+from tacit.query.catalog import Table
 from tacit.query.request import OPTIONS, Request
 
 #: A longer text is not searched for names.
@@ -49,15 +49,7 @@ async def nearest_question(
     budgets: Sequence[Budget],
     accepted: Callable[[Request], Awaitable[None]],
 ) -> Request | None:
-    """The first candidate that is accepted; None where there is none.
-
-    Args:
-        problem: why the question was refused.
-        refused: the question.
-        tables: that exist for the person.
-        budgets: accounts and what is left of them.
-        accepted: raises where a question cannot be asked.
-    """
+    """The first candidate that ``accepted`` does not refuse by raising; None where there is none."""
     if not isinstance(problem, (BudgetError, QueryError, ValueError)):
         return None
     for number, candidate in enumerate(_candidates(problem, refused, tables, budgets)):
@@ -76,7 +68,8 @@ def _candidates(
 ) -> Iterator[Request]:
     plain = _OPTIONS.sub("", refused.sql) if len(refused.sql) <= _LONGEST else ""
     table = _table(plain, tables)
-    budget = None if table is None else next((b for b in budgets if _same(b.population, table.population)), None)
+    name = "" if table is None else (table.population or "").casefold()
+    budget = next((each for each in budgets if each.population.casefold() == name), None)
     if table is None or budget is None:
         return
     # Accounts that count the square of mu have no option of that name.
@@ -119,10 +112,6 @@ def _table(sql: str, tables: Sequence[Table]) -> Table | None:
     return next((table for table in protected if table.name.lower() in words), next(iter(protected), None))
 
 
-def _same(population: str, other: str | None) -> bool:
-    return other is not None and population.casefold() == other.casefold()
-
-
 def _respelt(sql: str, tables: Sequence[Table]) -> Iterator[str]:
     """The text with unknown words replaced by the names that they resemble."""
     names = {name.lower(): name for table in tables for name in (table.name, *(c.name for c in table.columns))}
@@ -147,16 +136,13 @@ def _counts(sql: str, table: Table) -> Iterator[str]:
     words = {word.lower() for word in _WORD.findall(sql)}
     columns = [column for column in table.columns if column.name.lower() in words]
     keys = [_quoted(column.name) for column in columns if column.categories is not None][:_MOST_COLUMNS]
-    numbers = [column for column in columns if _is_bounded(column) and column.name != table.unit][:_MOST_COLUMNS]
-    means = [f"AVG({_quoted(column.name)}) AS {_quoted(f'mean_{column.name}')}" for column in numbers]
+    numbers = [column.name for column in columns if column.bounds is not None and column.type.is_numeric]
+    summed = [name for name in numbers if name != table.unit][:_MOST_COLUMNS]
+    means = [f"AVG({_quoted(name)}) AS {_quoted(f'mean_{name}')}" for name in summed]
     if keys or means:
         shown = ", ".join([*keys, "COUNT(*) AS n", *means])
         yield f"SELECT {shown} FROM {_quoted(table.name)}" + (f" GROUP BY {', '.join(keys)}" if keys else "")
     yield f"SELECT COUNT(*) AS n FROM {_quoted(table.name)}"
-
-
-def _is_bounded(column: Column) -> bool:
-    return column.bounds is not None and column.type.is_numeric
 
 
 def _quoted(name: str) -> str:

@@ -75,11 +75,7 @@ def serve_curator(door: CuratorDoor) -> None:
 
 
 def serve_bridge(url: str, headers: Mapping[str, str]) -> None:
-    """Pass the tools of a server on to standard input and output, until the input ends.
-
-    Args:
-        url: of the server's ``/mcp``.
-        headers: token, conversation and share.
+    """Pass the tools of a server's ``/mcp`` on to standard input and output, until the input ends.
 
     Raises:
         InputError: nothing of the kind answers there, or the token is not valid.

@@ -66,14 +66,9 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class ToolKind:
-    """A tool as assistants see it.
+    """A tool as assistants see it: ``title`` is for people, ``description`` for the model.
 
-    Args:
-        name: of the tool.
-        title: for people.
-        description: for the model.
-        schema: of its arguments.
-        charges: whether it can be charged.
+    ``schema`` describes its arguments; ``charges`` says whether it can be charged.
     """
 
     name: str
@@ -129,11 +124,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = {
 
 
 class AssistantTools:
-    """The tools, for one person in one conversation.
-
-    Args:
-        door: leads to the data.
-    """
+    """The tools, for one person in one conversation; ``door`` leads to the data."""
 
     def __init__(self, door: AssistantDoor) -> None:
         self._door = door
@@ -211,8 +202,7 @@ class AssistantTools:
         return ToolReply({**content, **left}, "\n".join(text))
 
     async def _budget(self) -> ToolReply:
-        left, words = await self._left()
-        return ToolReply(left, words)
+        return ToolReply(*await self._left())
 
     async def _history(self, limit: Any) -> ToolReply:
         most = 10 if limit is None else int(limit) if str(limit).isdigit() and len(str(limit)) < 4 else 0

@@ -20,11 +20,7 @@ _MINUTE: Final = 60 * 10**9
 
 
 class CancelKeys:
-    """Makes, checks and marks keys.
-
-    Args:
-        buckets: memory that workers share.
-    """
+    """Makes, checks and marks keys, in memory that workers share."""
 
     def __init__(self, buckets: Buckets) -> None:
         self._buckets = buckets

@@ -15,12 +15,14 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.numbers import with_noun
 from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
+from tacit.server.api.thread_pools import let_run
 from tacit.server.errors import Unauthenticated
 from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.copying import CopyFormat
@@ -32,6 +34,7 @@ from tacit.server.pgwire.types import JSON, TEXT_OID, column_of
 from tacit.server.pgwire.variables import SessionVariables
 from tacit.server.service import ADMIN
 from tacit.wire.responses import QuoteBody, about_answer
+from tacit.wire.values import exact_text
 
 if TYPE_CHECKING:
     from tacit.curator.views.answer_object import Answer
@@ -48,13 +51,10 @@ Changes = tuple[tuple[str, str, bool], ...]
 
 @dataclass(frozen=True, slots=True)
 class WireResult:
-    """Outcome of a statement.
+    """Outcome of a statement; notices are sent before it.
 
     Args:
-        tag: of the command.
         columns: of the rows; None where there are none to send.
-        rows: values.
-        notices: messages to send before.
         copy: the form in which COPY sends the rows.
         found: an answer about the catalogue, which keeps the bytes of its rows.
     """
@@ -68,17 +68,7 @@ class WireResult:
 
 
 class ClientQuestions:
-    """Questions of a client that has proved who it is.
-
-    Args:
-        runtime: thread pools, timing and rate limits of the worker.
-        access: of the client.
-        variables: settings.
-        catalogues: tables of the system.
-        keys: that cancel.
-        key: of this connection.
-        note: logs and counts a statement.
-    """
+    """Questions of a client that has proved who it is; ``note`` logs and counts a statement."""
 
     def __init__(
         self,
@@ -98,7 +88,6 @@ class ClientQuestions:
         self._key = key
         self._note = note
         self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
-        self._left_running: set[asyncio.Future[Any]] = set()
         self._renewed = -_FRESH
         self.cancelled = asyncio.Event()
 
@@ -171,9 +160,8 @@ class ClientQuestions:
         finally:
             stop.cancel()
             if not task.done():
-                # The charge is paid; what it bought is kept, and asked again it is free.
-                self._left_running.add(task)
-                task.add_done_callback(self._left)
+                # What it bought is kept, and asked again it is free.
+                let_run(task)
         if not task.done():
             raise StatementFault(
                 "57014",
@@ -182,12 +170,6 @@ class ClientQuestions:
             )
         answer: Answer = task.result()
         return answer
-
-    def _left(self, task: asyncio.Future[Any]) -> None:
-        self._left_running.discard(task)
-        if not task.cancelled():
-            # Looked at, so that it is not reported as forgotten.
-            task.exception()
 
     async def _cancelling(self) -> None:
         alone = self._runtime.settings.workers == 1
@@ -238,14 +220,9 @@ class ClientQuestions:
             told = json.dumps(body.plain(), ensure_ascii=False)
             return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[told]])
         words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
-        lines = [
-            *words.splitlines(),
-            *(
-                []
-                if fits is None
-                else [f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget."]
-            ),
-        ]
+        lines = words.splitlines()
+        if fits is not None:
+            lines.append(f"{with_noun(fits, 'more such question fits', 'more such questions fit')} in the budget.")
         return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", TEXT_OID),), [[line] for line in lines])
 
     async def catalogue(
@@ -283,7 +260,8 @@ class ClientQuestions:
         """Balances that the client may see."""
         found = self._runtime.service.budget(self.access)
         return [
-            [each.population, balance.owner, line.currency, *map(_decimal, (line.cap, line.spent, line.left))]
+            [each.population, balance.owner, line.currency]
+            + [exact_text(Fraction(amount)) for amount in (line.cap, line.spent, line.left)]
             for each in found
             for balance in each.balances
             if balance is each.balances[0] or balance.limited
@@ -318,11 +296,3 @@ def _wire_columns(columns: Sequence[OutputColumn], *, wide: bool) -> tuple[WireC
         names = [column.name, *([f"{column.name}_low", f"{column.name}_high"] if wide and _has_ends(column) else [])]
         found += [column_of(name, column.type) for name in names]
     return tuple(found)
-
-
-def _decimal(value: Any) -> str:
-    from fractions import Fraction
-
-    from tacit.wire.values import exact_text
-
-    return exact_text(Fraction(value))

@@ -18,14 +18,7 @@ _ESCAPES: Final = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\
 
 @dataclass(frozen=True, slots=True)
 class CopyFormat:
-    """Form of the rows.
-
-    Args:
-        name: ``text``, ``csv`` or ``binary``.
-        delimiter: between cells.
-        null: for NULL.
-        header: whether the names of columns come first.
-    """
+    """Form of the rows: text, CSV or binary, the text for NULL, and whether the names of columns come first."""
 
     name: str = "text"
     delimiter: str = "\t"

@@ -28,12 +28,7 @@ _PARTLY: Final = {b"Q", b"P", b"B", b"D", b"E", b"C", b"H", b"S", b"X", b"p", b"
 
 
 class WireFault(Exception):  # noqa: N818  (of the client)
-    """The bytes are not the protocol; the connection ends.
-
-    Args:
-        words: for the client's log.
-        state: SQLSTATE.
-    """
+    """The bytes are not the protocol, with words for the client and a SQLSTATE; the connection ends."""
 
     def __init__(self, words: str, state: str = "08P01") -> None:
         super().__init__(words)
@@ -210,10 +205,6 @@ class _Body:
             raise WireFault("a message goes on after its end")
 
 
-def _parse(body: _Body) -> ParseMessage:
-    return ParseMessage(body.text(), body.text(), body.types())
-
-
 def _bind(body: _Body) -> BindMessage:
     found = BindMessage(body.text(), body.text(), body.formats(), body.values(), body.formats())
     if len(found.formats) not in (0, 1, len(found.values)):
@@ -232,7 +223,7 @@ def _call(_: _Body) -> FrontendMessage:
 
 _READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
     b"Q": lambda body: QueryMessage(body.text()),
-    b"P": _parse,
+    b"P": lambda body: ParseMessage(body.text(), body.text(), body.types()),
     b"B": _bind,
     b"D": lambda body: DescribeMessage(body.kind(), body.text()),
     b"E": lambda body: ExecuteMessage(body.text(), max(body.int32(), 0)),
@@ -241,19 +232,13 @@ _READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
     b"S": lambda _: SyncMessage(),
     b"X": lambda _: TerminateMessage(),
     b"p": lambda body: SaslMessage(body.rest()),
-    b"d": _copy,
-    b"c": _copy,
-    b"f": _copy,
+    **dict.fromkeys((b"d", b"c", b"f"), _copy),
     b"F": _call,
 }
 
 
 class MessageReader:
-    """Reads messages from bytes as they arrive.
-
-    Args:
-        most: bytes of one message.
-    """
+    """Reads messages of at most so many bytes each from bytes as they arrive."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -345,13 +330,9 @@ def _settings(body: _Body) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """Column of a result.
+    """Column of a result, with oid, size and modifier of its type.
 
-    Args:
-        name: as it is shown.
-        oid: of its type.
-        size: of its type; -1 where it varies.
-        modifier: of its type, such as the digits of a numeric; -1 for none.
+    The size is -1 where it varies; a modifier, such as the digits of a numeric, is -1 for none.
     """
 
     name: str

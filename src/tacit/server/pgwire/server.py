@@ -101,13 +101,9 @@ class _Client:
 
 
 class PostgresServer:
-    """PostgreSQL clients of one worker.
+    """PostgreSQL clients of one worker, which shares runtime and connections with the API.
 
-    Args:
-        runtime: thread pools, timing and rate limits, shared with the API.
-        connections: places of the worker, shared with the API.
-        context: TLS; None without.
-        note: logs and counts a statement.
+    TLS is offered where there is a context; ``note`` logs and counts a statement.
     """
 
     def __init__(

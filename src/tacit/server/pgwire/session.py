@@ -93,17 +93,11 @@ class Portal:
 
 
 class WireSession:
-    """The conversation with a client that has proved who it is.
-
-    Args:
-        questions: asks for the client.
-        stream: to the client.
-        variables: settings.
-    """
+    """The conversation with a client that has proved who it is."""
 
     def __init__(self, questions: ClientQuestions, stream: WireStream, variables: SessionVariables) -> None:
         self._questions = questions
-        self._stream = stream
+        self._stream, self._write = stream, stream.write
         self._variables = variables
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
@@ -127,9 +121,7 @@ class WireSession:
                 return False
             case SyncMessage():
                 self._skipping = False
-                self._end_implicit()
-                self._write(ready(self._state))
-                await self._stream.flush()
+                await self._ready()
             case FlushMessage():
                 await self._stream.flush()
             case CopyMessage():
@@ -138,9 +130,7 @@ class WireSession:
             case QueryMessage(sql):
                 self._skipping = False
                 await self._guarded(self._simple(sql))
-                self._end_implicit()
-                self._write(ready(self._state))
-                await self._stream.flush()
+                await self._ready()
             case _ if self._skipping:
                 pass
             case ParseMessage() | BindMessage() | DescribeMessage() | ExecuteMessage() | CloseMessage():
@@ -162,15 +152,16 @@ class WireSession:
             self._write(error_of(problem, "FATAL")[2])
             raise WireFault("the token or password of this connection is not valid any more", "28000") from None
         except Exception as problem:
-            _, _, told = error_of(problem)
-            self._write(told)
+            self._write(error_of(problem)[2])
             if self._state == "T":
                 self._state = "E"
             return False
         return True
 
-    def _write(self, data: bytes) -> None:
-        self._stream.write(data)
+    async def _ready(self) -> None:
+        self._end_implicit()
+        self._write(ready(self._state))
+        await self._stream.flush()
 
     def _end_implicit(self) -> None:
         """End the transaction that PostgreSQL makes of one series of messages: portals do not outlive it."""
@@ -190,8 +181,7 @@ class WireSession:
             if result.copy is not None:
                 await self._copy(result)
                 continue
-            for notice in result.notices:
-                self._write(notice)
+            self._write(b"".join(result.notices))
             if result.columns is not None:
                 formats = (TEXT,) * len(result.columns)
                 self._write(row_description(result.columns, formats))
@@ -228,9 +218,7 @@ class WireSession:
         if len(self._prepared) >= MAX_PREPARED or text > MAX_PREPARED_TEXT or words > MAX_PREPARED_WORDS:
             raise StatementFault("54000", "too many prepared statements; close some")
         count = statement.parameters
-        types = said.types
-        if count:
-            types = await self._questions.inferred(statement, said.types, count)
+        types = await self._questions.inferred(statement, said.types, count) if count else said.types
         self._prepared[said.name] = Prepared(statement, tuple(types[:count]))
         self._write(message(b"1"))
 
@@ -269,8 +257,7 @@ class WireSession:
         if portal.result is None:
             self._check_held()
             portal.result = await self._run(statement, portal.values, portal.prepared.types)
-            for notice in portal.result.notices:
-                self._write(notice)
+            self._write(b"".join(portal.result.notices))
         result = portal.result
         if result.copy is not None:
             if portal.sent == 0:
@@ -306,8 +293,7 @@ class WireSession:
     async def _copy(self, result: WireResult) -> None:
         if result.copy is None or result.columns is None:
             return
-        for notice in result.notices:
-            self._write(notice)
+        self._write(b"".join(result.notices))
         self._write(copy_out(len(result.columns), result.copy.code))
         for piece in result.copy.lines(result.columns, result.rows):
             self._write(copy_data(piece))
@@ -404,8 +390,6 @@ class WireSession:
                 return await self._columns(self._portal(fetched(statement)[1]))
             case _:
                 return None
-
-    # -- the catalogue
 
     # -- settings
 

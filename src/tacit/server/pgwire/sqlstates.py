@@ -44,10 +44,7 @@ STATES: Final = {
 class StatementFault(Exception):  # noqa: N818  (of the client)
     """A statement cannot be carried out, for a reason of the protocol; the connection goes on.
 
-    Args:
-        state: SQLSTATE.
-        words: for the client.
-        hint: the form to use instead.
+    The hint says what to write instead.
     """
 
     def __init__(self, state: str, words: str, hint: str = "") -> None:

@@ -108,13 +108,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class WireStatement:
-    """One statement of a text.
-
-    Args:
-        text: as it was written, without the semicolon.
-        words: its tokens.
-        kind: of statement.
-    """
+    """One statement of a text, as it was written without the semicolon; its tokens and its kind."""
 
     text: str
     words: tuple[Word, ...]

@@ -23,11 +23,7 @@ _HIGH_WATER: Final = 262_144
 class WireStream:
     """Reads messages and writes bytes.
 
-    Args:
-        reader: of the socket.
-        writer: of the socket.
-        most: bytes of one message.
-        seconds: in which a message that has begun must be whole.
+    A message has at most ``most`` bytes, and is whole within so many seconds of its beginning.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int, seconds: float) -> None:

@@ -85,12 +85,7 @@ class WrittenQuery(NamedTuple):
 
 
 class SystemCatalog:
-    """The tables of the system for those who see the same part of the catalogue; safe to use from several threads.
-
-    Args:
-        catalog: the tables that exist for them.
-        database: name of the project.
-    """
+    """The tables of the system for those who see the same part of the catalogue; safe to use from several threads."""
 
     def __init__(self, catalog: Catalog, database: str) -> None:
         import duckdb
@@ -160,13 +155,7 @@ class SystemCatalog:
     ) -> WrittenQuery:
         """The query in DuckDB's words, whether its answer stays the same, and the settings that it changes.
 
-        Args:
-            text: of the query.
-            user: who asks, and the one user there is for them.
-            values: of its parameters.
-            types: of its parameters.
-            settings: value of a setting of the connection.
-            dynamic: contents of the tables about a person's account.
+        ``dynamic`` holds the contents of the tables about a person's account.
 
         Raises:
             StatementFault, Refusal: it cannot be answered.

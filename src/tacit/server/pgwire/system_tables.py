@@ -38,14 +38,7 @@ DYNAMIC: Final = {
 
 @dataclass(frozen=True)
 class SystemTable:
-    """A table of the system.
-
-    Args:
-        schema: where it is.
-        name: of the table.
-        columns: names and types, in words of DuckDB.
-        rows: its contents.
-    """
+    """A table of the system; its columns have types of DuckDB."""
 
     schema: str
     name: str
@@ -181,12 +174,7 @@ def _place(table: Table, column: Column) -> int:
 
 
 def system_tables(catalog: Catalog, database: str) -> list[SystemTable]:
-    """All tables of the system, for those who see a catalogue.
-
-    Args:
-        catalog: the tables that exist for them.
-        database: name of the project.
-    """
+    """All tables of the system, for those who see a catalogue; the project is the database."""
     oids = {table.name: _FIRST + i for i, table in enumerate(catalog.tables)}
     constraints = list(_constraints(catalog))
     made = [

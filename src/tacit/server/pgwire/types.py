@@ -56,14 +56,12 @@ class BadValue(ValueError):  # noqa: N818  (names the value, not the fault)
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """A type.
+    """A type, as ``pg_type`` lists it.
 
     Args:
-        oid: its number.
-        name: as PostgreSQL calls it inside.
-        shown: as SQL calls it.
+        shown: its name in SQL; ``name`` is the one inside PostgreSQL.
         size: bytes; -1 where it varies.
-        category: letter of its category in ``pg_type``.
+        category: letter of its category.
         array: number of the type of its arrays; 0 for none.
     """
 
@@ -148,16 +146,12 @@ def _text(value: Any) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, dt.datetime):
-        return _year(value) + value.isoformat(" ")[4:]
+        return value.isoformat(" ")
     if isinstance(value, dt.date):
-        return _year(value) + value.isoformat()[4:]
+        return value.isoformat()
     if isinstance(value, (list, tuple)):
         return "{" + ",".join(map(_element, value)) + "}"
     return str(value)
-
-
-def _year(value: dt.date) -> str:
-    return f"{value.year:04d}"
 
 
 def _element(value: Any) -> str:
@@ -182,8 +176,7 @@ def _binary(value: Any, oid: int) -> bytes:
     if oid == DATE_OID:
         return struct.pack("!i", (value - _DAY_ZERO).days)
     if oid in (TIMESTAMP_OID, TIMESTAMPTZ):
-        plain = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-        return struct.pack("!q", (plain - _TIME_ZERO) // dt.timedelta(microseconds=1))
+        return struct.pack("!q", (_plain_time(value) - _TIME_ZERO) // dt.timedelta(microseconds=1))
     if oid == NUMERIC:
         return _binary_numeric(Decimal(value))
     return _text(value).encode("utf-8", "replace")
@@ -347,7 +340,7 @@ def _in_range(number: int, oid: int) -> int:
 
 
 def _of_some_digits(number: Decimal) -> Decimal:
-    """A number that can be written out."""
+    """A number of few enough digits to be written out."""
     if not number.is_finite() or abs(int(number.as_tuple().exponent)) > _MOST_DIGITS:
         raise ValueError("numeric")
     if len(number.as_tuple().digits) > _MOST_DIGITS:

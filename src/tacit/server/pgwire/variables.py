@@ -124,11 +124,7 @@ _LEVELS: Final = ("debug5", "debug4", "debug3", "debug2", "debug1", "log", "noti
 
 
 class SessionVariables:
-    """Settings of one connection.
-
-    Args:
-        user: who is connected.
-    """
+    """Settings of the connection of one user."""
 
     def __init__(self, user: str) -> None:
         self._fixed = {**_FIXED, "session_authorization": user}
@@ -269,9 +265,7 @@ def read_option(name: str, text: str) -> Any:
 
 def _checked(name: str, value: str) -> str:
     if name == _INTERVALS:
-        if value.lower() not in _WORDS:
-            raise InputError(name, "must be on or off")
-        return _WORDS[value.lower()]
+        return _switch(name, value)
     if name.startswith(_TACIT):
         if not value.strip():
             return ""
@@ -301,12 +295,16 @@ def _checked(name: str, value: str) -> str:
     return _typed(name, value.strip())
 
 
+def _switch(name: str, value: str) -> str:
+    if value.lower() not in _WORDS:
+        raise InputError(name, "must be on or off")
+    return _WORDS[value.lower()]
+
+
 def _typed(name: str, value: str) -> str:
     """A setting that changes nothing here, with a value that PostgreSQL would take."""
     if name in _SWITCHES:
-        if value.lower() not in _WORDS:
-            raise InputError(name, "must be on or off")
-        return _WORDS[value.lower()]
+        return _switch(name, value)
     if name in _CHOICES and value.lower() not in _CHOICES[name]:
         raise InputError(name, f"must be one of {', '.join(_CHOICES[name])}")
     if name in _WHOLE and _WHOLE[name].match(value) is None:

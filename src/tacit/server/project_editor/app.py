@@ -29,13 +29,7 @@ _HOST: Final = "127.0.0.1"
 
 
 def editor_app(editing: EditedProject, gate: EditorGate, finish: Callable[[], None]) -> ASGIApp:
-    """The pages of the editor.
-
-    Args:
-        editing: the project that is edited.
-        gate: decides who is let in.
-        finish: ends the server, after the response that says so.
-    """
+    """The pages of the editor; ``finish`` ends the server, after the response that says so."""
     state = EditorState(editing, gate, finish)
     table: tuple[tuple[str, str, OwnerHandler], ...] = (
         ("GET", "/", data_page.show_data),
@@ -65,9 +59,7 @@ def editor_app(editing: EditedProject, gate: EditorGate, finish: Callable[[], No
 def run_editor(editing: EditedProject, started: Callable[[str], None]) -> None:
     """Serve the editor to this machine alone until it is finished, or interrupted.
 
-    Args:
-        editing: the project that is edited.
-        started: gets the address to open, once; it holds the secret.
+    ``started`` gets the address to open, once; it holds the secret.
     """
     import uvicorn
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.project.accuracy_preview import SUPPOSED, sum_and_average_errors
-from tacit.project.column_view import MOST_ROWS, ColumnHistogram, brought_near, column_values, histogram
+from tacit.project.column_view import MOST_ROWS, ColumnHistogram, brought_near, column_values, histogram, place_of_value
 from tacit.project.file_draft import CSV
 from tacit.project.project_editing import stated_value
 from tacit.project.project_file import ColumnModel, TableModel
@@ -47,7 +47,9 @@ async def change_column(visit: EditorVisit) -> Response:
         if column in model.columns:
             known = said.model_dump(exclude_unset=True)
             changes: dict[Place, Any] = {
-                (*at, word): value for word, value in wanted.items() if value != _plain(known.get(word))
+                (*at, word): value
+                for word, value in wanted.items()
+                if value != (list(was) if isinstance(was := known.get(word), tuple) else was)
             }
         else:
             stated = {word: value for word, value in wanted.items() if value is not None}
@@ -96,10 +98,6 @@ def _wanted(form: Mapping[str, str], said: ColumnModel) -> dict[str, Any]:
         "unique": True if form.get("unique") == "yes" else None,
         "references": form.get("references", "").strip() or None,
     }
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said: ColumnModel) -> dict[str, Any]:
@@ -175,8 +173,6 @@ def _typed(value: Any) -> str:
 
 
 def _picture(shape: ColumnHistogram, column: Column) -> dict[str, Any]:
-    from tacit.project.column_view import place_of_value
-
     bounds = None if column.bounds is None else (place_of_value(column.bounds[0]), place_of_value(column.bounds[1]))
     kept = "" if shape.clipped is None else f" Bounds keep {1 - sum(shape.clipped):.1%} of the values."
     words = f"Histogram of {column.name}: {shape.values:,} values.{kept}"

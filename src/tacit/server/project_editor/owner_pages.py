@@ -32,13 +32,7 @@ _MOST_LETTERS: Final = 60
 
 
 class EditorState:
-    """State of one run of the editor: the project, the gate, pages, and what was counted lately.
-
-    Args:
-        editing: the project.
-        gate: its secrets.
-        finish: ends the server.
-    """
+    """State of one run of the editor: project, gate, pages, and recent counts; ``finish`` ends the server."""
 
     def __init__(self, editing: EditedProject, gate: EditorGate, finish: Callable[[], None]) -> None:
         self.editing = editing

@@ -165,15 +165,12 @@ def _looked(source: Source) -> tuple[dict[str, DraftColumn], list[str], Mapping[
     }
     prefix = f"{file.name}: "
     remarks = [sentence.removeprefix(prefix) for sentence in drafted.remarks]
-    remarks += _form_remarks(file, drafted.form.delimiter_of(file.name), source)
-    return {column.source or column.name: column for column in drafted.columns}, remarks, texts
-
-
-def _form_remarks(file: Path, guessed: str, source: Source) -> list[str]:
-    stated = source.csv.delimiter_of(file.name)
+    stated, guessed = source.csv.delimiter_of(file.name), drafted.form.delimiter_of(file.name)
     if stated != guessed:
-        return [f"the project says that fields are separated by {stated!r}, and the first lines look like {guessed!r}"]
-    return []
+        remarks.append(
+            f"the project says that fields are separated by {stated!r}, and the first lines look like {guessed!r}"
+        )
+    return {column.source or column.name: column for column in drafted.columns}, remarks, texts
 
 
 def _stored(source: Source) -> dict[str, str | None]:
@@ -230,7 +227,7 @@ def _form_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict
 def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
     if form.get("public") == "yes":
         gone: dict[Place, Any] = {
-            (*at, word): None for word in ("population", "unit", *_NUMBERS) if _is_said(model, word)
+            (*at, word): None for word in ("population", "unit", *_NUMBERS) if getattr(model, word) is not None
         }
         return {**gone, (*at, "public"): True}
     changes: dict[Place, Any] = {(*at, "public"): None} if model.public else {}
@@ -241,7 +238,7 @@ def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict
         if value != getattr(model, word):
             changes[(*at, word)] = value
     if said["unit"] == ROW:
-        changes |= {(*at, word): None for word in ("max_groups", "max_rows") if _is_said(model, word)}
+        changes |= {(*at, word): None for word in ("max_groups", "max_rows") if getattr(model, word) is not None}
     return changes
 
 
@@ -262,10 +259,6 @@ def _limit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dic
 def _points(model: TableModel) -> bool:
     """Whether a column points to another table."""
     return any(said.references is not None for said in model.columns.values())
-
-
-def _is_said(model: TableModel, word: str) -> bool:
-    return getattr(model, word) is not None
 
 
 def _new_column(visit: EditorVisit, name: str) -> dict[Place, Any]:

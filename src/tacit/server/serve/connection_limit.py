@@ -22,9 +22,7 @@ class Connection(Protocol):
 class Connections:
     """The connections of one worker; used from its event loop alone.
 
-    Args:
-        most: in all.
-        most_of_one: of one address; None for as many as in all, as behind a proxy.
+    One address has at most ``most_of_one``; None for as many as in all, as behind a proxy.
     """
 
     def __init__(self, most: int, most_of_one: int | None = None) -> None:

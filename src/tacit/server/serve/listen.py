@@ -80,14 +80,10 @@ def _no_passphrase() -> str:
 
 
 def bind(settings: Settings, port: int | None = None) -> list[socket.socket]:
-    """A listening socket for each worker, so that the system shares connections out evenly.
+    """A listening socket for each worker, at the port of the API or another: the system shares connections out evenly.
 
     They stay open in the supervisor: connections that arrive while a worker is replaced wait for the next one. Where
     the system cannot share out, all workers have the same one.
-
-    Args:
-        settings: address, and the port of the API.
-        port: another port.
     """
     first = _bound(settings.host, settings.port if port is None else port, shared=False)
     port = first.getsockname()[1]

@@ -50,10 +50,7 @@ def keep_memory() -> bool:
 def with_shared_memory(project: Project, workers: int, machine: int | None = None) -> Project:
     """A project whose database has its share of the machine's memory, where the project file does not state a size.
 
-    Args:
-        project: as its file says.
-        workers: that share the machine.
-        machine: bytes of memory; looked up by default.
+    The bytes of the machine are looked up where they are not given.
     """
     # The other engines are servers with limits of their own.
     if project.engine != "duckdb" or project.limits.memory is not None:

@@ -18,6 +18,7 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -44,14 +45,7 @@ _FORK: Final = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True)
 class Started:
-    """Facts for the operator once the first worker answers.
-
-    Args:
-        address: of the server.
-        metrics: address of the page with metrics; empty without.
-        postgres: host and port for PostgreSQL clients; empty without.
-        welcome: returned by :attr:`.Serving.welcome`.
-    """
+    """Facts for the operator once the first worker answers; ``welcome`` is the result of :attr:`.Serving.welcome`."""
 
     address: str
     metrics: str
@@ -90,21 +84,12 @@ def supervise(
     check_place(serving.settings)
     context = tls_context(serving.settings)
     port = serving.settings.postgres
-    listeners = bind(serving.settings)
-    try:
-        others = [] if port is None else bind(serving.settings, port)
-        page = None if metrics_port is None else MetricsPage(metrics_port)
-        try:
-            _import_modules_of_workers()
-            return _Supervisor(serving, context, listeners, others, page, started).run()
-        finally:
-            if page is not None:
-                page.server_close()
-            for listener in others:
-                listener.close()
-    finally:
-        for listener in listeners:
-            listener.close()
+    with ExitStack() as opened:
+        listeners = [opened.enter_context(each) for each in bind(serving.settings)]
+        others = [] if port is None else [opened.enter_context(each) for each in bind(serving.settings, port)]
+        page = None if metrics_port is None else opened.enter_context(MetricsPage(metrics_port))
+        _import_modules_of_workers()
+        return _Supervisor(serving, context, listeners, others, page, started).run()
 
 
 def _import_modules_of_workers() -> None:

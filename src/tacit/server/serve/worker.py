@@ -57,8 +57,6 @@ class Serving:
     """A project and how it is served.
 
     Args:
-        project: the project file.
-        settings: of the server.
         log: the file for lines about requests; None for none, ``-`` for standard error.
         welcome: called once, by the first worker before it listens; its result is for the operator to see.
         proxies: addresses whose word about the origin of requests counts, behind a proxy.
@@ -88,15 +86,7 @@ def run_worker(
 ) -> int:
     """Run a worker from the fork to its exit status.
 
-    Args:
-        serving: the project and how it is served.
-        listener: its socket.
-        context: TLS, if there is any.
-        reports: the end of a pipe to the supervisor.
-        buckets: counters shared with other workers.
-        supervisor: its process id.
-        first: whether it is the first worker of this start.
-        postgres: its socket for PostgreSQL clients.
+    It writes to a pipe that the supervisor, a process id, reads; the first one of this start welcomes the operator.
     """
     # A terminal sends these to the whole group. The supervisor hears them too, and lets workers finish their work.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
