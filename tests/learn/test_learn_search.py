@@ -58,6 +58,8 @@ def test_regressions_are_judged_by_distance() -> None:
     assert PrivateSearch(candidates=candidates, epsilon=1).fit(X, y).best_index_ == 1
     assert searching._points(1.0, 1.0, 2.0) == 100
     assert searching._points(1.0, float("nan"), 2.0) == 0
+    # Bounds of a target that coincide: no row raises an error that another row would not.
+    assert [searching._points(1.0, truth, 0.0) for truth in (1.0, 2.0, float("nan"))] == [0, 0, 0]
     assert searching._points(-9.0, 9.0, 2.0) == 0
 
 

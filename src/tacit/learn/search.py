@@ -224,5 +224,6 @@ def _one_by_one(X: Any, labels: Any, places: NDArray[np.intp]) -> list[tuple[Any
 
 def _points(predicted: float, truth: float, width: float) -> int:
     """Points of one row: 100 for a prediction that is right, 0 from half the range on, and for what is no number."""
-    off = abs(predicted - truth) / (width / 2) if np.isfinite(truth) else 1.0
+    # Bounds that coincide leave nothing to be right about, for any row alike.
+    off = abs(predicted - truth) / (width / 2) if np.isfinite(truth) and width > 0 else 1.0
     return max(int(_POINTS * (1 - min(off, 1.0))), 0)
