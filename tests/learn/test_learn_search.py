@@ -50,6 +50,22 @@ def test_the_better_candidate_is_chosen_and_all_are_paid_for() -> None:
 
 
 @pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("stopping", [None, "0.5"])
+def test_the_chosen_model_states_the_guarantee_of_the_search(stopping: Any) -> None:
+    X, y = table(60)
+    candidates = [GaussianNB(epsilon=each, delta="1e-5", bounds=(-3, 3), classes=[0, 1]) for each in (1, 2)]
+    found = PrivateSearch(candidates=candidates, epsilon=1, stopping=stopping).fit(X, y)
+    best = found.best_estimator_
+    assert (best.guarantee_, best.event_) == (found.guarantee_, found.event_)
+    assert found.guarantee_.epsilon > 2
+    assert not hasattr(best, "call_guarantee_")
+    with pytest.raises(InputError, match="without its sums"):
+        best.partial_fit(X, y)
+    found.set_params(stopping="0.5").fit(X, y)
+    assert not hasattr(found, "candidates_"), "a search shows nothing that another one has paid for"
+
+
+@pytest.mark.usefixtures("seeded")
 def test_regressions_are_judged_by_distance() -> None:
     X, _ = table()
     y = X @ [1.0, -1.0, 0.5]

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ from tacit.learn.value_reading import (
 
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
+#: Beginnings of names under which scikit-learn keeps settings of its own.
+_OF_SKLEARN: Final = ("_sklearn", "_metadata_request")
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _keep(self, price: FitPrice) -> None:
         self.guarantee_, self.event_, self._releases = price.guarantee, price.event, price.releases
 
+    def _forget(self) -> None:
+        """Drop what an earlier fit has learned: a model states the guarantee of one fit, so it holds no number of two."""
+        stated = set(self._get_param_names())
+        for name in [each for each in vars(self) if each not in stated and not each.startswith(_OF_SKLEARN)]:
+            if name.startswith("_") or name.endswith("_"):
+                delattr(self, name)
+
     def _public(self) -> tuple[str, ...]:
         """Declarations of the caller; everything else about the data was paid for."""
         shown = []
@@ -129,8 +138,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The features as floats; any values, any number of rows: none are refused where there is nothing to learn.
 
         The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
-        of rows.
+        of rows. A fit forgets all that was learned before, unless the call may add to it, which is ``learning``.
         """
+        if reset and not learning:
+            self._forget()
         if isinstance(X, StoredRows):
             self.n_features_in_ = X.features
             return X if getattr(self, "categories", None) is None else X.encoded(self._encoding(X.features))

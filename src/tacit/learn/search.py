@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -54,7 +55,8 @@ class PrivateSearch(PrivateEstimator):
             candidates are fitted once. With it ``epsilon`` is that of one noisy score.
 
     Attributes:
-        best_estimator_, best_index_: the candidate that was chosen; all are in ``candidates_``, where all are paid for.
+        best_estimator_, best_index_: the candidate that was chosen, with the guarantee of the whole search; all are in
+            ``candidates_``, where all are paid for, each with that of its own fit.
         best_score_: with ``stopping``, its noisy score; its release is paid for.
         guarantee_, event_: of everything that was run, and of the choice.
 
@@ -104,19 +106,28 @@ class PrivateSearch(PrivateEstimator):
         learned: Any = [labels[place] for place in taught]
         if self.stopping is not None:
             shown = take_rows(X, np.flatnonzero(judges)) if is_frame(X) else values[judges]
-            self._run_until_stopped(train, learned, shown, [labels[place] for place in np.flatnonzero(judges)])
-            self._keep(price)
+            best = self._run_until_stopped(train, learned, shown, [labels[place] for place in np.flatnonzero(judges)])
+            self._keep_best(best, price)
             return self
         self.candidates_ = [clone(each).fit(train, learned) for each in self.candidates]
         judged = _one_by_one(X if is_frame(X) else values, labels, np.flatnonzero(judges))
         scores = [self._score(each, judged) for each in self.candidates_]
         self.best_index_ = int(choice.release(scores))
-        self.best_estimator_ = self.candidates_[self.best_index_]
         events = (*(each.event_ for each in self.candidates_), choice.event)
-        self._keep(FitPrice(price.guarantee, ComposedEvent(events, relation=relation), price.releases))
+        spent = FitPrice(price.guarantee, ComposedEvent(events, relation=relation), price.releases)
+        self._keep_best(self.candidates_[self.best_index_], spent)
         return self
 
-    def _run_until_stopped(self, train: Any, learned: Any, shown: Any, truths: list[Any]) -> None:
+    def _keep_best(self, chosen: Any, price: FitPrice) -> None:
+        """Keep the chosen model under the account of the whole search: that it was chosen tells of rows, too."""
+        self._keep(price)
+        self.best_estimator_ = copy(chosen)
+        self.best_estimator_._keep(price)
+        # More calls of partial_fit would be composed with one fit alone; without these two they are refused.
+        for name in ("_paid", "call_guarantee_"):
+            vars(self.best_estimator_).pop(name, None)
+
+    def _run_until_stopped(self, train: Any, learned: Any, shown: Any, truths: list[Any]) -> Any:
         """Runs of candidates drawn by chance; the first of the best noisy scores is kept, all others are forgotten."""
         stop = Coin(exact_probability(cast("Number", self.stopping), "stopping", one=True))
         judged = _one_by_one(shown, truths, np.arange(len(truths)))
@@ -130,7 +141,8 @@ class PrivateSearch(PrivateEstimator):
                 best = noisy, drawn, model
             if stop.toss(entropy.current()):
                 break
-        self.best_score_, self.best_index_, self.best_estimator_ = best
+        self.best_score_, self.best_index_, model = best
+        return model
 
     def _score_scale(self) -> Fraction:
         """Noise of a score: what a row can move it by, over ε."""
