@@ -66,6 +66,20 @@ def test_the_chosen_model_states_the_guarantee_of_the_search(stopping: Any) -> N
 
 
 @pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("stopping", [None, "0.5"])
+def test_categories_in_arrays_and_lists_reach_the_candidates(stopping: Any) -> None:
+    towns = ["a" if place % 3 else "b" for place in range(600)]
+    rows: list[Any] = [[place / 600, town] for place, town in enumerate(towns)]
+    known: dict[str, Any] = {"bounds": [(0, 1)], "categories": {1: ["a", "b"]}, "classes": [0, 1], "steps": 4}
+    candidates = [LogisticRegression(epsilon=each, delta="1e-5", **known) for each in (4, 5)]
+    search = PrivateSearch(candidates=candidates, epsilon=1, stopping=stopping)
+    # Rows of another width and lists among the values harm themselves alone.
+    for X in (rows, np.array(rows, dtype=object), [*rows[:-2], [1, 2, 3], [[0.5], "a"]]):
+        found = search.fit(X, [int(town == "a") for town in towns])
+        assert found.predict([[0.5, "a"], [0.5, "b"]]).tolist() == [1, 0]
+
+
+@pytest.mark.usefixtures("seeded")
 def test_regressions_are_judged_by_distance() -> None:
     X, _ = table()
     y = X @ [1.0, -1.0, 0.5]

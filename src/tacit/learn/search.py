@@ -22,7 +22,7 @@ from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.labels import numbered, read_labels
 from tacit.learn.sklearn_compat import check_is_fitted, clone
-from tacit.learn.value_reading import as_elements, is_frame, one_column, read_numbers, take_rows
+from tacit.learn.value_reading import as_elements, column_values, is_frame, one_column, read_numbers, take_rows
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin
@@ -101,22 +101,33 @@ class PrivateSearch(PrivateEstimator):
         labels: Any = read_labels(y) if self._classifies() else read_numbers(one_column(as_elements(y)))
         self._same_length(values, labels)
         judges = sample_rows(len(values), rate_on_grid(exact_probability(self.holdout, "holdout")))
-        taught = np.flatnonzero(~judges)
-        train = take_rows(X, taught) if is_frame(X) else values[taught]
+        taught, rows = np.flatnonzero(~judges), self._rows(X, values)
+        train = take_rows(rows, taught) if is_frame(rows) else rows[taught]
         learned: Any = [labels[place] for place in taught]
         if self.stopping is not None:
-            shown = take_rows(X, np.flatnonzero(judges)) if is_frame(X) else values[judges]
+            shown = take_rows(rows, np.flatnonzero(judges)) if is_frame(rows) else rows[judges]
             best = self._run_until_stopped(train, learned, shown, [labels[place] for place in np.flatnonzero(judges)])
             self._keep_best(best, price)
             return self
         self.candidates_ = [clone(each).fit(train, learned) for each in self.candidates]
-        judged = _one_by_one(X if is_frame(X) else values, labels, np.flatnonzero(judges))
+        judged = _one_by_one(rows, labels, np.flatnonzero(judges))
         scores = [self._score(each, judged) for each in self.candidates_]
         self.best_index_ = int(choice.release(scores))
         events = (*(each.event_ for each in self.candidates_), choice.event)
         spent = FitPrice(price.guarantee, ComposedEvent(events, relation=relation), price.releases)
         self._keep_best(self.candidates_[self.best_index_], spent)
         return self
+
+    def _rows(self, X: Any, values: NDArray[np.float64]) -> Any:
+        """Rows as candidates take them: a frame, floats, or objects where categories may be text."""
+        if is_frame(X) or all(getattr(each, "categories", None) is None for each in self.candidates):
+            return X if is_frame(X) else values
+        found = np.empty(values.shape, dtype=object)
+        for place in range(values.shape[1]):
+            # One by one: NumPy would take a list among the values for more dimensions.
+            for row, value in enumerate(column_values(X, place, values.shape[1])):
+                found[row, place] = value
+        return found
 
     def _keep_best(self, chosen: Any, price: FitPrice) -> None:
         """Keep the chosen model under the account of the whole search: that it was chosen tells of rows, too."""
