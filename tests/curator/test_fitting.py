@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -313,6 +314,20 @@ def test_missing_values_are_not_numbers_and_no_class(seeded: SeededBits) -> None
     found = read(opened(rows), "SELECT dose, age, outcome FROM visits")
     assert np.isnan(found[0][:, 0]).all()
     assert set(found[1].tolist()) == {None}
+
+
+def test_what_would_fail_for_any_rows_is_refused_before_it_is_paid_for(seeded: SeededBits) -> None:
+    curator = opened(frame(20))
+    for wrong, words in (
+        (model(classes=[b"ill", b"well"]), "cannot be written"),
+        (model(bounds=[(0, 100), None, (0, 1)]), "list of such pairs"),
+        (model(bounds=(0, float("inf")), categories={2: [True]}), "finite"),
+    ):
+        with pytest.raises(InputError, match=words):
+            curator.fit(wrong, SELECT)
+    assert curator.history() == ()
+    fitted = curator.fit(GaussianNB(epsilon=Decimal("1"), delta="1e-4"), SELECT)
+    assert curator.model(fitted.receipt.position).model.epsilon == 1
 
 
 def test_of_two_processes_with_one_key_both_hand_out_the_first_model(seeded: SeededBits) -> None:
