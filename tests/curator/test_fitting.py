@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,7 @@ from support.bits import SeededBits
 from support.clinic import open_clinic
 from support.toy_curators import toy_curator
 from tacit.accounting.compose import compose
+from tacit.charges.payment import KeyLocks
 from tacit.core.errors import BudgetError, FailedRunError, InputError, QueryError
 from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import Curator
@@ -312,6 +314,43 @@ def test_missing_values_are_not_numbers_and_no_class(seeded: SeededBits) -> None
     found = read(opened(rows), "SELECT dose, age, outcome FROM visits")
     assert np.isnan(found[0][:, 0]).all()
     assert set(found[1].tolist()) == {None}
+
+
+def test_what_would_fail_for_any_rows_is_refused_before_it_is_paid_for(seeded: SeededBits) -> None:
+    curator = opened(frame(20))
+    for wrong, words in (
+        (model(classes=[b"ill", b"well"]), "cannot be written"),
+        (model(bounds=[(0, 100), None, (0, 1)]), "list of such pairs"),
+        (model(bounds=(0, float("inf")), categories={2: [True]}), "finite"),
+    ):
+        with pytest.raises(InputError, match=words):
+            curator.fit(wrong, SELECT)
+    assert curator.history() == ()
+    fitted = curator.fit(GaussianNB(epsilon=Decimal("1"), delta="1e-4"), SELECT)
+    assert curator.model(fitted.receipt.position).model.epsilon == 1
+
+
+def test_of_two_processes_with_one_key_both_hand_out_the_first_model(seeded: SeededBits) -> None:
+    rows = frame(60)
+    slow = opened(rows)
+    # Another process has locks of its own: it finds the charge without an outcome, and runs under it.
+    quick = Curator(replace(slow._context, locks=KeyLocks()), "owner")
+    found: list[Any] = []
+
+    class Overtaken(DuckDBEngine):
+        def examples(self, *args: Any) -> Any:
+            found.append(quick.fit(GaussianNB(epsilon=1, delta="1e-4"), SELECT, idempotency_key="one"))
+            return super().examples(*args)
+
+    known = catalog()
+    engine = Overtaken(known, {"visits": DataSource("frame", None, rows)})
+    late = Curator(replace(slow._context, engine=engine), "owner").fit(
+        GaussianNB(epsilon=1, delta="1e-4"), SELECT, idempotency_key="one"
+    )
+    (first,) = found
+    assert late.text == first.text
+    np.testing.assert_array_equal(late.model.theta_, first.model.theta_)
+    assert len(slow.history()) == 1
 
 
 def test_a_model_is_read_again_from_the_ledger_for_nothing(seeded: SeededBits) -> None:

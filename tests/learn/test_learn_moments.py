@@ -419,3 +419,17 @@ def test_calls_of_different_prices_are_stated_by_the_dearest(monkeypatch: pytest
         older.partial_fit(X)
     with pytest.raises(InputError, match="as many columns"):
         wider.partial_fit(np.zeros((50, 3)))
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_model_that_is_fitted_again_holds_nothing_of_the_fit_before() -> None:
+    # The moments of the first fit cost 5; a file that states 0.1 must not hold them.
+    X = np.linspace(0, 1, 40).reshape(-1, 2)
+    model = Ridge(epsilon=5, delta="1e-3", bounds=(0, 1), target_bounds=(0, 1), alpha="auto").fit(X, X[:, 0])
+    model.set_params(epsilon="0.1", alpha=1).fit(X, X[:, 0])
+    assert model.guarantee_.epsilon <= Fraction(1, 10)
+    for name in ("_moments", "_paid", "call_guarantee_", "alpha_"):
+        assert not hasattr(model, name), name
+    # Settings of scikit-learn are no result of a fit.
+    scaler = StandardScaler(epsilon=1, delta="1e-3", bounds=(0, 1)).set_output(transform="pandas").fit(X).fit(X)
+    assert hasattr(scaler.transform(X), "columns")

@@ -26,6 +26,7 @@ from tacit.learn import (
     LinearSVC,
     LogisticRegression,
     MinMaxScaler,
+    StandardScaler,
 )
 from tacit.learn.labels import check_classes, discover_classes, numbered, read_labels
 from tacit.learn.value_reading import read_numbers, read_table
@@ -293,3 +294,11 @@ def test_columns_of_polars_are_labels_and_targets() -> None:
     line = LinearRegression(**common, target_bounds=(0, 1), steps=2).fit(frame, pl.Series([0.1, None, 1.0]))
     assert line.get_feature_names_out().tolist() == ["age", "town=A", "town=B"]
     assert line.predict(frame).shape == (3,)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_list_of_one_pair_bounds_all_columns_of_a_list_too() -> None:
+    rows = [[0.25, 0.75]] * 4000
+    for X in (rows, np.array(rows)):
+        means = StandardScaler(epsilon=5, delta="1e-3", bounds=[(0, 1)]).fit(X).mean_
+        np.testing.assert_allclose(means, [0.25, 0.75], atol=0.05)

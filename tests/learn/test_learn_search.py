@@ -50,6 +50,36 @@ def test_the_better_candidate_is_chosen_and_all_are_paid_for() -> None:
 
 
 @pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("stopping", [None, "0.5"])
+def test_the_chosen_model_states_the_guarantee_of_the_search(stopping: Any) -> None:
+    X, y = table(60)
+    candidates = [GaussianNB(epsilon=each, delta="1e-5", bounds=(-3, 3), classes=[0, 1]) for each in (1, 2)]
+    found = PrivateSearch(candidates=candidates, epsilon=1, stopping=stopping).fit(X, y)
+    best = found.best_estimator_
+    assert (best.guarantee_, best.event_) == (found.guarantee_, found.event_)
+    assert found.guarantee_.epsilon > 2
+    assert not hasattr(best, "call_guarantee_")
+    with pytest.raises(InputError, match="without its sums"):
+        best.partial_fit(X, y)
+    found.set_params(stopping="0.5").fit(X, y)
+    assert not hasattr(found, "candidates_"), "a search shows nothing that another one has paid for"
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("stopping", [None, "0.5"])
+def test_categories_in_arrays_and_lists_reach_the_candidates(stopping: Any) -> None:
+    towns = ["a" if place % 3 else "b" for place in range(600)]
+    rows: list[Any] = [[place / 600, town] for place, town in enumerate(towns)]
+    known: dict[str, Any] = {"bounds": [(0, 1)], "categories": {1: ["a", "b"]}, "classes": [0, 1], "steps": 4}
+    candidates = [LogisticRegression(epsilon=each, delta="1e-5", **known) for each in (4, 5)]
+    search = PrivateSearch(candidates=candidates, epsilon=1, stopping=stopping)
+    # Rows of another width and lists among the values harm themselves alone.
+    for X in (rows, np.array(rows, dtype=object), [*rows[:-2], [1, 2, 3], [[0.5], "a"]]):
+        found = search.fit(X, [int(town == "a") for town in towns])
+        assert found.predict([[0.5, "a"], [0.5, "b"]]).tolist() == [1, 0]
+
+
+@pytest.mark.usefixtures("seeded")
 def test_regressions_are_judged_by_distance() -> None:
     X, _ = table()
     y = X @ [1.0, -1.0, 0.5]
@@ -58,6 +88,8 @@ def test_regressions_are_judged_by_distance() -> None:
     assert PrivateSearch(candidates=candidates, epsilon=1).fit(X, y).best_index_ == 1
     assert searching._points(1.0, 1.0, 2.0) == 100
     assert searching._points(1.0, float("nan"), 2.0) == 0
+    # Bounds of a target that coincide: no row raises an error that another row would not.
+    assert [searching._points(1.0, truth, 0.0) for truth in (1.0, 2.0, float("nan"))] == [0, 0, 0]
     assert searching._points(-9.0, 9.0, 2.0) == 0
 
 

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ from tacit.learn.value_reading import (
 
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
+#: Beginnings of names under which scikit-learn keeps settings of its own.
+_OF_SKLEARN: Final = ("_sklearn", "_metadata_request")
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _keep(self, price: FitPrice) -> None:
         self.guarantee_, self.event_, self._releases = price.guarantee, price.event, price.releases
 
+    def _forget(self) -> None:
+        """Drop what an earlier fit has learned: a model states the guarantee of one fit and holds no number of two."""
+        stated = set(self._get_param_names())
+        for name in [each for each in vars(self) if each not in stated and not each.startswith(_OF_SKLEARN)]:
+            if name.startswith("_") or name.endswith("_"):
+                delattr(self, name)
+
     def _public(self) -> tuple[str, ...]:
         """Declarations of the caller; everything else about the data was paid for."""
         shown = []
@@ -129,8 +138,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """The features as floats; any values, any number of rows: none are refused where there is nothing to learn.
 
         The names and the number of columns are checked by scikit-learn, on no rows: its words quote values and numbers
-        of rows.
+        of rows. A fit forgets all that was learned before, unless the call may add to it, which is ``learning``.
         """
+        if reset and not learning:
+            self._forget()
         if isinstance(X, StoredRows):
             self.n_features_in_ = X.features
             return X if getattr(self, "categories", None) is None else X.encoded(self._encoding(X.features))
@@ -138,7 +149,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             warn_of_unpaid_reading(PrivateEstimator)
         if getattr(self, "categories", None) is not None:
             return self._read_encoded(X, reset=reset, learning=learning or reset)
-        table = read_table(X, columns=self._declared_columns())
+        table = read_table(X, columns=self._declared_columns(X))
         if not table.shape[1]:
             raise InputError("X", "Found array with 0 feature(s) (shape=(, 0)) while a minimum of 1 is required.")
         if not reset and not learning and not len(table):
@@ -150,7 +161,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _read_encoded(self, X: Any, *, reset: bool, learning: bool) -> NDArray[np.float64]:
         """The columns of the model where some columns are declared categories."""
-        columns = count_columns(X, self._declared_columns())
+        columns = count_columns(X, self._declared_columns(X))
         empty = take_rows(X, slice(0, 0)) if is_frame(X) else np.empty((0, columns))
         validate_data(self, empty, reset=reset, skip_check_array=True)
         table = self._encoding(columns).read(X)
@@ -171,7 +182,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _width(self, columns: int) -> int:
         """Number of columns of the model, for a table of so many columns; checks what is declared of them."""
         if getattr(self, "categories", None) is not None:
-            return len(self._encoding(columns).bounds)
+            return len(Box.read(self._encoding(columns).bounds, None).low)
         self._stated_box().check_columns(columns)
         return columns
 
@@ -212,14 +223,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             bounds = [named[name] for name in (names if set(names) == set(named) else named)]
         return Box.read(bounds, getattr(self, "data_norm", None))
 
-    def _declared_columns(self) -> int | None:
-        """Number of columns that the bounds describe, if they describe each."""
+    def _declared_columns(self, X: Any) -> int | None:
+        """Number of columns of ``X`` that the bounds describe, if they describe each."""
         bounds: Any = getattr(self, "bounds", None)
         if isinstance(bounds, Mapping):
             return len(bounds) + len(getattr(self, "categories", None) or ())
         try:
             pairs = np.shape(bounds)
         except ValueError:
+            return None
+        if pairs == (1, 2) and isinstance(X, list | tuple) and X and not getattr(self, "categories", None):
+            # One pair stands for all columns, in a list or by itself.
             return None
         # Categories have no bounds, so a list of pairs is one of the other columns.
         return int(pairs[0]) + len(getattr(self, "categories", None) or ()) if len(pairs) == 2 else None

@@ -175,4 +175,6 @@ def _pairs(bounds: object) -> list[tuple[Fraction, Fraction]]:
     listed = list(bounds)
     if not isinstance(listed[0], Sequence | np.ndarray) or isinstance(listed[0], str | bytes):
         return [check_bounds(cast("tuple[Number, Number]", tuple(listed)))]
+    if not all(isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str | bytes) for pair in listed):
+        raise InputError("bounds", "must be a pair (lower, upper), or a list of such pairs, one per column")
     return [check_bounds(cast("tuple[Number, Number]", tuple(pair))) for pair in listed]

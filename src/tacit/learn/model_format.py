@@ -182,6 +182,8 @@ def _plain(value: Any) -> Any:
         return {"float": value.hex()}
     if isinstance(value, Fraction):
         return {"fraction": str(value)}
+    if isinstance(value, Decimal) and value.is_finite():
+        return {"fraction": str(Fraction(value))}
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, np.ndarray):

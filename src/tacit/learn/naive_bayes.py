@@ -96,7 +96,9 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         return self._take(X, y, known, fresh=False)
 
     def _take(self, X: Any, y: Any, known: NDArray[Any] | None = None, *, fresh: bool) -> GaussianNB:
-        values = self._read(X, reset=fresh or not hasattr(self, "_paid"), learning=True)
+        if fresh:
+            self._forget()
+        values = self._read(X, reset=not hasattr(self, "_paid"), learning=True)
         box = self._stated_box()
         box.check_columns(values.shape[1])
         if not fresh:

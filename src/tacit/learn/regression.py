@@ -81,6 +81,8 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget, PartialCalls):  #
 
     def _take(self, X: Any, y: Any, sample_weight: Any, *, fresh: bool) -> LinearPredictor:
         self._check_method()
+        if fresh:
+            self._forget()
         continued = not fresh and self._is_continued()
         values = self._read(X, reset=not continued, learning=True)
         if continued:
@@ -142,7 +144,6 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget, PartialCalls):  #
         else:
             found_line = self._by_gradient(gradients, joint, found, preparing.of("gradient"), shares)
             self._keep(preparing.price)
-            self.__dict__.pop("_paid", None)
         self._box, self._target_bounds = box, target_box
         self._keep_line(*found_line)
         return self

@@ -146,7 +146,9 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # ty
         return self._take(X, fresh=False)
 
     def _take(self, X: Any, *, fresh: bool) -> StandardScaler:
-        values = self._read(X, reset=fresh or not hasattr(self, "_paid"), learning=True)
+        if fresh:
+            self._forget()
+        values = self._read(X, reset=not hasattr(self, "_paid"), learning=True)
         sums, spent = self._plan(values.shape[1])
         if not fresh:
             self._check_continued(sums, as_relation(self.relation))

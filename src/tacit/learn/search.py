@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -21,7 +22,7 @@ from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.labels import numbered, read_labels
 from tacit.learn.sklearn_compat import check_is_fitted, clone
-from tacit.learn.value_reading import as_elements, is_frame, one_column, read_numbers, take_rows
+from tacit.learn.value_reading import as_elements, column_values, is_frame, one_column, read_numbers, take_rows
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.noise import entropy
 from tacit.noise.bernoulli import Coin
@@ -54,7 +55,8 @@ class PrivateSearch(PrivateEstimator):
             candidates are fitted once. With it ``epsilon`` is that of one noisy score.
 
     Attributes:
-        best_estimator_, best_index_: the candidate that was chosen; all are in ``candidates_``, where all are paid for.
+        best_estimator_, best_index_: the candidate that was chosen, with the guarantee of the whole search; all are in
+            ``candidates_``, where all are paid for, each with that of its own fit.
         best_score_: with ``stopping``, its noisy score; its release is paid for.
         guarantee_, event_: of everything that was run, and of the choice.
 
@@ -99,24 +101,44 @@ class PrivateSearch(PrivateEstimator):
         labels: Any = read_labels(y) if self._classifies() else read_numbers(one_column(as_elements(y)))
         self._same_length(values, labels)
         judges = sample_rows(len(values), rate_on_grid(exact_probability(self.holdout, "holdout")))
-        taught = np.flatnonzero(~judges)
-        train = take_rows(X, taught) if is_frame(X) else values[taught]
+        taught, rows = np.flatnonzero(~judges), self._rows(X, values)
+        train = take_rows(rows, taught) if is_frame(rows) else rows[taught]
         learned: Any = [labels[place] for place in taught]
         if self.stopping is not None:
-            shown = take_rows(X, np.flatnonzero(judges)) if is_frame(X) else values[judges]
-            self._run_until_stopped(train, learned, shown, [labels[place] for place in np.flatnonzero(judges)])
-            self._keep(price)
+            shown = take_rows(rows, np.flatnonzero(judges)) if is_frame(rows) else rows[judges]
+            best = self._run_until_stopped(train, learned, shown, [labels[place] for place in np.flatnonzero(judges)])
+            self._keep_best(best, price)
             return self
         self.candidates_ = [clone(each).fit(train, learned) for each in self.candidates]
-        judged = _one_by_one(X if is_frame(X) else values, labels, np.flatnonzero(judges))
+        judged = _one_by_one(rows, labels, np.flatnonzero(judges))
         scores = [self._score(each, judged) for each in self.candidates_]
         self.best_index_ = int(choice.release(scores))
-        self.best_estimator_ = self.candidates_[self.best_index_]
         events = (*(each.event_ for each in self.candidates_), choice.event)
-        self._keep(FitPrice(price.guarantee, ComposedEvent(events, relation=relation), price.releases))
+        spent = FitPrice(price.guarantee, ComposedEvent(events, relation=relation), price.releases)
+        self._keep_best(self.candidates_[self.best_index_], spent)
         return self
 
-    def _run_until_stopped(self, train: Any, learned: Any, shown: Any, truths: list[Any]) -> None:
+    def _rows(self, X: Any, values: NDArray[np.float64]) -> Any:
+        """Rows as candidates take them: a frame, floats, or objects where categories may be text."""
+        if is_frame(X) or all(getattr(each, "categories", None) is None for each in self.candidates):
+            return X if is_frame(X) else values
+        found = np.empty(values.shape, dtype=object)
+        for place in range(values.shape[1]):
+            # One by one: NumPy would take a list among the values for more dimensions.
+            for row, value in enumerate(column_values(X, place, values.shape[1])):
+                found[row, place] = value
+        return found
+
+    def _keep_best(self, chosen: Any, price: FitPrice) -> None:
+        """Keep the chosen model under the account of the whole search: that it was chosen tells of rows, too."""
+        self._keep(price)
+        self.best_estimator_ = copy(chosen)
+        self.best_estimator_._keep(price)
+        # More calls of partial_fit would be composed with one fit alone; without these two they are refused.
+        for name in ("_paid", "call_guarantee_"):
+            vars(self.best_estimator_).pop(name, None)
+
+    def _run_until_stopped(self, train: Any, learned: Any, shown: Any, truths: list[Any]) -> Any:
         """Runs of candidates drawn by chance; the first of the best noisy scores is kept, all others are forgotten."""
         stop = Coin(exact_probability(cast("Number", self.stopping), "stopping", one=True))
         judged = _one_by_one(shown, truths, np.arange(len(truths)))
@@ -130,7 +152,8 @@ class PrivateSearch(PrivateEstimator):
                 best = noisy, drawn, model
             if stop.toss(entropy.current()):
                 break
-        self.best_score_, self.best_index_, self.best_estimator_ = best
+        self.best_score_, self.best_index_, model = best
+        return model
 
     def _score_scale(self) -> Fraction:
         """Noise of a score: what a row can move it by, over ε."""
@@ -224,5 +247,6 @@ def _one_by_one(X: Any, labels: Any, places: NDArray[np.intp]) -> list[tuple[Any
 
 def _points(predicted: float, truth: float, width: float) -> int:
     """Points of one row: 100 for a prediction that is right, 0 from half the range on, and for what is no number."""
-    off = abs(predicted - truth) / (width / 2) if np.isfinite(truth) else 1.0
+    # Bounds that coincide leave nothing to be right about, for any row alike.
+    off = abs(predicted - truth) / (width / 2) if np.isfinite(truth) and width > 0 else 1.0
     return max(int(_POINTS * (1 - min(off, 1.0))), 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from typing import Any, Final, cast
 
@@ -23,6 +24,8 @@ from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
 #: Steps of a whole row's weight.
 SHARES: Final = 1 << 10
+#: A declared weight of at most this size, and at least its inverse, is an ordinary float.
+_LARGEST_WEIGHT: Final = 10**150
 
 
 def shared(parts: Integers, shares: Integers | None) -> Integers:
@@ -82,7 +85,11 @@ class Weighted:
     def _largest_weight(self) -> float:
         if self.max_weight is None:
             raise InputError("max_weight", "must be given with sample_weight: the largest weight of a row, declared")
-        return float_nearest(exact_positive(self.max_weight, "max_weight"))
+        stated = exact_positive(self.max_weight, "max_weight")
+        if not Fraction(1, _LARGEST_WEIGHT) <= stated <= _LARGEST_WEIGHT:
+            # As a float it might be zero, and a weight of zero over that is no number.
+            raise InputError("max_weight", "must lie between 1e-150 and 1e150; use other units")
+        return float_nearest(stated)
 
     def check_weighed(self) -> None:
         """Refuse a fit with weights of rows that cannot be, by parameters alone: before it is paid for."""
@@ -98,7 +105,7 @@ class Weighted:
     def _check_weights(self, classes: Any = None) -> None:
         """Refuse declared weights that are none; the same words as in a fit."""
         if self.max_weight is not None:
-            exact_positive(self.max_weight, "max_weight")
+            self._largest_weight()
         if classes is not None:
             self._class_shares(classes)
 

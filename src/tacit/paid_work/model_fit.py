@@ -160,8 +160,13 @@ class _PricedFit:
 def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | None) -> _PricedFit:
     rows = resolve_rows(sql, context.measured_catalog)
     columns = _columns(rows, estimator, weight)
+    # Entered here only: scikit-learn is an extra.
+    from tacit.learn.model_format import model_to_text
+
     declared = _declared(estimator, rows, columns)
     price = _price_fit(declared, columns)
+    # A model with a parameter that cannot be written down would be paid for and lost.
+    model_to_text(declared)
     population = context.catalog.population(rows.population or "")
     if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
@@ -219,7 +224,8 @@ def fit_privately(
         paid = pay(context, order, run, model_to_text, statement)
         check_succeeded(paid.outcome)
         entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
-        return _fitted(paid.outcome, entry, told, paid.made)
+        # Where another process was first, its model is what was paid for; that of this run would be a second draw.
+        return _fitted(paid.outcome, entry, told, None if paid.outcome.repeated else paid.made)
 
 
 @dataclass(frozen=True)
