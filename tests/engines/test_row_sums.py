@@ -73,8 +73,8 @@ MODELS: dict[str, tuple[Any, str]] = {
         AdditiveClassifier(**PRICE | {"epsilon": 3}, classes=[1, 2, 4.0], class_weight={1: 3}, rounds=2),
         "ward",
     ),
-    "chosen trees": (BoostedTreesClassifier(**PRICE | {"epsilon": 20}, classes=["ill", "well"], trees=3), "outcome"),
-    "chosen leaves": (BoostedTreesRegressor(**NUMBER | {"epsilon": 20}, trees=2, depth=2), "stay"),
+    "chosen trees": (BoostedTreesClassifier(**PRICE | {"epsilon": 30}, classes=["ill", "well"], trees=3), "outcome"),
+    "chosen leaves": (BoostedTreesRegressor(**NUMBER | {"epsilon": 30}, trees=2, depth=2), "stay"),
     "sure trees": (BoostedTreesClassifier(**PRICE | {"epsilon": 3}, classes=["ill", "well"], trees=2), "outcome"),
     "weights": (LogisticRegression(**PRICE, classes=["ill", "well"], class_weight={"ill": 3}, steps=2), "outcome"),
 }
@@ -113,7 +113,7 @@ MODELS |= {
     ),
     "codes of chosen trees": (
         BoostedTreesClassifier(
-            **LISTED | {"max_weight": 80, "epsilon": 20},
+            **LISTED | {"max_weight": 80, "epsilon": 30},
             classes=[1, 2, 3],
             trees=2,
             depth=2,

@@ -57,7 +57,7 @@ from tacit.learn.question_choice import (
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 from tacit.noise import entropy
-from tacit.noise.uniform import sample_below_many
+from tacit.noise.uniform import sample_below
 
 __all__ = ["BoostedTreesClassifier", "BoostedTreesRegressor", "SymmetricTree"]
 
@@ -68,9 +68,12 @@ _TREES_BETWEEN: Final = (40, 300)
 _DEPTHS: Final = ((30, 5), (3, 4), (0, 3))
 _DEEPEST: Final = 8
 #: ε from which questions are chosen; below, the noise of leaves is the larger part of the error.
-_CHOOSING: Final = 10
+_CHOOSING: Final = 30
 _CHOSEN_DEPTH: Final = 4
 _DRAWN_DEPTH: Final = 6
+#: Of so many drawn questions as many are known ones; of the others only the feature is known.
+_PARTS: Final = 4
+_KNOWN_PARTS: Final = 2
 #: Step of such a tree; there are many, and their leaves have little noise.
 _CHOOSING_STEP: Final = 0.2
 #: Trees of such a fit.
@@ -159,8 +162,7 @@ class _Chosen:
     def next(self, number: int) -> list[Question]:
         """Questions of the next tree."""
         if not self._plan.is_chosen(number):
-            drawn = sample_below_many(len(self._known), self._plan.depth, entropy.current())
-            return [self._known[each] for each in drawn.tolist()]
+            return [self._drawn() for _ in range(self._plan.depth)]
         plan, chosen = self._plan, list[Question]()
         ranks = [self._histograms.ranks(feature, plan.nominal) for feature in range(plan.features)]
         weights = np.stack([self._histograms.weights(feature, rank) for feature, rank in enumerate(ranks)])
@@ -186,6 +188,13 @@ class _Chosen:
             chosen.append(Question(feature, first, ranks[feature]))
         self._known += chosen
         return chosen
+
+    def _drawn(self) -> Question:
+        """A question that was chosen before, or for some a bin by chance of the same feature: it may lie better."""
+        known = self._known[sample_below(len(self._known), entropy.current())]
+        if sample_below(_PARTS, entropy.current()) < _KNOWN_PARTS:
+            return known
+        return Question(known.feature, self._histograms.drawn_bin(known.feature, known.ranks), known.ranks)
 
     def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
         """Nothing: choices tell which questions are good."""
