@@ -70,10 +70,10 @@ _DEEPEST: Final = 8
 #: ε from which questions are chosen; below, the noise of leaves is the larger part of the error.
 _CHOOSING: Final = 30
 _CHOSEN_DEPTH: Final = 4
-_DRAWN_DEPTH: Final = 6
+_DRAWN_DEPTH: Final = 5
 #: Of so many drawn questions as many are known ones; of the others only the feature is known.
 _PARTS: Final = 4
-_KNOWN_PARTS: Final = 2
+_KNOWN_PARTS: Final = 1
 #: Step of such a tree; there are many, and their leaves have little noise.
 _CHOOSING_STEP: Final = 0.2
 #: Trees of such a fit.

@@ -45,7 +45,7 @@ FEATURE_BINS: Final = 256
 #: Part of the privacy for the numbers of rows per bin.
 _COUNTS: Final = Fraction(1, 20)
 #: Part of the privacy for choices.
-_CHOICES: Final = Fraction(3, 4)
+_CHOICES: Final = Fraction(1, 2)
 #: One tree of so many has questions that are chosen; so many questions, and so many of the trees between.
 EVERY_CHOSEN: Final = 4
 #: Step of a tree towards its leaves' best values.
