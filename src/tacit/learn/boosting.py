@@ -266,8 +266,9 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         delta: likewise.
         bounds: public bounds of the features, one pair or one per column.
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
-        trees: how many; by default 100 at ε = 1, fewer below and more above.
-        depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3 and 5 from 30.
+        trees: how many; by default 100 at ε = 1, fewer below and more above, 400 from ε = 30 on.
+        depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3 and 5 from 30;
+            trees whose questions are chosen have four at most.
         categories: by name or place of a column, its public categories (at most 255), or a number of groups to hash
             them into; questions then ask for sets of them.
         class_weight: public weights by class; a row counts as much as its class, beside the heaviest.
@@ -282,11 +283,13 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
     Privacy:
         (ε, δ)-DP under ``relation``: numbers of rows per bin, then for each tree sums of residuals and numbers of rows
         per leaf, and from ε = 3 on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
-        Features and bins of trees are drawn from released numbers.
+        Features and bins of trees are drawn from released numbers; from ε = 30 on those of every fourth tree are chosen
+        by the exponential mechanism.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(1 + 1/16) (√(2 + 1/16) for more than two
-        classes) to the leaves of a tree.
+        classes) to the leaves of a tree; it moves the score of a question by at most 2¹³ + 2 (2¹³·√2 + 2), twice that
+        where rows are exchanged.
 
     Error:
         no bound is proven; leaves are shrunk by the noise that they have.
@@ -295,8 +298,8 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         bounds and classes were not read off the data.
 
     References:
-        Maddock, Cormode, Wang, Maple, Jha (2022) for trees of random structure under differential privacy. Proof:
-        ``boosting.proof.md``.
+        Maddock, Cormode, Wang, Maple, Jha (2022) for trees of random structure under differential privacy; McSherry,
+        Talwar (2007) for choices. Proof: ``boosting.proof.md``.
     """
 
     def __init__(
@@ -353,7 +356,8 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         (ε, δ)-DP under ``relation``, by the same releases; the target has a histogram as well.
 
     Sensitivity:
-        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(4 + 1/16) to the leaves of a tree.
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(4 + 1/16) to the leaves of a tree;
+        it moves the score of a question by at most 2¹⁴ + 2, twice that where rows are exchanged.
 
     Error:
         as for :class:`BoostedTreesClassifier`. Residuals beyond two standard deviations of the target count as two.
