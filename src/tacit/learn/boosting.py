@@ -49,7 +49,7 @@ from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores, SymmetricTr
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared
 from tacit.learn.progress import progress
 from tacit.learn.question_choice import (
-    Question,
+    TreeQuestion,
     chosen_question,
     drawn_candidates,
     score_sensitivity,
@@ -137,12 +137,12 @@ class _Drawn:
     def __init__(self, plan: Forest, histograms: Histograms) -> None:
         self._plan, self._histograms, self._chances = plan, histograms, FeatureChances(plan.features)
 
-    def next(self, _number: int) -> list[Question]:
+    def next(self, _number: int) -> list[TreeQuestion]:
         """Questions of the next tree."""
         features = self._chances.draw(self._plan.depth)
         ranks = [self._histograms.ranks(feature, self._plan.nominal) for feature in features]
         pairs = list(zip(features, ranks, strict=True))
-        return [Question(feature, self._histograms.drawn_bin(feature, rank), rank) for feature, rank in pairs]
+        return [TreeQuestion(feature, self._histograms.drawn_bin(feature, rank), rank) for feature, rank in pairs]
 
     def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
         """Take over what a tree has released."""
@@ -157,13 +157,13 @@ class _Chosen:
     ) -> None:
         self._plan, self._histograms, self._scored = plan, histograms, scored
         self._epsilon = spent.of("questions")
-        self._known: list[Question] = []
+        self._known: list[TreeQuestion] = []
 
-    def next(self, number: int) -> list[Question]:
+    def next(self, number: int) -> list[TreeQuestion]:
         """Questions of the next tree."""
         if not self._plan.is_chosen(number):
             return [self._drawn() for _ in range(self._plan.depth)]
-        plan, chosen = self._plan, list[Question]()
+        plan, chosen = self._plan, list[TreeQuestion]()
         ranks = [self._histograms.ranks(feature, plan.nominal) for feature in range(plan.features)]
         weights = np.stack([self._histograms.weights(feature, rank) for feature, rank in enumerate(ranks)])
         weights /= weights.sum(axis=1, keepdims=True)
@@ -185,16 +185,16 @@ class _Chosen:
                 self._epsilon,
                 score_sensitivity(plan.clip, 2 << level, plan.outputs, plan.relation),
             )
-            chosen.append(Question(feature, first, ranks[feature]))
+            chosen.append(TreeQuestion(feature, first, ranks[feature]))
         self._known += chosen
         return chosen
 
-    def _drawn(self) -> Question:
+    def _drawn(self) -> TreeQuestion:
         """A question that was chosen before, or for some a bin by chance of the same feature: it may lie better."""
         known = self._known[sample_below(len(self._known), entropy.current())]
         if sample_below(_PARTS, entropy.current()) < _KNOWN_PARTS:
             return known
-        return Question(known.feature, self._histograms.drawn_bin(known.feature, known.ranks), known.ranks)
+        return TreeQuestion(known.feature, self._histograms.drawn_bin(known.feature, known.ranks), known.ranks)
 
     def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
         """Nothing: choices tell which questions are good."""

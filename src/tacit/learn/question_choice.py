@@ -21,7 +21,7 @@ from tacit.learn.weights import SHARES
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below_many
 
-__all__ = ["CANDIDATES", "Question", "chosen_question", "drawn_candidates", "question_scores", "score_sensitivity"]
+__all__ = ["CANDIDATES", "TreeQuestion", "chosen_question", "drawn_candidates", "question_scores", "score_sensitivity"]
 
 #: Questions among which one is chosen.
 CANDIDATES: Final = 128
@@ -32,7 +32,7 @@ _DRAWS: Final = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class TreeQuestion:
     """Is the bin of a feature, in an order of categories if they are such, at least this one?"""
 
     feature: int
