@@ -86,6 +86,7 @@ def test_replay_of_choices_on_neighbours(monkeypatch: pytest.MonkeyPatch, kind: 
         "tacit.learn.boosting.drawn_candidates", lambda weights: [(i % 3, 9 * i + 1) for i in range(20)]
     )
     monkeypatch.setattr("tacit.learn.boosting.sample_below", lambda *_: 1)
+    monkeypatch.setattr("tacit.learn.forest_plan.draw", lambda weights: int(np.argmax(weights)))
     made = np.random.default_rng(1)
     X, y = made.uniform(-1, 1, (40, 3)), made.integers(0, 2 if kind == "classes" else 3, 40)
     common = {"epsilon": 30, "delta": "1e-3", "bounds": (-1, 1), "trees": 3, "depth": 2, "relation": relation}
