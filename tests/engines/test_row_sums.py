@@ -73,6 +73,8 @@ MODELS: dict[str, tuple[Any, str]] = {
         AdditiveClassifier(**PRICE | {"epsilon": 3}, classes=[1, 2, 4.0], class_weight={1: 3}, rounds=2),
         "ward",
     ),
+    "chosen trees": (BoostedTreesClassifier(**PRICE | {"epsilon": 30}, classes=["ill", "well"], trees=3), "outcome"),
+    "chosen leaves": (BoostedTreesRegressor(**NUMBER | {"epsilon": 30}, trees=2, depth=2), "stay"),
     "sure trees": (BoostedTreesClassifier(**PRICE | {"epsilon": 3}, classes=["ill", "well"], trees=2), "outcome"),
     "weights": (LogisticRegression(**PRICE, classes=["ill", "well"], class_weight={"ill": 3}, steps=2), "outcome"),
 }
@@ -82,6 +84,7 @@ CODED: dict[str, tuple[str, str]] = {
     "codes of a margin": ("age, outcome, ward", "dose"),
     "codes of shapes": ("outcome, age, ward", "cost"),
     "codes of trees": ("age, ward, risk, outcome", "cost"),
+    "codes of chosen trees": ("age, ward, risk, outcome", "cost"),
     "codes of leaves": ("outcome, age", "dose"),
 }
 LISTED: dict[str, Any] = {"epsilon": 2, "delta": "1e-4", "bounds": [(0, 100)], "max_weight": "0.7"}
@@ -105,6 +108,16 @@ MODELS |= {
     "codes of trees": (
         BoostedTreesClassifier(
             **LISTED | {"max_weight": 80}, classes=[1, 2, 3], trees=2, categories={1: [1, 2], 2: [True], 3: ["ill"]}
+        ),
+        "ward",
+    ),
+    "codes of chosen trees": (
+        BoostedTreesClassifier(
+            **LISTED | {"max_weight": 80, "epsilon": 30},
+            classes=[1, 2, 3],
+            trees=2,
+            depth=2,
+            categories={1: [1, 2], 2: [True], 3: ["ill"]},
         ),
         "ward",
     ),
@@ -164,7 +177,14 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         kept.append(np.array(raw))
         return true(raw, sigma2)
 
+    chosen = release.release_choice
+
+    def choosing(raw: Any, *more: Any) -> int:
+        kept.append(np.array(raw))
+        return chosen(raw, *more)
+
     monkeypatch.setattr(release, "release_gaussian", recording)
+    monkeypatch.setattr(release, "release_choice", choosing)
     return kept
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from tacit.core.events import (
     ComposedEvent,
     DiscreteGaussianEvent,
+    ExponentialEvent,
     PoissonSampledEvent,
     RepeatedEvent,
 )
@@ -27,21 +29,21 @@ class Recorder:
 
     raw: list[Array] = field(default_factory=list)
     noise: list[tuple[str, Fraction]] = field(default_factory=list)
-    noisy: list[NDArray[np.float64]] = field(default_factory=list)
+    noisy: list[Any] = field(default_factory=list)
 
 
 def record(monkeypatch: pytest.MonkeyPatch, fit: Callable[[], object], frozen: Recorder | None = None) -> Recorder:
     """Run ``fit`` and write down its releases; with ``frozen``, give it the outputs of an earlier run."""
     seen = Recorder()
 
-    def patched(name: str) -> Callable[[Array, Fraction], NDArray[np.float64]]:
+    def patched(name: str) -> Callable[..., Any]:
         true = getattr(noising, name)
 
-        def release(raw: Array, noise: Fraction) -> NDArray[np.float64]:
+        def release(raw: Array, *noise: Any) -> Any:
             seen.raw.append(raw.copy())
-            seen.noise.append((name, noise))
+            seen.noise.append((name, noise[-1]))
             # Drawn in either case, so that what is drawn beside the noise is the same in both runs.
-            drawn = true(raw, noise)
+            drawn = true(raw, *noise)
             out = drawn if frozen is None else frozen.noisy[len(seen.noisy)]
             seen.noisy.append(out)
             return out
@@ -49,18 +51,18 @@ def record(monkeypatch: pytest.MonkeyPatch, fit: Callable[[], object], frozen: R
         return release
 
     with monkeypatch.context() as patch:
-        for name in ("release_gaussian", "release_laplace"):
+        for name in ("release_gaussian", "release_laplace", "release_choice"):
             patch.setattr(noising, name, patched(name))
         fit()
     return seen
 
 
-def released_events(event: object) -> list[DiscreteGaussianEvent]:
+def released_events(event: object) -> list[Any]:
     if isinstance(event, ComposedEvent):
         return [one for part in event.events for one in released_events(part)]
     if isinstance(event, RepeatedEvent):
         return event.count * released_events(event.event)
     if isinstance(event, PoissonSampledEvent):
         return released_events(event.event)
-    assert isinstance(event, DiscreteGaussianEvent)
+    assert isinstance(event, (DiscreteGaussianEvent, ExponentialEvent))
     return [event]

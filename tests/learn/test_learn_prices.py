@@ -67,6 +67,8 @@ FITS: list[Any] = [
     BoostedTreesClassifier(**TWO, **CLASSES, trees=3),
     BoostedTreesClassifier(**TWO, classes=[0, 1, 2], trees=3, depth=1, relation="replace_one"),
     BoostedTreesRegressor(**TWO, **LINE, trees=3),
+    BoostedTreesClassifier(**TWO | {"epsilon": 30}, **CLASSES, trees=3, relation="replace_one"),
+    BoostedTreesRegressor(**TWO | {"epsilon": 30}, **LINE, trees=3, depth=1),
     Ridge(**TWO, **LINE),
     Ridge(**TWO, **LINE, alpha="auto"),
     PoissonRegressor(**TWO, **LINE),

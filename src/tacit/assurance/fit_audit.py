@@ -57,6 +57,9 @@ def audited_estimators() -> dict[str, Callable[[], Any]]:
         "an additive model of classes": lambda: learn.AdditiveClassifier(**classes | {"epsilon": 3}, rounds=3),
         "an additive model of a number": lambda: learn.AdditiveRegressor(**number, rounds=3),
         "boosted trees for classes": lambda: learn.BoostedTreesClassifier(**classes | {"epsilon": 3}, trees=3),
+        "boosted trees with chosen questions": lambda: learn.BoostedTreesClassifier(
+            **classes | {"epsilon": 30}, trees=2, depth=2
+        ),
         "boosted trees for a number": lambda: learn.BoostedTreesRegressor(**number, trees=3),
         "a scaler": lambda: learn.StandardScaler(**_COMMON),
         "a scaler of bounds alone": lambda: learn.MinMaxScaler(bounds=(-1, 1)),

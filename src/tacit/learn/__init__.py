@@ -15,6 +15,7 @@ Modules:
 * :mod:`.estimator` — Base class of private estimators
 * :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
   lie
+* :mod:`.forest_plan` — Plans of boosted fits, noisy numbers of rows per bin, and draws of questions by chance from them
 * :mod:`.generalized` — Generalised linear models under differential privacy: counts, positive amounts and quantiles
 * :mod:`.gradient` — Gradient perturbation: noisy gradient descent in which every number that depends on data is an
   integer
@@ -42,8 +43,11 @@ Modules:
 * :mod:`.pca` — Principal components under differential privacy
 * :mod:`.progress` — A progress bar for long fits: only on a terminal, only when it takes a while, and only about
   public numbers
+* :mod:`.question_choice` — Private choice of the questions of a tree: the exponential mechanism among candidates drawn
+  by chance
 * :mod:`.regression` — Least squares under differential privacy
-* :mod:`.release` — Release of an integer vector with exact noise; the only exit of values computed from rows
+* :mod:`.release` — Release of an integer vector with exact noise, or of a choice; the only exit of values computed
+  from rows
 * :mod:`.sample_size` — Sample size of private models: theorem's shape with measured constants
 * :mod:`.sample_size_theorem` — Sample-size theorem of private gradient descent, beside the measured planner
 * :mod:`.scaling` — Scalers: from declared bounds for nothing, or from noisy means and variances at a price

@@ -1,16 +1,18 @@
-"""Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of trees drawn by chance.
+"""Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of symmetric trees.
 
-Each tree asks the same few questions of all rows: is this feature below that bin? Features and bins are drawn by
-chance, from noisy numbers of rows and from what earlier trees released, so that the structure of a tree costs nothing
-and noise enters only in its leaves. A fit releases numbers of rows per bin once, then for each tree the sums of
-residuals and the numbers of rows in its leaves. ``boosting.proof.md`` has the proof.
+Each tree asks the same few questions of all rows: is this feature below that bin? With little privacy to spend,
+features and bins are drawn by chance, from noisy numbers of rows and from what earlier trees released, so that the
+structure of a tree costs nothing and noise enters only in its leaves. With more, the questions of some trees are chosen
+by the exponential mechanism, and the trees between them draw theirs from those chosen before. A fit releases numbers of
+rows per bin once, then for each tree perhaps its questions, and the sums of residuals and the numbers of rows in its
+leaves. ``boosting.proof.md`` has the proof.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -18,7 +20,6 @@ import numpy as np
 
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
-from tacit.core.row_sums import Whole, is_place
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -29,186 +30,65 @@ from tacit.learn.binned import (
     Floats,
     StandardTarget,
     bins_of,
-    one_row,
-    raw_bin_sums,
-    stored_bin_sums,
     stored_bins,
 )
-from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
-from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, scale_of
-from tacit.learn.integer_rows import UNIT, Box, Integers
+from tacit.learn.budget_allocation import Spent, check_gaussian_privacy, spend
+from tacit.learn.confidence import LEAST_EPSILON, scale_of
+from tacit.learn.forest_plan import (
+    EVERY_CHOSEN,
+    FEATURE_BINS,
+    STEP,
+    FeatureChances,
+    Forest,
+    Histograms,
+    best_values,
+    noisy_histograms,
+)
+from tacit.learn.integer_rows import Box
 from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores, SymmetricTree
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared
 from tacit.learn.progress import progress
+from tacit.learn.question_choice import (
+    TreeQuestion,
+    chosen_question,
+    drawn_candidates,
+    score_sensitivity,
+)
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
-from tacit.learn.weights import shared, stored_shared
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
-#: Bins of a feature, of equal width between its bounds; noise in leaves does not grow with them.
-_BINS: Final = 256
 #: Trees of a fit at ε = 1, and the fewest and most that other values of ε ask for.
 _TREES: Final = 100
 _TREES_BETWEEN: Final = (40, 300)
 #: Questions of a tree, by the ε from which so many pay.
 _DEPTHS: Final = ((30, 5), (3, 4), (0, 3))
 _DEEPEST: Final = 8
-#: Part of the privacy for the numbers of rows per bin.
-_COUNTS: Final = Fraction(1, 20)
-#: Step of a tree towards its leaves' best values.
-_STEP: Final = 0.3
-#: Size that the value of a leaf is expected to have.
-_SIZE: Final = 0.5
-#: Chance of a feature that earlier trees found useless, relative to the mean chance.
-_LEAST_CHANCE: Final = 0.4
+#: ε from which questions are chosen; below, the noise of leaves is the larger part of the error.
+_CHOOSING: Final = 30
+_CHOSEN_DEPTH: Final = 4
+_DRAWN_DEPTH: Final = 5
+#: Of so many drawn questions as many are known ones; of the others only the feature is known.
+_PARTS: Final = 4
+_KNOWN_PARTS: Final = 1
+#: Step of such a tree; there are many, and their leaves have little noise.
+_CHOOSING_STEP: Final = 0.2
+#: Trees of such a fit.
+_CHOOSING_TREES: Final = 400
+#: Rows added to a leaf in the score of a question, beside those that a leaf has in the mean, and the fewest.
+_RIDGE: Final = 0.1
+_LEAST_RIDGE: Final = 10.0
+#: Rows from which trees step as far as they do with many.
+_ENOUGH_ROWS: Final = 4000
 #: Residuals of a regression count up to this many standard deviations.
 _REGRESSION_CLIP: Final = 2
 #: No score is larger; sums over trees stay far below 2⁶³.
 _LARGEST_SCORE: Final = 32.0
-#: Resolution of draws by weight.
-_DRAWS: Final = 1 << 30
-
-
-@dataclass(frozen=True)
-class _Forest:
-    """Plan of the releases of a boosted fit.
-
-    Attributes:
-        columns: histograms, that of a target included.
-        features: columns that trees ask about.
-        outputs: scores per row.
-        clip: norm of residuals, in steps of the loss.
-        trees: number of trees.
-        depth: questions of a tree.
-        nominal: places of features that are categories.
-        classes: number of classes, of which the histograms of categories know; 1 for a regression.
-        confident: whether the size of scores is set by a last release.
-    """
-
-    columns: int
-    features: int
-    outputs: int
-    clip: int
-    trees: int
-    depth: int
-    nominal: tuple[int, ...] = ()
-    classes: int = 1
-    confident: bool = False
-
-    def phases(self) -> list[Phase]:
-        """Cost: a row is in one bin of each column, and in one leaf of a tree, where it adds its residual and a row."""
-        width = (self.outputs + 1) << self.depth
-        return [
-            Phase("bins", UNIT**2, (self.columns + len(self.nominal) * (self.classes - 1)) * _BINS, _COUNTS),
-            Phase("leaves", self.clip**2 + ROW**2, width, 1 - _COUNTS, self.trees),
-            *([confidence_phase(self.clip)] if self.confident else []),
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class _Histograms:
-    """Noisy numbers of rows per bin, and for categories per class.
-
-    Attributes:
-        counts: by feature and bin, at least zero.
-        rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
-        noise: of a number of rows.
-        target: numbers of rows in the fuller bins of a target; of the last column.
-    """
-
-    counts: Floats
-    rates: dict[int, Floats]
-    noise: float
-    target: Floats
-
-    def ranks(self, feature: int, nominal: tuple[int, ...]) -> Integers | None:
-        """An order of categories for one question: by the rate of a class drawn by chance, or any order."""
-        if feature not in nominal:
-            return None
-        rates = self.rates.get(feature)
-        if rates is None:
-            return _shuffled(_BINS)
-        drawn = _draw(np.ones(rates.shape[1]))
-        order = np.argsort(rates[:, drawn], kind="stable")
-        ranks = np.empty(_BINS, dtype=np.int64)
-        ranks[order] = np.arange(_BINS)
-        return ranks
-
-    def drawn_bin(self, feature: int, ranks: Integers | None) -> int:
-        """A bin that divides the rows, by chance: likelier where there are rows on both sides, never an end."""
-        counts = self.counts[feature]
-        if ranks is not None:
-            ordered = np.empty(_BINS)
-            ordered[ranks] = counts
-            counts = ordered
-        return 1 + _draw(np.log1p((counts[1:] + counts[:-1]) / max(2 * self.noise, 4.0)) + 1e-9)
-
-
-def _shuffled(count: int) -> Integers:
-    """A uniformly random order."""
-    order = np.arange(count, dtype=np.int64)
-    for place in range(count - 1, 0, -1):
-        other = sample_below(place + 1, entropy.current())
-        order[place], order[other] = order[other], order[place]
-    return order
-
-
-def raw_histograms(plan: _Forest, rows: BinnedRows | StoredRows) -> Integers:
-    """Numbers of rows per column and bin before noise, for categories per class, exactly.
-
-    A row adds ``one_row`` to one number of each column.
-    """
-    unit = one_row(plan.columns)
-    if isinstance(rows, StoredRows):
-        return _stored_histograms(plan, rows, unit)
-    ones = shared(np.full((len(rows.places), 1), unit, dtype=np.int64), rows.shares)
-    by_class = plan.nominal if plan.classes > 1 else ()
-    plain = [place for place in range(plan.columns) if place not in by_class]
-    parts = [raw_bin_sums(rows.places[:, plain], ones, _BINS).ravel()]
-    if by_class:
-        spread = np.where(rows.targets == np.arange(plan.classes), ones, 0)
-        parts.append(raw_bin_sums(rows.places[:, by_class], spread, _BINS).ravel())
-    return np.concatenate(parts)
-
-
-def _stored_histograms(plan: _Forest, rows: StoredRows, unit: int) -> Integers:
-    """The same numbers where the rows are stored."""
-    by_class = plan.nominal if plan.classes > 1 else ()
-    plain = [each for place, each in enumerate(rows.columns) if place not in by_class]
-    one = stored_shared([Whole.constant(unit)], rows.share)
-    parts = [stored_bin_sums(rows, plain, one, _BINS).ravel()] if plain else []
-    if by_class:
-        target = cast("Whole", rows.target)
-        spread = [is_place(target, number, 1, 0) * one[0] for number in range(plan.classes)]
-        parts.append(stored_bin_sums(rows, [rows.columns[place] for place in by_class], spread, _BINS).ravel())
-    return np.concatenate(parts)
-
-
-def _noisy_histograms(plan: _Forest, rows: BinnedRows | StoredRows, sigma2: Fraction) -> _Histograms:
-    unit = one_row(plan.columns)
-    noise = math.sqrt(float_nearest(sigma2)) / unit
-    noisy = release.release_gaussian(raw_histograms(plan, rows), sigma2) / unit
-    by_class = plan.nominal if plan.classes > 1 else ()
-    plain = [place for place in range(plan.columns) if place not in by_class]
-    counts, rates = np.zeros((plan.columns, _BINS)), {}
-    counts[plain] = noisy[: len(plain) * _BINS].reshape(-1, _BINS)
-    for place, each in zip(by_class, noisy[len(plain) * _BINS :].reshape(-1, _BINS, plan.classes), strict=True):
-        counts[place] = each.sum(axis=1)
-        # As many rows of the mean as noise asks for.
-        mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
-        pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
-        rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    # The target has fewer and fuller bins, which say more about its spread than about the noise. Bins of no more rows
-    # than noise brings would widen it.
-    last = np.maximum(counts[-1, :BINS], 0.0)
-    full = last > 1.5 * float(np.median(last))
-    target = np.where(full, last, 0.0) if full.any() else last
-    return _Histograms(np.maximum(counts, 0.0), rates, noise, target)
 
 
 def _grow(
-    plan: _Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: _Histograms, spent: Spent, title: str
+    plan: Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: Histograms, spent: Spent, title: str
 ) -> list[SymmetricTree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
@@ -220,23 +100,25 @@ def _grow(
         spent: noise of the leaves, and of the confidence.
         title: for a progress bar.
     """
-    sigma2 = spent.of("leaves")
-    sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
-    chances = _Chances(plan.features)
     scored = (
-        StoredLeafScores(loss, plan.clip, plan.outputs, table)
+        StoredLeafScores(loss, plan.clip, plan.outputs, table, curved=plan.curved)
         if isinstance(table, StoredRows)
-        else LeafScores(loss, plan.clip, plan.outputs, table)
+        else LeafScores(loss, plan.clip, plan.outputs, table, curved=plan.curved)
     )
+    asked = _Chosen(plan, histograms, spent, scored) if plan.chosen else _Drawn(plan, histograms)
+    # Few rows are learned by heart where many small trees follow each other in long steps.
+    step = _CHOOSING_STEP * min(histograms.rows / _ENOUGH_ROWS, 1.0) if plan.chosen else STEP
     trees: list[SymmetricTree] = []
-    for _ in progress(range(plan.trees), title):
-        features = chances.draw(plan.depth)
-        ranks = tuple(histograms.ranks(feature, plan.nominal) for feature in features)
-        bins = tuple(histograms.drawn_bin(feature, rank) for feature, rank in zip(features, ranks, strict=True))
+    for number in progress(range(plan.trees), title):
+        questions = asked.next(number)
+        features = tuple(each.feature for each in questions)
+        bins, ranks = tuple(each.first for each in questions), tuple(each.ranks for each in questions)
+        sigma2 = spent.of("chosen leaves" if plan.is_chosen(number) else "leaves")
+        sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
         noisy = release.release_gaussian(scored.raw_sums(features, bins, ranks), sigma2) / WHOLE
         rows = np.maximum(noisy[:, -1:] * (WHOLE / ROW), 0.0)
-        values = -_STEP * _best_values(noisy[:, :-1], rows, loss.curvature, sigma)
-        chances.learn(features, values, rows, loss.curvature, sigma)
+        values = -step * best_values(noisy[:, :-1], rows, loss.curvature, sigma)
+        asked.learn(features, values, rows, loss.curvature, sigma)
         # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
         trees.append(SymmetricTree(features, bins, whole / GRID, ranks))
@@ -247,54 +129,73 @@ def _grow(
     return [replace(tree, values=tree.values * scale) for tree in trees]
 
 
-def _best_values(sums: Floats, rows: Floats, curvature: float, sigma: float) -> Floats:
-    """Leaf values of a Newton step, shrunk as far as noise and few rows ask for; never a quotient by a small number."""
-    steep = curvature * rows
-    return sums * steep * _SIZE**2 / (_SIZE**2 * steep**2 + sigma**2 + steep + 1e-9)
+class _Drawn:
+    """Questions drawn by chance, from noisy numbers of rows and from what earlier trees released."""
 
+    def __init__(self, plan: Forest, histograms: Histograms) -> None:
+        self._plan, self._histograms, self._chances = plan, histograms, FeatureChances(plan.features)
 
-class _Chances:
-    """Chances of the features to be asked about: larger where released leaves differed by more than their noise."""
-
-    def __init__(self, features: int) -> None:
-        self._gain = np.zeros(features)
-        self._asked = np.zeros(features)
-
-    def draw(self, depth: int) -> tuple[int, ...]:
-        """Features of a tree, different ones as long as there are enough."""
-        # A feature that was never asked about has the chance of a good one.
-        mean = self._gain / np.maximum(self._asked, 1)
-        best = max(float(mean.max()), 1e-12)
-        weights = np.where(self._asked == 0, best, mean)
-        weights = np.maximum(weights, _LEAST_CHANCE * float(weights.mean()))
-        drawn: list[int] = []
-        while len(drawn) < depth:
-            left = weights.copy()
-            if len(drawn) < len(weights):
-                left[drawn] = 0.0
-            drawn.append(_draw(left))
-        return tuple(drawn)
+    def next(self, _number: int) -> list[TreeQuestion]:
+        """Questions of the next tree."""
+        features = self._chances.draw(self._plan.depth)
+        ranks = [self._histograms.ranks(feature, self._plan.nominal) for feature in features]
+        pairs = list(zip(features, ranks, strict=True))
+        return [TreeQuestion(feature, self._histograms.drawn_bin(feature, rank), rank) for feature, rank in pairs]
 
     def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
-        """Take over what a tree has released: how far the leaves on both sides of a question are apart."""
-        depth = len(features)
-        shaped = values.reshape(*[2] * depth, -1)
-        weights = rows.reshape(*[2] * depth, 1)
-        for axis, feature in enumerate(features):
-            apart = np.diff(shaped, axis=axis)
-            held = np.minimum(*np.split(weights, 2, axis=axis))
-            steep = curvature * held
-            expected = (_STEP * sigma * _SIZE**2 * steep / (_SIZE**2 * steep**2 + sigma**2 + steep + 1e-9)) ** 2
-            self._gain[feature] += max(float((held * (apart**2 - 2 * expected)).sum()), 0.0)
-            self._asked[feature] += 1
+        """Take over what a tree has released."""
+        self._chances.learn(features, values, rows, curvature, sigma)
 
 
-def _draw(weights: Floats) -> int:
-    """A place by chance, in proportion to its weight; weights are public."""
-    whole = np.maximum(np.rint(weights / max(float(weights.sum()), 1e-300) * _DRAWS), 0).astype(np.int64)
-    if not whole.any():
-        return sample_below(len(whole), entropy.current())
-    return int(np.searchsorted(np.cumsum(whole), sample_below(int(whole.sum()), entropy.current()), side="right"))
+class _Chosen:
+    """Questions chosen by the exponential mechanism for some trees; the others draw from those chosen before."""
+
+    def __init__(
+        self, plan: Forest, histograms: Histograms, spent: Spent, scored: LeafScores | StoredLeafScores
+    ) -> None:
+        self._plan, self._histograms, self._scored = plan, histograms, scored
+        self._epsilon = spent.of("questions")
+        self._known: list[TreeQuestion] = []
+
+    def next(self, number: int) -> list[TreeQuestion]:
+        """Questions of the next tree."""
+        if not self._plan.is_chosen(number):
+            return [self._drawn() for _ in range(self._plan.depth)]
+        plan, chosen = self._plan, list[TreeQuestion]()
+        ranks = [self._histograms.ranks(feature, plan.nominal) for feature in range(plan.features)]
+        weights = np.stack([self._histograms.weights(feature, rank) for feature, rank in enumerate(ranks)])
+        weights /= weights.sum(axis=1, keepdims=True)
+        for level in range(plan.chosen_depth):
+            sums = self._scored.raw_bins(
+                tuple(each.feature for each in chosen),
+                tuple(each.first for each in chosen),
+                tuple(each.ranks for each in chosen),
+                plan.features,
+                FEATURE_BINS,
+            )
+            for feature, rank in enumerate(ranks):
+                if rank is not None:
+                    sums[feature][:, rank] = sums[feature].copy()
+            feature, first = chosen_question(
+                sums,
+                drawn_candidates(weights),
+                max(_RIDGE * self._histograms.rows / (1 << level), _LEAST_RIDGE),
+                self._epsilon,
+                score_sensitivity(plan.clip, 2 << level, plan.outputs, plan.relation),
+            )
+            chosen.append(TreeQuestion(feature, first, ranks[feature]))
+        self._known += chosen
+        return chosen
+
+    def _drawn(self) -> TreeQuestion:
+        """A question that was chosen before, or for some a bin by chance of the same feature: it may lie better."""
+        known = self._known[sample_below(len(self._known), entropy.current())]
+        if sample_below(_PARTS, entropy.current()) < _KNOWN_PARTS:
+            return known
+        return TreeQuestion(known.feature, self._histograms.drawn_bin(known.feature, known.ranks), known.ranks)
+
+    def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
+        """Nothing: choices tell which questions are good."""
 
 
 class _Boosted(BinnedEstimator):
@@ -309,19 +210,36 @@ class _Boosted(BinnedEstimator):
 
     _box: Box
 
-    def _forest(self, target: int, features: int, classes: int, clip: int, epsilon: Fraction) -> _Forest:
+    def _forest(self, target: int, features: int, classes: int, clip: int, epsilon: Fraction) -> Forest:
         usual = min(max(round(_TREES * float_nearest(epsilon) ** 0.25), _TREES_BETWEEN[0]), _TREES_BETWEEN[1])
-        trees = check_count(usual if self.trees is None else self.trees, "trees", maximum=10**4)
         deep = next(depth for least, depth in _DEPTHS if epsilon >= least)
+        choosing = epsilon >= _CHOOSING
+        if choosing:
+            usual, deep = _CHOOSING_TREES, _DRAWN_DEPTH
+        trees = check_count(usual if self.trees is None else self.trees, "trees", maximum=10**4)
         depth = check_count(deep if self.depth is None else self.depth, "depth", maximum=_DEEPEST)
+        chosen = -(-trees // EVERY_CHOSEN) if choosing else 0
         outputs = 1 if classes <= 2 else classes
-        nominal = self._nominal(features, _BINS)
+        nominal = self._nominal(features, FEATURE_BINS)
         confident = classes > 1 and epsilon >= LEAST_EPSILON
-        return _Forest(features + target, features, outputs, clip, trees, depth, nominal, classes, confident)
+        return Forest(
+            features + target,
+            features,
+            outputs,
+            clip,
+            trees,
+            depth,
+            nominal,
+            classes,
+            confident,
+            chosen,
+            min(depth, _CHOSEN_DEPTH),
+            as_relation(self.relation),
+        )
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self, "trees_")
-        places = bins_of(self._box.to_steps(self._read(X, reset=False)), _BINS)
+        places = bins_of(self._box.to_steps(self._read(X, reset=False)), FEATURE_BINS)
         return cast("Floats", sum(tree.values[tree.leaves(places)] for tree in self.trees_))
 
     def _keep_trees(self, trees: list[SymmetricTree], box: Box) -> None:
@@ -346,8 +264,9 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         delta: likewise.
         bounds: public bounds of the features, one pair or one per column.
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
-        trees: how many; by default 100 at ε = 1, fewer below and more above.
-        depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3 and 5 from 30.
+        trees: how many; by default 100 at ε = 1, fewer below and more above, 400 from ε = 30 on.
+        depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3 and 5 from 30;
+            trees whose questions are chosen have four at most.
         categories: by name or place of a column, its public categories (at most 255), or a number of groups to hash
             them into; questions then ask for sets of them.
         class_weight: public weights by class; a row counts as much as its class, beside the heaviest.
@@ -362,11 +281,13 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
     Privacy:
         (ε, δ)-DP under ``relation``: numbers of rows per bin, then for each tree sums of residuals and numbers of rows
         per leaf, and from ε = 3 on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
-        Features and bins of trees are drawn from released numbers.
+        Features and bins of trees are drawn from released numbers; from ε = 30 on those of every fourth tree are chosen
+        by the exponential mechanism.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(1 + 1/16) (√(2 + 1/16) for more than two
-        classes) to the leaves of a tree.
+        classes) to the leaves of a tree; it moves the score of a question by at most 2¹³ + 2 (2¹³·√2 + 2), twice that
+        where rows are exchanged.
 
     Error:
         no bound is proven; leaves are shrunk by the noise that they have.
@@ -375,8 +296,8 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         bounds and classes were not read off the data.
 
     References:
-        Maddock, Cormode, Wang, Maple, Jha (2022) for trees of random structure under differential privacy. Proof:
-        ``boosting.proof.md``.
+        Maddock, Cormode, Wang, Maple, Jha (2022) for trees of random structure under differential privacy; McSherry,
+        Talwar (2007) for choices. Proof: ``boosting.proof.md``.
     """
 
     def __init__(
@@ -406,14 +327,14 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BoostedTreesClassifier:
         """Grow the trees, once; another fit costs the guarantee again."""
-        begun = self._labelled(X, y, sample_weight, _BINS)
-        histograms = _noisy_histograms(begun.plan, begun.rows, begun.spent.of("bins"))
+        begun = self._labelled(X, y, sample_weight, FEATURE_BINS)
+        histograms = noisy_histograms(begun.plan, begun.rows, begun.spent.of("bins"))
         trees = _grow(begun.plan, begun.loss, begun.rows, histograms, begun.spent, type(self).__name__)
         self._keep_trees(trees, begun.box)
         self._keep_account(begun)
         return self
 
-    def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[_Forest, Spent]:
+    def _plan(self, columns: int, classes: int, epsilon: Fraction, delta: Fraction) -> tuple[Forest, Spent]:
         clip = WHOLE if classes == 2 else math.isqrt(2 * WHOLE * WHOLE)
         plan = self._forest(0, columns, classes, clip, epsilon)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
@@ -433,7 +354,8 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         (ε, δ)-DP under ``relation``, by the same releases; the target has a histogram as well.
 
     Sensitivity:
-        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(4 + 1/16) to the leaves of a tree.
+        a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(4 + 1/16) to the leaves of a tree;
+        it moves the score of a question by at most 2¹⁴ + 2, twice that where rows are exchanged.
 
     Error:
         as for :class:`BoostedTreesClassifier`. Residuals beyond two standard deviations of the target count as two.
@@ -474,20 +396,20 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         plan, spent = self._plan(steps.shape[1] - 1)
         rows: BinnedRows | StoredRows
         if isinstance(steps, StoredRows):
-            histograms = _noisy_histograms(plan, stored_bins(steps, _BINS, BINS), spent.of("bins"))
+            histograms = noisy_histograms(plan, stored_bins(steps, FEATURE_BINS, BINS), spent.of("bins"))
             self._target = StandardTarget.from_counts(target_box, histograms.target)
-            rows = stored_bins(self._target.stored(steps), _BINS)
+            rows = stored_bins(self._target.stored(steps), FEATURE_BINS)
         else:
             shares = self._shares(sample_weight, len(steps))
-            places = np.hstack([bins_of(steps[:, :-1], _BINS), bins_of(steps[:, -1:])])
-            histograms = _noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
+            places = np.hstack([bins_of(steps[:, :-1], FEATURE_BINS), bins_of(steps[:, -1:])])
+            histograms = noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
             self._target = StandardTarget.from_counts(target_box, histograms.target)
             rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         self._keep_trees(_grow(plan, Squared(), rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         return self
 
-    def _plan(self, columns: int) -> tuple[_Forest, Spent]:
+    def _plan(self, columns: int) -> tuple[Forest, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         plan = self._forest(1, columns, 1, _REGRESSION_CLIP * WHOLE, epsilon)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))

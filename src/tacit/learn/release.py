@@ -1,4 +1,4 @@
-"""Release of an integer vector with exact noise; the only exit of values computed from rows.
+"""Release of an integer vector with exact noise, or of a choice; the only exit of values computed from rows.
 
 Every release of every estimator passes here, so a test can record what went in, freeze what came out, and replay a fit
 on a neighbouring table.
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tacit.learn.integer_rows import Integers
 from tacit.mechanisms.additive import add_noise
+from tacit.mechanisms.exponential import Exponential
 from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.laplace import DiscreteLaplace
 
@@ -31,6 +32,11 @@ def release_laplace(raw: Integers, scale: Fraction) -> NDArray[np.float64]:
     """The integers with independent discrete Laplace noise of ``scale``, as floats, in the same shape."""
     noisy = add_noise(raw.ravel(), DiscreteLaplace(scale))
     return _as_floats(noisy).reshape(raw.shape)
+
+
+def release_choice(raw: Integers, sensitivity: int, epsilon: Fraction) -> int:
+    """The place of one of the scores, by the exponential mechanism; one row moves each by at most ``sensitivity``."""
+    return int(Exponential(epsilon=epsilon, sensitivity=sensitivity).release(raw))
 
 
 @lru_cache(maxsize=8)
