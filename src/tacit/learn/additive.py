@@ -475,12 +475,12 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         plan, spent = self._plan(steps.shape[1] - 1)
         rows: BinnedRows | StoredRows
         if isinstance(steps, StoredRows):
-            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"))
+            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"), target=True)
             self._target = StandardTarget.from_counts(target_box, counts[-1])
             rows = stored_bins(self._target.stored(steps), BINS)
         else:
             shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)
-            counts = noisy_bin_counts(places, spent.of("bins"), shares)
+            counts = noisy_bin_counts(places, spent.of("bins"), shares, target=True)
             self._target = StandardTarget.from_counts(target_box, counts[-1])
             rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)
