@@ -43,7 +43,15 @@ from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, 
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared, clip_residuals
 from tacit.learn.progress import progress
-from tacit.learn.shape_strategy import STRATEGY_UNIT, SUMS, ShapeStrategy, prior_precision, strategy_of
+from tacit.learn.shape_strategy import (
+    STRATEGY_UNIT,
+    SUMS,
+    Course,
+    ShapeStrategy,
+    believed_part,
+    prior_precision,
+    strategy_of,
+)
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
@@ -62,6 +70,8 @@ _TOGETHER: Final = 1.5
 _CONSTANT: Final = 2.0
 #: Inertia of a bin against the noise of all rounds together.
 _INERTIA: Final = 0.01
+#: Standard deviation that the noise of a constant is to have at most, for a loss of curvature one.
+_LEVEL_NOISE: Final = 0.07
 #: No score is larger; sums over features stay far below 2⁶³.
 _LARGEST_SCORE: Final = 32.0
 #: Residuals of a regression count up to this many standard deviations.
@@ -108,6 +118,15 @@ class _Rounds:
     nominal: tuple[int, ...] = ()
     confident: bool = False
 
+    @property
+    def pull(self) -> float:
+        """Precision of shapes of so many features, relative to that of four.
+
+        All shapes together explain no more than there is, so that each of many is expected to be smaller.
+        """
+        import os
+        return max(1.0, self.features * float(os.environ.get("P_K", ".25")))
+
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual.
 
@@ -143,18 +162,19 @@ def _descend(
         title: for a progress bar.
     """
     sigma = math.sqrt(float_nearest(sigma2)) / (WHOLE * STRATEGY_UNIT)
-    noise = sigma / math.sqrt(plan.rounds / 2)
     total = max(float(counts.sum(axis=1).mean()), 1.0)
-    pulled = [prior_precision(nominal=place in plan.nominal) for place in range(plan.features)]
+    rounds = plan.rounds - _level_rounds(plan, sigma / (total * math.sqrt(loss.curvature)))
+    noise = sigma / math.sqrt(rounds / 2)
+    pulled = [plan.pull * prior_precision(nominal=place in plan.nominal) for place in range(plan.features)]
     strategies = [
         strategy_of(each, loss.curvature, noise, pull, plan.features, nominal=place in plan.nominal)
         for place, (each, pull) in enumerate(zip(counts, pulled, strict=True))
     ]
-    level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), plan.rounds)
+    level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), rounds)
     # Shapes of several features share what a row's residual says; half of them at once is where most tables lie. Where
     # numbers of rows are uncertain, shapes are not centred well and all of them follow a constant.
     together = max(plan.features * (_TOGETHER - level.trust), 1.0)
-    inertia = (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(BINS)
+    inertia = (_INERTIA * sigma * math.sqrt(rounds)) * np.eye(BINS)
     inverses = [
         np.linalg.inv(together * each.bend + pull + inertia) for each, pull in zip(strategies, pulled, strict=True)
     ]
@@ -163,9 +183,14 @@ def _descend(
     ahead, offset = table, constants
     tables, offsets = [], []
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    for step in progress(range(plan.rounds), title):
+    import os
+    expected = np.stack([each.whole @ share / STRATEGY_UNIT for each, share in zip(strategies, shares, strict=True)])
+    for step in progress(range(rounds), title):
         raw = raw_sums(strategies, raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset)))
         noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
+        slope = noisy[:, 0].mean(axis=0) / strategies[0].overall
+        if os.environ.get("P_D", "1") == "1":
+            noisy = noisy - expected[:, :, None] * slope
         found = np.stack(
             [
                 each - inverse @ (strategy.read @ one + pull @ each)
@@ -174,21 +199,54 @@ def _descend(
         )
         # A constant in a shape is one of the model.
         found = found - np.einsum("fb,fbk->fk", shares, found)[:, None, :]
-        moved = level.moved(offset, noisy[:, 0].mean(axis=0) / strategies[0].overall)
+        moved = level.moved(offset, slope)
         ahead, table = found + _MOMENTUM * (found - table), found
         offset, constants = moved + _MOMENTUM * (moved - constants), moved
-        if step >= plan.rounds // 2:
+        if step >= rounds // 2:
             tables.append(table)
             offsets.append(constants)
     middle = np.mean(tables, axis=0)
     apart = middle - np.mean(tables[: (len(tables) + 1) // 2], axis=0)
-    for feature in range(plan.features):
-        # Half of the difference of two halves is as noisy as their average: shrunk by that much.
-        weights = shares[feature][:, None]
-        size = float((weights * middle[feature] ** 2).sum())
-        middle[feature] *= max(1 - float((weights * apart[feature] ** 2).sum()) / size, 0.0) if size > 0 else 0.0
+    # Half of the difference of two halves is as noisy as their average, if they are independent.
+    halves = np.einsum("fb,fbk->f", shares, apart**2)
+    course = Course(rounds, _MOMENTUM, sigma, noise)
+    noises = plan.outputs * np.array(
+        [course.size(*each) for each in zip(strategies, inverses, pulled, shares, strict=True)]
+    )
+    sizes = np.einsum("fb,fbk->f", shares, middle**2)
+    if os.environ.get("P_V"): print("S", sizes.sum().round(4), "halves", halves.sum().round(4), "noises", noises.sum().round(4))
+    C = float(os.environ.get("P_C", "1"))
+    middle *= believed_part(sizes, np.maximum(C * noises, halves))[:, None, None]
     errors = np.stack([_errors(each, pull) for each, pull in zip(strategies, pulled, strict=True)])
-    return FittedShapes(middle, np.mean(offsets, axis=0), errors)
+    found = FittedShapes(middle, np.mean(offsets, axis=0), errors)
+    return _settle_constants(plan, loss, rows, found, total, sigma2, plan.rounds - rounds)
+
+
+def _level_rounds(plan: _Rounds, noise: float) -> int:
+    """Rounds for the constants alone, after the shapes: a tenth, up to a third where noise would move them too far."""
+    wanted = (noise / (_LEVEL_NOISE * math.sqrt(plan.features))) ** 2
+    return min(max(plan.rounds // 10, math.ceil(min(wanted, plan.rounds)), 1), max(plan.rounds // 3, 1))
+
+
+def _settle_constants(
+    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, found: FittedShapes, total: float, sigma2: Fraction,
+    rounds: int,
+) -> FittedShapes:
+    """The constants of finished shapes: rounds in which all weight is in the sum over all bins.
+
+    Shapes that were shrunk, or whose numbers of rows are noisy, have a mean of their own, which these take off.
+    """
+    sigma = math.sqrt(float_nearest(sigma2)) / (WHOLE * STRATEGY_UNIT * math.sqrt(plan.features))
+    overall = [ShapeStrategy.overall_only()] * plan.features
+    bend, constants, aims = loss.curvature * total, found.constants, []
+    # Precision of the average of all rounds beside that of a constant before data is seen.
+    known = bend**2 / (bend + sigma**2 / rounds)
+    for _ in range(rounds):
+        raw = raw_sums(overall, raw_residuals(plan, loss, rows, _on_grid(found.table), _on_grid(constants)))
+        noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
+        aims.append(constants - noisy[:, 0].mean(axis=0) / bend)
+        constants = np.mean(aims, axis=0) * known / (known + 1 / _CONSTANT**2)
+    return FittedShapes(found.table, constants, found.errors)
 
 
 @dataclass(frozen=True)
