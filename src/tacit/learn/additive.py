@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -40,6 +40,7 @@ from tacit.learn.binned import (
 )
 from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of, stored_slopes
+from tacit.learn.estimator import NOISE_RULES
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared, clip_residuals
 from tacit.learn.progress import progress
@@ -70,6 +71,12 @@ _TOGETHER: Final = 1.5
 _CONSTANT: Final = 2.0
 #: Inertia of a bin against the noise of all rounds together.
 _INERTIA: Final = 0.01
+#: Shapes whose squares are less than this many times those of noise alone are said to be hidden by it.
+_HIDDEN: Final = 2.0
+#: Features whose shapes have their usual size.
+_FEW: Final = 4
+#: Part of the rows' curvature beside which the square of the noise rules.
+_CALM: Final = 0.1
 #: Standard deviation that the noise of a constant is to have at most, for a loss of curvature one.
 _LEVEL_NOISE: Final = 0.07
 #: No score is larger; sums over features stay far below 2⁶³.
@@ -118,14 +125,14 @@ class _Rounds:
     nominal: tuple[int, ...] = ()
     confident: bool = False
 
-    @property
-    def pull(self) -> float:
-        """Precision of shapes of so many features, relative to that of four.
+    def pull(self, noise: float, rows: float) -> float:
+        """Precision of shapes of so many features, relative to that of four, where noise rules.
 
-        All shapes together explain no more than there is, so that each of many is expected to be smaller.
+        All shapes together explain no more than there is, so that each of many is expected to be smaller. Where rows
+        rule, they tell.
         """
-        import os
-        return max(1.0, self.features * float(os.environ.get("P_K", ".25")))
+        ruled = noise**2 / (noise**2 + _CALM * rows)
+        return 1 + max(self.features / _FEW - 1, 0.0) * ruled
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual.
@@ -141,11 +148,12 @@ class _Rounds:
 
 @dataclass(frozen=True, eq=False)
 class FittedShapes:
-    """Shapes of a fit: a table of scores, constants, and standard errors."""
+    """Shapes of a fit: a table of scores, constants, standard errors, and whether noise explains all of the scores."""
 
     table: Floats
     constants: Floats
     errors: Floats
+    hidden: bool = False
 
 
 def _descend(
@@ -165,10 +173,11 @@ def _descend(
     total = max(float(counts.sum(axis=1).mean()), 1.0)
     rounds = plan.rounds - _level_rounds(plan, sigma / (total * math.sqrt(loss.curvature)))
     noise = sigma / math.sqrt(rounds / 2)
-    pulled = [plan.pull * prior_precision(nominal=place in plan.nominal) for place in range(plan.features)]
+    pull = plan.pull(noise, loss.curvature * total)
+    pulled = [pull * prior_precision(nominal=place in plan.nominal) for place in range(plan.features)]
     strategies = [
-        strategy_of(each, loss.curvature, noise, pull, plan.features, nominal=place in plan.nominal)
-        for place, (each, pull) in enumerate(zip(counts, pulled, strict=True))
+        strategy_of(each, loss.curvature, noise, prior, plan.features, nominal=place in plan.nominal)
+        for place, (each, prior) in enumerate(zip(counts, pulled, strict=True))
     ]
     level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), rounds)
     # Shapes of several features share what a row's residual says; half of them at once is where most tables lie. Where
@@ -176,25 +185,24 @@ def _descend(
     together = max(plan.features * (_TOGETHER - level.trust), 1.0)
     inertia = (_INERTIA * sigma * math.sqrt(rounds)) * np.eye(BINS)
     inverses = [
-        np.linalg.inv(together * each.bend + pull + inertia) for each, pull in zip(strategies, pulled, strict=True)
+        np.linalg.inv(together * each.bend + prior + inertia) for each, prior in zip(strategies, pulled, strict=True)
     ]
     table = np.zeros((plan.features, BINS, plan.outputs))
     constants = np.zeros(plan.outputs)
     ahead, offset = table, constants
     tables, offsets = [], []
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    import os
+    # Sums that a constant in all residuals would have: it belongs to the constants, not to every shape.
     expected = np.stack([each.whole @ share / STRATEGY_UNIT for each, share in zip(strategies, shares, strict=True)])
     for step in progress(range(rounds), title):
         raw = raw_sums(strategies, raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset)))
         noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
         slope = noisy[:, 0].mean(axis=0) / strategies[0].overall
-        if os.environ.get("P_D", "1") == "1":
-            noisy = noisy - expected[:, :, None] * slope
+        noisy = noisy - expected[:, :, None] * slope
         found = np.stack(
             [
-                each - inverse @ (strategy.read @ one + pull @ each)
-                for each, inverse, one, strategy, pull in zip(ahead, inverses, noisy, strategies, pulled, strict=True)
+                each - inverse @ (strategy.read @ one + prior @ each)
+                for each, inverse, one, strategy, prior in zip(ahead, inverses, noisy, strategies, pulled, strict=True)
             ]
         )
         # A constant in a shape is one of the model.
@@ -211,15 +219,15 @@ def _descend(
     halves = np.einsum("fb,fbk->f", shares, apart**2)
     course = Course(rounds, _MOMENTUM, sigma, noise)
     noises = plan.outputs * np.array(
-        [course.size(*each) for each in zip(strategies, inverses, pulled, shares, strict=True)]
+        [course.size(*each) for each in zip(strategies, np.stack(inverses), pulled, shares, strict=True)]
     )
     sizes = np.einsum("fb,fbk->f", shares, middle**2)
-    if os.environ.get("P_V"): print("S", sizes.sum().round(4), "halves", halves.sum().round(4), "noises", noises.sum().round(4))
-    C = float(os.environ.get("P_C", "1"))
-    middle *= believed_part(sizes, np.maximum(C * noises, halves))[:, None, None]
-    errors = np.stack([_errors(each, pull) for each, pull in zip(strategies, pulled, strict=True)])
-    found = FittedShapes(middle, np.mean(offsets, axis=0), errors)
-    return _settle_constants(plan, loss, rows, found, total, sigma2, plan.rounds - rounds)
+    noises = np.maximum(noises, halves)
+    middle *= believed_part(sizes, noises)[:, None, None]
+    errors = np.stack([_errors(each, prior) for each, prior in zip(strategies, pulled, strict=True)])
+    hidden = bool(sizes.sum() < _HIDDEN * noises.sum())
+    fitted = FittedShapes(middle, np.mean(offsets, axis=0), errors, hidden)
+    return _settle_constants(plan, loss, rows, fitted, total, sigma2, plan.rounds - rounds)
 
 
 def _level_rounds(plan: _Rounds, noise: float) -> int:
@@ -229,7 +237,12 @@ def _level_rounds(plan: _Rounds, noise: float) -> int:
 
 
 def _settle_constants(
-    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, found: FittedShapes, total: float, sigma2: Fraction,
+    plan: _Rounds,
+    loss: Loss,
+    rows: BinnedRows | StoredRows,
+    found: FittedShapes,
+    total: float,
+    sigma2: Fraction,
     rounds: int,
 ) -> FittedShapes:
     """The constants of finished shapes: rounds in which all weight is in the sum over all bins.
@@ -246,7 +259,7 @@ def _settle_constants(
         noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
         aims.append(constants - noisy[:, 0].mean(axis=0) / bend)
         constants = np.mean(aims, axis=0) * known / (known + 1 / _CONSTANT**2)
-    return FittedShapes(found.table, constants, found.errors)
+    return replace(found, constants=constants)
 
 
 @dataclass(frozen=True)
@@ -317,7 +330,7 @@ def _made_confident(
     else:
         raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, constants), rows)
     scale = scale_of(raw, sigma2)
-    return FittedShapes(fitted.table * scale, fitted.constants * scale, fitted.errors * scale)
+    return FittedShapes(fitted.table * scale, fitted.constants * scale, fitted.errors * scale, fitted.hidden)
 
 
 def _on_grid(scores: Floats) -> Integers:
@@ -351,6 +364,10 @@ class _Additive(BinnedEstimator):
 
     def _rounds(self) -> int:
         return check_count(self.rounds, "rounds", minimum=2, maximum=10**4)
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Caution about shapes that noise alone would make as large; by released numbers."""
+        return (NOISE_RULES,) if self._fitted.hidden else ()
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self, "shapes_")

@@ -152,9 +152,7 @@ class CountedRow:
         return cls(math.isqrt(UNIT * UNIT // (columns - 1 + heavy * heavy + times * times)), times, heavy)
 
 
-def raw_bin_counts(
-    places: Integers | StoredRows, shares: Integers | None = None, *, target: bool = False
-) -> Integers:
+def raw_bin_counts(places: Integers | StoredRows, shares: Integers | None = None, *, target: bool = False) -> Integers:
     """Numbers of rows per column and bin and, last, of all rows, in steps before noise, exactly."""
     row = CountedRow.of(places.shape[1], target=target)
     if isinstance(places, StoredRows):

@@ -233,7 +233,7 @@ def shrink_to_noise(mean: NDArray[np.float64], noise: float) -> NDArray[np.float
     common = float(mean.mean()) if mean.size else 0.0
     apart = mean - common
     level = common * _part(mean.size * common**2, noise**2)
-    return cast("NDArray[np.float64]", level + apart * _part(float(apart @ apart), max(mean.size - 3, 0) * noise**2))
+    return level + apart * _part(float(apart @ apart), max(mean.size - 3, 0) * noise**2)
 
 
 def _part(size: float, noise: float) -> float:
