@@ -118,7 +118,8 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
             searching = step < _searching(rounds)
             centers, counts = _next_centers(rows, centers, spent.of("candidates" if searching else "clusters"))
             if step == _searching(rounds) - 1:
-                centers = _merged(centers, counts, clusters)
+                sigma2 = spent.of("candidates")
+                centers = _merged(centers, counts, clusters, math.sqrt(float_nearest(sigma2)))
         self._box, self._centers = box, centers
         self._corner = _corner(box, columns)
         self.cluster_centers_ = box.from_unit(centers / beside_bias(_COUNT) * self._corner)
@@ -275,7 +276,9 @@ def _next_centers(
     return _on_grid(np.where(believed, moved, centers)), np.where(believed, counts, 0.0)[:, 0]
 
 
-def _merged(centers: NDArray[np.float64], counts: NDArray[np.float64], clusters: int) -> NDArray[np.float64]:
+def _merged(
+    centers: NDArray[np.float64], counts: NDArray[np.float64], clusters: int, sigma: float
+) -> NDArray[np.float64]:
     """Candidates clustered by their weights: post-processing of what was released.
 
     Every one of the heaviest comes first once, then always the one whose weight times squared distance from those
@@ -284,7 +287,9 @@ def _merged(centers: NDArray[np.float64], counts: NDArray[np.float64], clusters:
     # Some weight for every candidate, so that there are always enough of them.
     weights = counts + 1e-6 * max(float(counts.max()), 1.0)
     starts = np.argsort(-weights, kind="stable")[:_STARTS]
-    found = [_clustered(centers, weights, clusters, int(first)) for first in starts]
+    # Squared distances that noise alone gives a centre of so many rows.
+    noise = centers.shape[1] * (sigma / np.maximum(counts, 1.0)) ** 2
+    found = [_clustered(centers, weights, clusters, int(first), noise) for first in starts]
     return _on_grid(min(found, key=lambda chosen: float(weights @ _squares(centers, chosen).min(axis=1))))
 
 
@@ -294,13 +299,17 @@ def _squares(centers: NDArray[np.float64], chosen: NDArray[np.float64]) -> NDArr
 
 
 def _clustered(
-    centers: NDArray[np.float64], weights: NDArray[np.float64], clusters: int, first: int
+    centers: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    clusters: int,
+    first: int,
+    noise: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Weighted clusters of candidates, from one that is chosen first."""
     chosen = centers[[first]]
     apart = ((centers - chosen[0]) ** 2).sum(axis=1)
     while len(chosen) < clusters:
-        chosen = np.vstack([chosen, centers[[int((weights * apart).argmax())]]])
+        chosen = np.vstack([chosen, centers[[int((weights * np.maximum(apart - noise, 0.0)).argmax())]]])
         apart = np.minimum(apart, ((centers - chosen[-1]) ** 2).sum(axis=1))
     for _ in range(_MERGING):
         members = (nearest(centers, chosen)[:, None] == np.arange(clusters)) * weights[:, None]
