@@ -4,7 +4,8 @@
 
 Tables are made up, so the chance of each label is known and the error rate of a classifier on fresh rows has no noise
 of labels. The best line is one that was fitted to 60,000 rows without privacy. The first table asks for the excess at
-given rows, with what is publicly known of a table stated (:data:`FACTS`), the second for the rows of a given excess, at which the excess is then measured.
+given rows, the second for the rows of a given excess, at which the excess is then measured; what is publicly known of a
+table is stated (:data:`FACTS`).
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class _Facts:
         """The formula, at most the share of the rarer class: the common class alone errs no more often."""
         mu = _mu_estimate(float_nearest(self.epsilon), float_nearest(self.delta or Fraction(1, 10 * rows)))
         near = 4 * self.rarest * (1 - self.rarest)
-        privacy = PRIVACY_CONSTANT * math.sqrt(near) * (self.columns / (mu * rows)) ** 1.5
+        privacy: float = PRIVACY_CONSTANT * math.sqrt(near) * (self.columns / (mu * rows)) ** 1.5
         privacy *= (1 - self.correlation) ** -_ALIKE
         return min(privacy + SAMPLING_CONSTANT * near * self.columns / rows, self.rarest)
 
