@@ -115,6 +115,8 @@ class _Rounds:
         rounds: sums of residuals.
         nominal: places of features that are categories.
         confident: whether the size of scores is set by a last release.
+        measured: whether scores are in standard deviations of a target, so that all shapes together have a size of one
+            at most. Scores of classes have none, and are not held by it.
     """
 
     columns: int
@@ -124,6 +126,7 @@ class _Rounds:
     rounds: int
     nominal: tuple[int, ...] = ()
     confident: bool = False
+    measured: bool = False
 
     def pull(self, noise: float, rows: float) -> float:
         """Precision of shapes of so many features, relative to that of four, where noise rules.
@@ -131,6 +134,8 @@ class _Rounds:
         All shapes together explain no more than there is, so that each of many is expected to be smaller. Where rows
         rule, they tell.
         """
+        if not self.measured:
+            return 1.0
         ruled = noise**2 / (noise**2 + _CALM * rows)
         return 1 + max(self.features / _FEW - 1, 0.0) * ruled
 
@@ -198,7 +203,8 @@ def _descend(
         raw = raw_sums(strategies, raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset)))
         noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
         slope = noisy[:, 0].mean(axis=0) / strategies[0].overall
-        noisy = noisy - expected[:, :, None] * slope
+        if plan.measured:
+            noisy = noisy - expected[:, :, None] * slope
         found = np.stack(
             [
                 each - inverse @ (strategy.read @ one + prior @ each)
@@ -222,18 +228,21 @@ def _descend(
         [course.size(*each) for each in zip(strategies, np.stack(inverses), pulled, shares, strict=True)]
     )
     sizes = np.einsum("fb,fbk->f", shares, middle**2)
-    noises = np.maximum(noises, halves)
-    middle *= believed_part(sizes, noises)[:, None, None]
+    hidden = bool(sizes.sum() < _HIDDEN * np.maximum(noises, halves).sum())
+    middle *= believed_part(sizes, np.maximum(noises, halves) if plan.measured else halves)[:, None, None]
     errors = np.stack([_errors(each, prior) for each, prior in zip(strategies, pulled, strict=True)])
-    hidden = bool(sizes.sum() < _HIDDEN * noises.sum())
     fitted = FittedShapes(middle, np.mean(offsets, axis=0), errors, hidden)
+    if rounds == plan.rounds:
+        return fitted
     return _settle_constants(plan, loss, rows, fitted, total, sigma2, plan.rounds - rounds)
 
 
 def _level_rounds(plan: _Rounds, noise: float) -> int:
     """Rounds for the constants alone, after the shapes: a tenth, up to a third where noise would move them too far."""
+    if not plan.measured:
+        return 0
     wanted = (noise / (_LEVEL_NOISE * math.sqrt(plan.features))) ** 2
-    return min(max(plan.rounds // 10, math.ceil(min(wanted, plan.rounds)), 1), max(plan.rounds // 3, 1))
+    return min(max(plan.rounds // 10, 1, math.ceil(min(wanted, plan.rounds))), max(plan.rounds // 3, 1))
 
 
 def _settle_constants(
@@ -566,5 +575,5 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
     def _plan(self, columns: int) -> tuple[_Rounds, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         nominal = self._nominal(columns, BINS)
-        plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds(), nominal)
+        plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds(), nominal, measured=True)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))

@@ -29,13 +29,10 @@ _COUNT: Final = UNIT // 2
 #: Of the privacy, what the survey of mean and spread takes.
 _SURVEY: Final = Fraction(1, 10)
 #: And the rounds with candidates, of which there are so many per cluster.
-_SEARCH: Final = Fraction(1, 2)
-_SEARCHING: Final = 3
+_SEARCH: Final = Fraction(1, 3)
+_SEARCHING: Final = 2
 _CANDIDATES: Final = 4
-_LEAST_STEPS: Final = 3
 _MERGING: Final = 30
-#: Candidates that come first once when candidates are themselves clustered.
-_STARTS: Final = 16
 #: Each centre has to stand out of its noise, and is compared with every row.
 _MOST_CLUSTERS: Final = 1000
 #: Distances that are held at once.
@@ -51,8 +48,8 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
 
     Four times as many candidates start in random directions around a noisy mean, at the distance of the noisy spread.
     In every round each row is given to its nearest centre, and the sums and numbers of rows of all of them are released
-    with noise. After three rounds, or all but the last, the candidates are themselves clustered from several starts, by
-    their noisy numbers of rows, which costs nothing; the rest of the rounds improves what that finds.
+    with noise. After two rounds the candidates are themselves clustered, by their noisy numbers of rows, which costs
+    nothing; the rest of the rounds improves what that finds.
 
     >>> KMeans(epsilon=1, delta="1e-5", bounds=(0, 16), n_clusters=10).get_params()["n_clusters"]
     10
@@ -115,11 +112,10 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         rows = self._rows(box, values)
         centers = _first_centers(rows, _CANDIDATES * clusters, spent.of("survey"))
         for step in progress(range(rounds), type(self).__name__):
-            searching = step < _searching(rounds)
+            searching = step < _SEARCHING
             centers, counts = _next_centers(rows, centers, spent.of("candidates" if searching else "clusters"))
-            if step == _searching(rounds) - 1:
-                sigma2 = spent.of("candidates")
-                centers = _merged(centers, counts, clusters, math.sqrt(float_nearest(sigma2)))
+            if step == _SEARCHING - 1:
+                centers = _merged(centers, counts, clusters)
         self._box, self._centers = box, centers
         self._corner = _corner(box, columns)
         self.cluster_centers_ = box.from_unit(centers / beside_bias(_COUNT) * self._corner)
@@ -135,13 +131,12 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         box = self._stated_box()
         box.check_columns(columns)
         clusters = check_count(self.n_clusters, "n_clusters", maximum=_MOST_CLUSTERS)
-        rounds = check_count(self.steps, "steps", minimum=_LEAST_STEPS, maximum=10**4)
+        rounds = check_count(self.steps, "steps", minimum=_SEARCHING + 1, maximum=10**4)
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
-        searching = _searching(rounds)
         phases = [
             Phase("survey", UNIT**2, columns + 2, _SURVEY),
-            Phase("candidates", UNIT**2, _CANDIDATES * clusters * (columns + 1), _SEARCH, searching),
-            Phase("clusters", UNIT**2, clusters * (columns + 1), 1 - _SURVEY - _SEARCH, rounds - searching),
+            Phase("candidates", UNIT**2, _CANDIDATES * clusters * (columns + 1), _SEARCH, _SEARCHING),
+            Phase("clusters", UNIT**2, clusters * (columns + 1), 1 - _SURVEY - _SEARCH, rounds - _SEARCHING),
         ]
         return box, clusters, rounds, spend(phases, epsilon=epsilon, delta=delta, relation=as_relation(self.relation))
 
@@ -190,11 +185,6 @@ def _blocks(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Iterator
     """Rows in blocks, so that memory does not grow with rows times centres."""
     size = max(_BLOCK // len(centers), 1)
     return (slice(first, first + size) for first in range(0, len(rows), size))
-
-
-def _searching(rounds: int) -> int:
-    """Rounds with candidates; at least one is left for the clusters."""
-    return min(_SEARCHING, rounds - 1)
 
 
 def _corner(box: Box, columns: int) -> int:
@@ -276,46 +266,24 @@ def _next_centers(
     return _on_grid(np.where(believed, moved, centers)), np.where(believed, counts, 0.0)[:, 0]
 
 
-def _merged(
-    centers: NDArray[np.float64], counts: NDArray[np.float64], clusters: int, sigma: float
-) -> NDArray[np.float64]:
+def _merged(centers: NDArray[np.float64], counts: NDArray[np.float64], clusters: int) -> NDArray[np.float64]:
     """Candidates clustered by their weights: post-processing of what was released.
 
-    Every one of the heaviest comes first once, then always the one whose weight times squared distance from those
-    chosen is largest; weighted rounds of Lloyd's algorithm follow, and the start with the least weighted squares wins.
+    The heaviest comes first, then always the one whose weight times squared distance from those chosen is largest;
+    weighted rounds of Lloyd's algorithm follow.
     """
     # Some weight for every candidate, so that there are always enough of them.
     weights = counts + 1e-6 * max(float(counts.max()), 1.0)
-    starts = np.argsort(-weights, kind="stable")[:_STARTS]
-    # Squared distances that noise alone gives a centre of so many rows.
-    noise = centers.shape[1] * (sigma / np.maximum(counts, 1.0)) ** 2
-    found = [_clustered(centers, weights, clusters, int(first), noise) for first in starts]
-    return _on_grid(min(found, key=lambda chosen: float(weights @ _squares(centers, chosen).min(axis=1))))
-
-
-def _squares(centers: NDArray[np.float64], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Squared distances of candidates from those chosen."""
-    return cast("NDArray[np.float64]", ((centers[:, None, :] - chosen[None]) ** 2).sum(axis=2))
-
-
-def _clustered(
-    centers: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    clusters: int,
-    first: int,
-    noise: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Weighted clusters of candidates, from one that is chosen first."""
-    chosen = centers[[first]]
+    chosen = centers[[int(weights.argmax())]]
     apart = ((centers - chosen[0]) ** 2).sum(axis=1)
     while len(chosen) < clusters:
-        chosen = np.vstack([chosen, centers[[int((weights * np.maximum(apart - noise, 0.0)).argmax())]]])
+        chosen = np.vstack([chosen, centers[[int((weights * apart).argmax())]]])
         apart = np.minimum(apart, ((centers - chosen[-1]) ** 2).sum(axis=1))
     for _ in range(_MERGING):
         members = (nearest(centers, chosen)[:, None] == np.arange(clusters)) * weights[:, None]
         total = members.sum(axis=0)[:, None]
         chosen = np.where(total > 0, members.T @ centers / np.maximum(total, 1e-300), chosen)
-    return chosen
+    return _on_grid(chosen)
 
 
 def _on_grid(centers: NDArray[np.float64]) -> NDArray[np.float64]:
