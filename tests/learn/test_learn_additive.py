@@ -15,11 +15,19 @@ from hypothesis.extra.numpy import arrays
 from tacit.core.errors import InputError
 from tacit.learn import AdditiveClassifier, AdditiveRegressor, shape_strategy
 from tacit.learn.additive import _Rounds, raw_residuals, raw_sums
-from tacit.learn.binned import BINS, BinnedRows, bins_of, merged_counts, raw_bin_counts
+from tacit.learn.binned import BINS, BinnedRows, bell_counts, bins_of, merged_counts, raw_bin_counts
 from tacit.learn.confidence import confidence_phase, raw_slopes, scale_of
+from tacit.learn.estimator import NOISE_RULES
 from tacit.learn.integer_rows import FINE, UNIT
 from tacit.learn.losses import GRID, WHOLE, Logistic, Softmax
-from tacit.learn.shape_strategy import STRATEGY_UNIT, ShapeStrategy, prior_precision, strategy_of
+from tacit.learn.shape_strategy import (
+    STRATEGY_UNIT,
+    Course,
+    ShapeStrategy,
+    believed_part,
+    prior_precision,
+    strategy_of,
+)
 
 STEPS = arrays(np.int64, (4, 3), elements=st.integers(-FINE, FINE))
 
@@ -40,6 +48,9 @@ def test_a_row_adds_no_more_than_declared(steps: np.ndarray, label: int, scores:
     ones = raw_bin_counts(places[:1])
     assert counts.l2_squared * 0.99 < int((ones.astype(object) ** 2).sum()) <= counts.l2_squared <= UNIT**2
     assert len(ones) == counts.dimension
+    for columns in (3, 30):
+        aimed = raw_bin_counts(np.tile(places[:1], 10)[:, :columns], target=True)
+        assert counts.l2_squared * 0.98 < int((aimed.astype(object) ** 2).sum()) <= counts.l2_squared
     targets = np.full((4, 1), label)
     shares = np.array([1024, 1, 700, 1024])
     strategies = [_strategy(noise, nominal=place == 2) for place, noise in enumerate((1e-3, 30.0, 1.0))]
@@ -235,3 +246,60 @@ def test_weights_are_bounded_whatever_the_floats_were(monkeypatch: pytest.Monkey
     exact = [[int(each) ** 2 for each in row] for row in found.whole]
     assert all(sum(column) <= STRATEGY_UNIT**2 for column in zip(*exact, strict=True))
     assert np.isfinite(found.read).all()
+
+
+def test_a_target_that_hides_in_its_bins_is_found_by_its_place_and_width() -> None:
+    drawn = np.random.default_rng(5)
+    truth = 2000 * np.exp(-0.5 * ((np.arange(BINS) - 20) / 3) ** 2) / (3 * math.sqrt(2 * math.pi))
+    noisy = truth + drawn.normal(size=BINS) * 100
+    found = bell_counts(noisy, 100.0, 2000.0)
+    mean = found @ np.arange(BINS) / found.sum()
+    assert abs(mean - 20) < 2
+    assert 2 < math.sqrt(found @ (np.arange(BINS) - mean) ** 2 / found.sum()) < 5
+    odd = np.zeros(BINS)
+    odd[[3, 50]] = 1000.0
+    assert np.allclose(merged_counts(odd[None], 1e-3, 2000.0, bell_counts(odd, 1e-3, 2000.0)), odd, atol=0.1)
+
+
+def test_the_size_of_a_shape_of_noise_is_that_of_a_descent_without_rows() -> None:
+    """A simulated descent on noise alone has the stated size; half or twice the noise is told apart."""
+    drawn, rounds, momentum, sigma = np.random.default_rng(3), 20, 0.8, 50.0
+    counts = np.linspace(1, 40, BINS)
+    pull, noise = prior_precision(nominal=False), sigma / math.sqrt(rounds / 2)
+    strategy = strategy_of(counts, 1.0, noise, pull, 3, nominal=False)
+    inverse, shares = np.linalg.inv(2 * strategy.bend + pull), counts / counts.sum()
+    stated = Course(rounds, momentum, sigma, noise).size(strategy, inverse, pull, shares)
+    found = []
+    for _ in range(150):
+        table = ahead = np.zeros(BINS)
+        seen, sampled = [], drawn.normal(size=BINS) * np.sqrt(counts)
+        for step in range(rounds):
+            sums = strategy.whole @ sampled / STRATEGY_UNIT + drawn.normal(size=len(strategy.whole)) * sigma
+            moved = ahead - inverse @ (strategy.bend @ ahead + strategy.read @ sums + pull @ ahead)
+            ahead, table = moved + momentum * (moved - table), moved
+            if step >= rounds // 2:
+                seen.append(table)
+        middle = np.mean(seen, axis=0)
+        found.append(shares @ (middle - shares @ middle) ** 2)
+    assert 0.7 < np.mean(found) / stated < 1.4
+    assert believed_part(np.array([4.0, 1.0, 0.0]), np.array([1.0, 2.0, 1.0])).tolist() == [0.75, 0.0, 0.0]
+
+
+def test_all_weight_of_the_last_rounds_is_in_one_sum() -> None:
+    whole = ShapeStrategy.overall_only().whole
+    assert (whole[0] == STRATEGY_UNIT).all()
+    assert not whole[1:].any()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_noise_is_not_believed_and_the_report_says_so() -> None:
+    drawn = np.random.default_rng(8)
+    X, y = drawn.normal(size=(2000, 12)), drawn.normal(size=2000)
+    settings = {"delta": "1e-5", "bounds": (-4, 4), "target_bounds": (-10, 10), "rounds": 30}
+    lost = AdditiveRegressor(epsilon="0.1", **settings).fit(X, y)
+    assert lost.score(X, y) > -0.3
+    assert lost.privacy_report().cautions == (NOISE_RULES,)
+    assert NOISE_RULES in str(lost.privacy_report())
+    found = AdditiveRegressor(epsilon=3, **settings).fit(X, y + X[:, 0])
+    assert found.score(X, y + X[:, 0]) > 0.3
+    assert found.privacy_report().cautions == ()

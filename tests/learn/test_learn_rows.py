@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tacit.core.errors import InputError
-from tacit.learn.feature_map import BIAS, LONGEST_ROW, AffineMap, RowMap, Survey
+from tacit.learn.feature_map import BIAS, LONGEST_ROW, AffineMap, RowMap, Survey, shrink_to_noise
 from tacit.learn.integer_rows import FINE, UNIT, Box, ceil_sqrt, exact_product, scale_rows, square_norms
 from tacit.learn.losses import GRID, WHOLE, HuberHinge, Logistic, Softmax, Squared, clip_residuals
 
@@ -185,3 +185,11 @@ def test_bounds_must_fit_the_columns() -> None:
     with pytest.raises(InputError, match="describe 2 columns"):
         RowMap(Box.read([(0, 1), (0, 1)], None))(np.zeros((1, 3)))
     assert Box.read(np.array([[0.0, 1.0], [2.0, 4.0]]), None).high == (Fraction(1), Fraction(4))
+
+
+def test_a_common_level_of_many_entries_is_kept_where_noise_hides_each() -> None:
+    noisy = np.full(30, -0.3) + np.random.default_rng(2).normal(size=30) * 0.3
+    kept = shrink_to_noise(noisy, 0.3, common=True)
+    assert abs(kept.mean() + 0.3) < 0.1
+    assert np.linalg.norm(kept + 0.3) < 0.5 * np.linalg.norm(shrink_to_noise(noisy, 0.3) + 0.3)
+    assert (shrink_to_noise(noisy[:5], 0.3, common=True) == shrink_to_noise(noisy[:5], 0.3)).all()

@@ -41,6 +41,20 @@ def test_refusals() -> None:
         rows_needed(excess="1e-9", epsilon="1e-6", delta="1e-9", dimensions=10**6)
 
 
+def test_a_rare_class_has_less_to_lose_and_columns_that_say_the_same_need_more_rows() -> None:
+    plan = {"rows": 1000, "epsilon": "0.3", "delta": "1e-6", "dimensions": 6}
+    usual = expected_excess(**plan)
+    assert expected_excess(**plan, rarest="0.5", correlation=0) == usual
+    assert usual / 4 < expected_excess(**plan, rarest="0.05") < usual / 2
+    assert 2 * usual < expected_excess(**plan, correlation="0.9") < 3 * usual
+    assert expected_excess(rows=1, epsilon=1, dimensions=15, rarest="0.01") == 0.01
+    asked = {"excess": "0.01", "epsilon": 1, "delta": "1e-6", "dimensions": 20}
+    assert rows_needed(**asked, rarest="0.1") < rows_needed(**asked) < rows_needed(**asked, correlation="0.8")
+    for wrong in ({"rarest": "0.6"}, {"rarest": 0}, {"correlation": 1}, {"correlation": -1}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            expected_excess(**plan, **wrong)
+
+
 @pytest.mark.usefixtures("seeded")
 def test_a_fit_with_the_planned_rows_errs_about_as_planned() -> None:
     """Within a factor of two and a half of the plan, and a tenth of the rows misses it by far."""

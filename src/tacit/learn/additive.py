@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, cast
 
@@ -40,10 +40,19 @@ from tacit.learn.binned import (
 )
 from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of, stored_slopes
+from tacit.learn.estimator import NOISE_RULES
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared, clip_residuals
 from tacit.learn.progress import progress
-from tacit.learn.shape_strategy import STRATEGY_UNIT, SUMS, ShapeStrategy, prior_precision, strategy_of
+from tacit.learn.shape_strategy import (
+    STRATEGY_UNIT,
+    SUMS,
+    Course,
+    ShapeStrategy,
+    believed_part,
+    prior_precision,
+    strategy_of,
+)
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
@@ -60,6 +69,14 @@ _TOGETHER: Final = 1.5
 _CONSTANT: Final = 2.0
 #: Inertia of a bin against the noise of all rounds together.
 _INERTIA: Final = 0.01
+#: Shapes whose squares are less than this many times those of noise alone are said to be hidden by it.
+_HIDDEN: Final = 2.0
+#: Features whose shapes have their usual size.
+_FEW: Final = 4
+#: Part of the rows' curvature beside which the square of the noise rules.
+_CALM: Final = 0.1
+#: Standard deviation that the noise of a constant is to have at most, for a loss of curvature one.
+_LEVEL_NOISE: Final = 0.07
 #: No score is larger; sums over features stay far below 2⁶³.
 _LARGEST_SCORE: Final = 32.0
 #: Residuals of a regression count up to this many standard deviations.
@@ -96,6 +113,8 @@ class _Rounds:
         rounds: sums of residuals.
         nominal: places of features that are categories.
         confident: whether the size of scores is set by a last release.
+        measured: whether scores are in standard deviations of a target, so that all shapes together have a size of one
+            at most. Scores of classes have none, and are not held by it.
     """
 
     columns: int
@@ -105,6 +124,18 @@ class _Rounds:
     rounds: int
     nominal: tuple[int, ...] = ()
     confident: bool = False
+    measured: bool = False
+
+    def pull(self, noise: float, rows: float) -> float:
+        """Precision of shapes of so many features, relative to that of four, where noise rules.
+
+        All shapes together explain no more than there is, so that each of many is expected to be smaller. Where rows
+        rule, they tell.
+        """
+        if not self.measured:
+            return 1.0
+        ruled = noise**2 / (noise**2 + _CALM * rows)
+        return 1 + max(self.features / _FEW - 1, 0.0) * ruled
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, so it adds ``columns`` ones, or ``features`` times its residual.
@@ -120,11 +151,12 @@ class _Rounds:
 
 @dataclass(frozen=True, eq=False)
 class FittedShapes:
-    """Shapes of a fit: a table of scores, constants, and standard errors."""
+    """Shapes of a fit: a table of scores, constants, standard errors, and whether noise explains all of the scores."""
 
     table: Floats
     constants: Floats
     errors: Floats
+    hidden: bool = False
 
 
 def _descend(
@@ -141,52 +173,100 @@ def _descend(
         title: for a progress bar.
     """
     sigma = math.sqrt(float_nearest(sigma2)) / (WHOLE * STRATEGY_UNIT)
-    noise = sigma / math.sqrt(plan.rounds / 2)
     total = max(float(counts.sum(axis=1).mean()), 1.0)
-    pulled = [prior_precision(nominal=place in plan.nominal) for place in range(plan.features)]
+    rounds = plan.rounds - _level_rounds(plan, sigma / (total * math.sqrt(loss.curvature)))
+    noise = sigma / math.sqrt(rounds / 2)
+    pull = plan.pull(noise, loss.curvature * total)
+    pulled = [pull * prior_precision(nominal=place in plan.nominal) for place in range(plan.features)]
     strategies = [
-        strategy_of(each, loss.curvature, noise, pull, plan.features, nominal=place in plan.nominal)
-        for place, (each, pull) in enumerate(zip(counts, pulled, strict=True))
+        strategy_of(each, loss.curvature, noise, prior, plan.features, nominal=place in plan.nominal)
+        for place, (each, prior) in enumerate(zip(counts, pulled, strict=True))
     ]
-    level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), plan.rounds)
+    level = _Level.of(loss.curvature * total, sigma / (strategies[0].overall * math.sqrt(plan.features)), rounds)
     # Shapes of several features share what a row's residual says; half of them at once is where most tables lie. Where
     # numbers of rows are uncertain, shapes are not centred well and all of them follow a constant.
     together = max(plan.features * (_TOGETHER - level.trust), 1.0)
-    inertia = (_INERTIA * sigma * math.sqrt(plan.rounds)) * np.eye(BINS)
+    inertia = (_INERTIA * sigma * math.sqrt(rounds)) * np.eye(BINS)
     inverses = [
-        np.linalg.inv(together * each.bend + pull + inertia) for each, pull in zip(strategies, pulled, strict=True)
+        np.linalg.inv(together * each.bend + prior + inertia) for each, prior in zip(strategies, pulled, strict=True)
     ]
     table = np.zeros((plan.features, BINS, plan.outputs))
     constants = np.zeros(plan.outputs)
     ahead, offset = table, constants
     tables, offsets = [], []
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    for step in progress(range(plan.rounds), title):
+    # Sums that a constant in all residuals would have: it belongs to the constants, not to every shape.
+    expected = np.stack([each.whole @ share / STRATEGY_UNIT for each, share in zip(strategies, shares, strict=True)])
+    for step in progress(range(rounds), title):
         raw = raw_sums(strategies, raw_residuals(plan, loss, rows, _on_grid(ahead), _on_grid(offset)))
         noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
+        slope = noisy[:, 0].mean(axis=0) / strategies[0].overall
+        if plan.measured:
+            noisy = noisy - expected[:, :, None] * slope
         found = np.stack(
             [
-                each - inverse @ (strategy.read @ one + pull @ each)
-                for each, inverse, one, strategy, pull in zip(ahead, inverses, noisy, strategies, pulled, strict=True)
+                each - inverse @ (strategy.read @ one + prior @ each)
+                for each, inverse, one, strategy, prior in zip(ahead, inverses, noisy, strategies, pulled, strict=True)
             ]
         )
         # A constant in a shape is one of the model.
         found = found - np.einsum("fb,fbk->fk", shares, found)[:, None, :]
-        moved = level.moved(offset, noisy[:, 0].mean(axis=0) / strategies[0].overall)
+        moved = level.moved(offset, slope)
         ahead, table = found + _MOMENTUM * (found - table), found
         offset, constants = moved + _MOMENTUM * (moved - constants), moved
-        if step >= plan.rounds // 2:
+        if step >= rounds // 2:
             tables.append(table)
             offsets.append(constants)
     middle = np.mean(tables, axis=0)
     apart = middle - np.mean(tables[: (len(tables) + 1) // 2], axis=0)
-    for feature in range(plan.features):
-        # Half of the difference of two halves is as noisy as their average: shrunk by that much.
-        weights = shares[feature][:, None]
-        size = float((weights * middle[feature] ** 2).sum())
-        middle[feature] *= max(1 - float((weights * apart[feature] ** 2).sum()) / size, 0.0) if size > 0 else 0.0
-    errors = np.stack([_errors(each, pull) for each, pull in zip(strategies, pulled, strict=True)])
-    return FittedShapes(middle, np.mean(offsets, axis=0), errors)
+    # Half of the difference of two halves is as noisy as their average, if they are independent.
+    halves = np.einsum("fb,fbk->f", shares, apart**2)
+    course = Course(rounds, _MOMENTUM, sigma, noise)
+    noises = plan.outputs * np.array(
+        [course.size(*each) for each in zip(strategies, np.stack(inverses), pulled, shares, strict=True)]
+    )
+    sizes = np.einsum("fb,fbk->f", shares, middle**2)
+    hidden = bool(sizes.sum() < _HIDDEN * np.maximum(noises, halves).sum())
+    middle *= believed_part(sizes, np.maximum(noises, halves) if plan.measured else halves)[:, None, None]
+    errors = np.stack([_errors(each, prior) for each, prior in zip(strategies, pulled, strict=True)])
+    fitted = FittedShapes(middle, np.mean(offsets, axis=0), errors, hidden)
+    if rounds == plan.rounds:
+        return fitted
+    return _settle_constants(plan, loss, rows, fitted, total, sigma2, plan.rounds - rounds)
+
+
+def _level_rounds(plan: _Rounds, noise: float) -> int:
+    """Rounds for the constants alone, after the shapes: a tenth, up to a third where noise would move them too far."""
+    if not plan.measured:
+        return 0
+    wanted = (noise / (_LEVEL_NOISE * math.sqrt(plan.features))) ** 2
+    return min(max(plan.rounds // 10, 1, math.ceil(min(wanted, plan.rounds))), max(plan.rounds // 3, 1))
+
+
+def _settle_constants(
+    plan: _Rounds,
+    loss: Loss,
+    rows: BinnedRows | StoredRows,
+    found: FittedShapes,
+    total: float,
+    sigma2: Fraction,
+    rounds: int,
+) -> FittedShapes:
+    """The constants of finished shapes: rounds in which all weight is in the sum over all bins.
+
+    Shapes that were shrunk, or whose numbers of rows are noisy, have a mean of their own, which these take off.
+    """
+    sigma = math.sqrt(float_nearest(sigma2)) / (WHOLE * STRATEGY_UNIT * math.sqrt(plan.features))
+    overall = [ShapeStrategy.overall_only()] * plan.features
+    bend, constants, aims = loss.curvature * total, found.constants, []
+    # Precision of the average of all rounds beside that of a constant before data is seen.
+    known = bend**2 / (bend + sigma**2 / rounds)
+    for _ in range(rounds):
+        raw = raw_sums(overall, raw_residuals(plan, loss, rows, _on_grid(found.table), _on_grid(constants)))
+        noisy = release.release_gaussian(raw, sigma2) / (WHOLE * STRATEGY_UNIT)
+        aims.append(constants - noisy[:, 0].mean(axis=0) / bend)
+        constants = np.mean(aims, axis=0) * known / (known + 1 / _CONSTANT**2)
+    return replace(found, constants=constants)
 
 
 @dataclass(frozen=True)
@@ -257,7 +337,7 @@ def _made_confident(
     else:
         raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, constants), rows)
     scale = scale_of(raw, sigma2)
-    return FittedShapes(fitted.table * scale, fitted.constants * scale, fitted.errors * scale)
+    return FittedShapes(fitted.table * scale, fitted.constants * scale, fitted.errors * scale, fitted.hidden)
 
 
 def _on_grid(scores: Floats) -> Integers:
@@ -291,6 +371,10 @@ class _Additive(BinnedEstimator):
 
     def _rounds(self) -> int:
         return check_count(self.rounds, "rounds", minimum=2, maximum=10**4)
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Caution about shapes that noise alone would make as large; by released numbers."""
+        return (NOISE_RULES,) if self._fitted.hidden else ()
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self, "shapes_")
@@ -473,12 +557,12 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         plan, spent = self._plan(steps.shape[1] - 1)
         rows: BinnedRows | StoredRows
         if isinstance(steps, StoredRows):
-            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"))
+            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"), target=True)
             self._target = StandardTarget.from_counts(target_box, counts[-1])
             rows = stored_bins(self._target.stored(steps), BINS)
         else:
             shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)
-            counts = noisy_bin_counts(places, spent.of("bins"), shares)
+            counts = noisy_bin_counts(places, spent.of("bins"), shares, target=True)
             self._target = StandardTarget.from_counts(target_box, counts[-1])
             rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)
@@ -489,5 +573,5 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
     def _plan(self, columns: int) -> tuple[_Rounds, Spent]:
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         nominal = self._nominal(columns, BINS)
-        plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds(), nominal)
+        plan = _Rounds(columns + 1, columns, 1, _REGRESSION_CLIP * WHOLE, self._rounds(), nominal, measured=True)
         return plan, spend(plan.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))

@@ -36,6 +36,8 @@ Floats = NDArray[np.float64]
 BINS: Final = 64
 #: Of k differences of numbers of rows those beyond √(2·ln(this·k)) times their noise are believed.
 _SURE: Final = 4
+#: Widths of bells, as parts of all bins.
+_WIDTHS: Final = np.geomspace(1 / 128, 1.0, 15)
 
 
 def bins_of(steps: Integers, bins: int = BINS) -> Integers:
@@ -107,34 +109,89 @@ def one_row(columns: int) -> int:
     return math.isqrt(UNIT * UNIT // columns)
 
 
-def counted_row(columns: int) -> tuple[int, int]:
-    """A row in a bin, in steps, and how many times that it is in the number of all rows; its norm is at most UNIT."""
-    times = max(math.isqrt(columns // 3), 1)
-    return math.isqrt(UNIT * UNIT // (columns + times * times)), times
+@dataclass(frozen=True)
+class CountedRow:
+    """A row in the numbers of rows, in steps; its norm is at most UNIT.
+
+    Attributes:
+        unit: what it adds to one bin of each feature.
+        times: as many units to the number of all rows.
+        target: as many units to a bin of the last column.
+    """
+
+    unit: int
+    times: int
+    target: int
+
+    @classmethod
+    def of(cls, columns: int, *, target: bool) -> CountedRow:
+        """A row of so many columns, of which the last may be a target.
+
+        All scores are measured in units that the target's histogram tells, so it counts like all features together.
+        """
+        times, heavy = max(math.isqrt(columns // 3), 1), math.isqrt(columns) if target else 1
+        return cls(math.isqrt(UNIT * UNIT // (columns - 1 + heavy * heavy + times * times)), times, heavy)
 
 
-def raw_bin_counts(places: Integers | StoredRows, shares: Integers | None = None) -> Integers:
+def raw_bin_counts(places: Integers | StoredRows, shares: Integers | None = None, *, target: bool = False) -> Integers:
     """Numbers of rows per column and bin and, last, of all rows, in steps before noise, exactly."""
-    unit, times = counted_row(places.shape[1])
+    row = CountedRow.of(places.shape[1], target=target)
     if isinstance(places, StoredRows):
-        raw = stored_bin_sums(places, places.columns, stored_shared([Whole.constant(unit)], places.share), BINS)
+        raw = stored_bin_sums(places, places.columns, stored_shared([Whole.constant(row.unit)], places.share), BINS)
     else:
-        raw = raw_bin_sums(places, shared(np.full((len(places), 1), unit, dtype=np.int64), shares))
-    return np.append(raw.ravel(), times * raw[0].sum())
+        raw = raw_bin_sums(places, shared(np.full((len(places), 1), row.unit, dtype=np.int64), shares))
+    total = raw[-1].sum()
+    raw[-1] *= row.target
+    return np.append(raw.ravel(), row.times * total)
 
 
-def noisy_bin_counts(places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None) -> Floats:
-    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one."""
+def noisy_bin_counts(
+    places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None, *, target: bool = False
+) -> Floats:
+    """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one.
+
+    Args:
+        places: bins of the rows.
+        sigma2: of the noise, in steps.
+        shares: of rows with weights.
+        target: whether the last column is a target, which is then counted with less noise.
+    """
     columns = places.shape[1]
-    unit, times = counted_row(columns)
-    noisy = release.release_gaussian(raw_bin_counts(places, shares), sigma2) / unit
-    noise = math.sqrt(float_nearest(sigma2)) / unit
+    row = CountedRow.of(columns, target=target)
+    noisy = release.release_gaussian(raw_bin_counts(places, shares, target=target), sigma2) / row.unit
+    noise = math.sqrt(float_nearest(sigma2)) / row.unit
     # One standard deviation less: rows that do not exist do more harm than rows that are missed.
-    total = max((float(noisy[-1]) - noise) / times, 1.0)
-    return merged_counts(noisy[:-1].reshape(columns, BINS), noise, total)
+    total = max((float(noisy[-1]) - noise) / row.times, 1.0)
+    tables = noisy[:-1].reshape(columns, BINS)
+    if not target:
+        return merged_counts(tables, noise, total)
+    last, less = tables[-1:] / row.target, noise / row.target
+    features = merged_counts(tables[:-1], noise, total)
+    return np.vstack([features, merged_counts(last, less, total, bell_counts(last[0], less, total))])
 
 
-def merged_counts(noisy: Floats, noise: float, total: float) -> Floats:
+def bell_counts(noisy: Floats, noise: float, total: float) -> Floats:
+    """Numbers of rows per bin of a bell: the average of all, each as likely as noise makes it.
+
+    Noise that hides each bin by itself does not hide where most rows are. With a bell of any place and width before
+    data is seen, this is the mean of the numbers of rows after it.
+
+    Args:
+        noisy: numbers of rows by bin of one column.
+        noise: of each.
+        total: number of all rows.
+    """
+    ends = np.arange(len(noisy) + 1.0)
+    middles, widths = np.meshgrid((ends[:-1] + ends[1:]) / 2, _WIDTHS * len(noisy), indexing="ij")
+    below = 1 / (1 + np.exp(np.clip(-1.702 * (ends - middles.ravel()[:, None]) / widths.ravel()[:, None], -50, 50)))
+    bells = np.diff(below, axis=1)
+    bells *= total / np.maximum(bells.sum(axis=1, keepdims=True), 1e-9)
+    likely = (bells @ noisy - (bells**2).sum(axis=1) / 2) / max(noise, 1e-9) ** 2
+    weights = np.exp(likely - likely.max())
+    return cast("Floats", weights @ bells / weights.sum())
+
+
+def merged_counts(noisy: Floats, noise: float, total: float, guess: Floats | float = 0.0) -> Floats:
     """Numbers of rows from noisy ones: neighbouring bins that differ by no more than noise are alike.
 
     Differences of halves, quarters and so on of a column (Haar's wavelets) are kept as far as noise hardly makes them,
@@ -145,9 +202,10 @@ def merged_counts(noisy: Floats, noise: float, total: float) -> Floats:
         noisy: numbers of rows by column and bin.
         noise: of each.
         total: number of all rows.
+        guess: numbers of rows that these are compared with; the same everywhere if left out.
     """
     columns, bins = noisy.shape
-    means, kept = noisy, []
+    means, kept = noisy - guess, []
     while means.shape[1] > 1:
         left, right = means[:, ::2], means[:, 1::2]
         # Of means of w bins the noise is noise/√w; half of a difference of two has that over √2.
@@ -155,10 +213,10 @@ def merged_counts(noisy: Floats, noise: float, total: float) -> Floats:
         limit = noise / math.sqrt(2 * bins / means.shape[1]) * math.sqrt(2 * math.log(_SURE * left.shape[1]))
         kept.append(apart * np.maximum(apart**2 - limit**2, 0.0) / np.maximum(apart**2, 1e-300))
         means = (left + right) / 2
-    found = np.full((columns, 1), total / bins)
+    found = np.full((columns, 1), (total - float(np.sum(guess))) / bins)
     for apart in reversed(kept):
         found = np.stack([found + apart, found - apart], axis=2).reshape(columns, -1)
-    found = np.maximum(found, 0.0)
+    found = np.maximum(found + guess, 0.0)
     return cast("Floats", found * total / np.maximum(found.sum(axis=1, keepdims=True), 1e-9))
 
 

@@ -40,6 +40,11 @@ from tacit.learn.value_reading import (
     take_rows,
 )
 
+#: Caution about a model that may be noise.
+NOISE_RULES: Final = (
+    "the noise is larger than what the features explain; ask for a larger epsilon, more rows or fewer columns"
+)
+
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
 #: Beginnings of names under which scikit-learn keeps settings of its own.
@@ -50,6 +55,8 @@ _OF_SKLEARN: Final = ("_sklearn", "_metadata_request")
 class PrivacyReport:
     """A fit in words: what it promises, about whom, what was released with how much noise, what was taken as public.
 
+    A caution is added where released numbers say that noise hides what was to be learned.
+
     ``str(report)`` is the text; the fields are for programs.
     """
 
@@ -59,6 +66,7 @@ class PrivacyReport:
     releases: tuple[str, ...]
     public: tuple[str, ...]
     assumes: tuple[str, ...]
+    cautions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         changes = "added or removed" if self.guarantee.relation is ADD_REMOVE else "exchanged for another"
@@ -66,6 +74,8 @@ class PrivacyReport:
         lines += [f"  {release}" for release in self.releases or ("nothing",)]
         lines += ["taken as public:"] + [f"  {item}" for item in self.public]
         lines += ["assumes:"] + [f"  {item}" for item in self.assumes]
+        if self.cautions:
+            lines += ["caution:"] + [f"  {item}" for item in self.cautions]
         return "\n".join(lines)
 
 
@@ -84,7 +94,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Guarantee of the fit and how it was made up; printed, a short text."""
         check_is_fitted(self, "guarantee_")
         return PrivacyReport(
-            type(self).__name__, self.guarantee_, self.event_, self._releases, self._public(), self._assumes()
+            type(self).__name__,
+            self.guarantee_,
+            self.event_,
+            self._releases,
+            self._public(),
+            self._assumes(),
+            self._cautions(),
         )
 
     @abstractmethod
@@ -124,6 +140,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "what is declared public was not read off the data",
             "only what predict and the attributes show is published, not the time a fit takes",
         )
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Cautions about the fitted model, from released numbers alone; usually none."""
+        return ()
 
     def sums_only(self) -> bool:
         """Whether a fit with these parameters needs sums over rows alone, so that rows may stay in their database."""

@@ -48,6 +48,8 @@ _LENGTHS: Final = 8
 _MATRIX_BITS: Final = 30
 #: No entry of a mapped row is larger, so that squares of norms fit an int64.
 _LARGEST_ENTRY: Final = 1 << 20
+#: Entries whose mean is worth finding, beside themselves.
+_MANY: Final = 8
 
 
 @dataclass(frozen=True)
@@ -193,14 +195,17 @@ class Survey:
         added = stored_shared([*placed.columns[:-1], *members], placed.share)
         return cast("Integers", placed.sums(added)[0])
 
-    def run(self, steps: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None) -> Surveyed:
-        """Centre, spread and number of rows, from the noisy sums."""
+    def run(
+        self, steps: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None, *, common: bool = False
+    ) -> Surveyed:
+        """Centre, spread and number of rows, from the noisy sums; ``common`` is that of :func:`shrink_to_noise`."""
         noisy = release.release_gaussian(self.raw_sums(steps, shares), sigma2)
         sigma = math.sqrt(float_nearest(sigma2))
         counts = noisy[self.columns :] / _COUNTING
         # Less than its own noise is no count at all.
         rows = max(float(self.rows or counts.sum()), sigma / _COUNTING, 1.0)
-        mean = shrink_to_noise(noisy[: self.columns] / rows / beside_bias(_COUNTING), sigma / rows / UNIT)
+        directions = noisy[: self.columns] / rows / beside_bias(_COUNTING)
+        mean = shrink_to_noise(directions, sigma / rows / UNIT, common=common)
         size = float(np.linalg.norm(mean))
         length = self._length(counts, 3 * sigma / _COUNTING)
         # A mean of directions is not longer than one, and what rows of one length have beside it is the spread.
@@ -222,11 +227,27 @@ class Survey:
         return math.sqrt(float(believed @ middles**2) / float(believed.sum()))
 
 
-def shrink_to_noise(mean: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
-    """A noisy vector pulled towards zero as far as it may be noise (James and Stein)."""
-    square = float(mean @ mean)
-    pull = max(1 - max(mean.size - 2, 0) * noise**2 / square, 0.0) if square else 0.0
-    return mean * pull
+def shrink_to_noise(mean: NDArray[np.float64], noise: float, *, common: bool = False) -> NDArray[np.float64]:
+    """A noisy vector pulled towards zero as far as it may be noise (James and Stein).
+
+    Args:
+        mean: the vector.
+        noise: of each entry.
+        common: whether many entries are pulled towards their mean instead, and that towards zero (Lindley). Bounds of
+            amounts lie far above most values, so that all entries are often off zero by about as much; that part of
+            them is known with less noise than any entry.
+    """
+    if not common or mean.size < _MANY:
+        return mean * _part(float(mean @ mean), max(mean.size - 2, 0) * noise**2)
+    middle = float(mean.mean())
+    apart = mean - middle
+    level = middle * _part(mean.size * middle**2, noise**2)
+    return level + apart * _part(float(apart @ apart), (mean.size - 3) * noise**2)
+
+
+def _part(size: float, noise: float) -> float:
+    """Part of a square that its noise does not explain."""
+    return max(1 - noise / size, 0.0) if size > 0 else 0.0
 
 
 def corner(box: Box, columns: int) -> int:

@@ -27,19 +27,6 @@ from tacit.learn.weights import shared, stored_shared
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
-__all__ = [
-    "EVERY_CHOSEN",
-    "FEATURE_BINS",
-    "STEP",
-    "FeatureChances",
-    "Forest",
-    "Histograms",
-    "best_values",
-    "draw",
-    "noisy_histograms",
-    "raw_histograms",
-]
-
 #: Bins of a feature, of equal width between its bounds; noise in leaves does not grow with them.
 FEATURE_BINS: Final = 256
 #: Part of the privacy for the numbers of rows per bin.

@@ -21,8 +21,6 @@ from tacit.learn.weights import SHARES
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below_many
 
-__all__ = ["CANDIDATES", "TreeQuestion", "chosen_question", "drawn_candidates", "question_scores", "score_sensitivity"]
-
 #: Questions among which one is chosen.
 CANDIDATES: Final = 128
 #: Scores beyond are taken as this, in steps: below, floats are wrong by far less than a step.

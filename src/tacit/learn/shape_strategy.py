@@ -62,9 +62,83 @@ class ShapeStrategy:
     bend: Floats
     spread: Floats
 
+    @classmethod
+    def overall_only(cls) -> ShapeStrategy:
+        """All weight in the sum over all bins: the constant is read with the least noise, and no shape."""
+        whole = np.zeros((SUMS, BINS), dtype=np.int64)
+        whole[0] = STRATEGY_UNIT
+        nothing = np.zeros((BINS, BINS))
+        return cls(whole, 1.0, np.zeros((BINS, SUMS)), nothing, nothing)
+
     def raw_sums(self, bins: Integers) -> Integers:
         """Weighted sums of exact sums per bin, exactly; one column per output."""
         return cast("Integers", self.whole @ bins)
+
+
+@dataclass(frozen=True)
+class Course:
+    """Rounds of a descent without data: how large noise alone makes a shape.
+
+    Steps are linear in the sums for a squared loss, and nearly so for others, so the average of the last half of the
+    rounds is a weighted sum of all noises, with weights that follow from public numbers.
+
+    Attributes:
+        rounds: how many there are.
+        momentum: of the steps.
+        sigma: of the noise of a sum in a round.
+        noise: that a strategy was made for.
+    """
+
+    rounds: int
+    momentum: float
+    sigma: float
+    noise: float
+
+    def size(self, strategy: ShapeStrategy, inverse: Floats, pull: Floats, shares: Floats) -> float:
+        """Mean square of a shape that follows noise and sampling alone, over shares of the rows.
+
+        Args:
+            strategy: of the feature.
+            inverse: of what a slope is divided by in a step.
+            pull: precision of shapes.
+            shares: of the rows, by bin.
+        """
+        root = np.linalg.cholesky(inverse)
+        rates, axes = np.linalg.eigh(root.T @ (strategy.bend + pull) @ root)
+        seen = axes.T @ root.T
+        drawn = strategy.read @ strategy.read.T
+        each, late = self._answers(rates), self.rounds // 2
+        total = np.vstack([np.zeros_like(rates), np.cumsum(each, axis=0)])
+        first = np.arange(self.rounds)
+        averaged = (total[self.rounds - first] - total[np.maximum(late - first, 0)]) / (self.rounds - late)
+        moved = (averaged.T @ averaged) * (self.sigma**2 * seen @ drawn @ seen.T)
+        # What sampling moves is the same in all rounds.
+        moved += np.outer(averaged.sum(axis=0), averaged.sum(axis=0)) * (
+            seen @ (strategy.spread - self.noise**2 * drawn) @ seen.T
+        )
+        back = root @ axes
+        centred = back - shares @ back
+        return float(shares @ np.einsum("bi,ij,bj->b", centred, moved, centred))
+
+    def _answers(self, rates: Floats) -> Floats:
+        """Answers of a shape to a push in the first round, round by round, in directions that decay at these rates."""
+        found = [np.ones_like(rates)]
+        before = np.zeros_like(rates)
+        for _ in range(self.rounds - 1):
+            ahead = found[-1] + self.momentum * (found[-1] - before)
+            before = found[-1]
+            found.append((1 - rates) * ahead)
+        return np.stack(found)
+
+
+def believed_part(sizes: Floats, noises: Floats) -> Floats:
+    """Factors for what was found with noise: the part of its mean square that noise does not explain (James, Stein).
+
+    Args:
+        sizes: mean squares of what was found.
+        noises: mean squares that noise alone would have.
+    """
+    return cast("Floats", np.maximum(1 - noises / np.maximum(sizes, 1e-300), 0.0))
 
 
 def strategy_of(

@@ -145,7 +145,7 @@ class Whitening:
 
     def run(self, steps: Integers | StoredRows, spent: Spent, shares: Integers | None = None) -> Covariance:
         """Centre and covariance of rows given in steps of their bounds, and perhaps shares of their weights."""
-        found = self.survey.run(steps, spent.of("survey"), shares)
+        found = self.survey.run(steps, spent.of("survey"), shares, common=not self.final)
         sigma2 = spent.of("second moments")
         noise = math.sqrt(float_nearest(sigma2)) / UNIT**2
         reach = self._reach(noise * math.sqrt(self.survey.columns) / found.rows_estimate)
@@ -186,7 +186,8 @@ def _covariance(plan: Whitening, noisy: Floats, noise: float, found: Surveyed, r
     # Both counts are about equally noisy; less than its own noise is no count at all.
     counted = (noisy[-1, -1] / constant**2 + found.rows_estimate) / 2
     count = max(float(plan.survey.rows or counted), noise / constant**2, 1.0)
-    mean = shrink_to_noise(noisy[-1, :-1] / constant / unit / count, noise / constant / unit / count)
+    off = noisy[-1, :-1] / constant / unit / count
+    mean = shrink_to_noise(off, noise / constant / unit / count, common=not plan.final)
     matrix = noisy[:-1, :-1] / unit**2 / count - np.outer(mean, mean)
     if plan.diagonal:
         matrix = np.diag(np.diag(matrix))
