@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def question_scores(sums: Integers, candidates: list[tuple[int, int]], ridge: in
     residuals, rows = both[..., :-1].astype(np.float64), both[..., -1].astype(np.float64)
     squares = (residuals**2).sum(axis=3) * (ridge / (rows + ridge))
     lengths = np.sqrt(squares.sum(axis=(1, 2)))
-    return np.floor(np.minimum(lengths, float(_LARGEST_SCORE))).astype(np.int64)
+    return cast("Integers", np.floor(np.minimum(lengths, float(_LARGEST_SCORE))).astype(np.int64))
 
 
 def chosen_question(

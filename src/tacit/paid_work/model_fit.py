@@ -224,8 +224,7 @@ def fit_privately(
         paid = pay(context, order, run, model_to_text, statement)
         check_succeeded(paid.outcome)
         entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
-        # Where another process was first, its model is what was paid for; that of this run would be a second draw.
-        return _fitted(paid.outcome, entry, told, None if paid.outcome.repeated else paid.made)
+        return _fitted(paid.outcome, entry, told, paid.made)
 
 
 @dataclass(frozen=True)
