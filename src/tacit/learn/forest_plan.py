@@ -16,7 +16,16 @@ from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.row_sums import Whole, is_place
 from tacit.learn import release
-from tacit.learn.binned import BINS, BinnedRows, Floats, one_row, raw_bin_sums, stored_bin_sums
+from tacit.learn.binned import (
+    BINS,
+    BinnedRows,
+    Floats,
+    bell_counts,
+    merged_counts,
+    one_row,
+    raw_bin_sums,
+    stored_bin_sums,
+)
 from tacit.learn.budget_allocation import Phase
 from tacit.learn.confidence import confidence_phase
 from tacit.learn.integer_rows import UNIT, Integers
@@ -115,7 +124,7 @@ class Histograms:
         counts: by feature and bin, at least zero.
         rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
         noise: of a number of rows.
-        target: numbers of rows in the fuller bins of a target; of the last column.
+        target: numbers of rows in the bins of a target, cleaned of noise; of the last column.
     """
 
     counts: Floats
@@ -212,11 +221,9 @@ def noisy_histograms(plan: Forest, rows: BinnedRows | StoredRows, sigma2: Fracti
         mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
         pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
         rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    # The target has fewer and fuller bins, which say more about its spread than about the noise. Bins of no more rows
-    # than noise brings would widen it.
-    last = np.maximum(counts[-1, :BINS], 0.0)
-    full = last > 1.5 * float(np.median(last))
-    target = np.where(full, last, 0.0) if full.any() else last
+    # The target has fewer and fuller bins, which say more about its spread than about the noise.
+    last, total = counts[-1, :BINS], max(float(counts.sum(axis=1).mean()), 1.0)
+    target = merged_counts(last[None], noise, total, bell_counts(last, noise, total))[0]
     return Histograms(np.maximum(counts, 0.0), rates, noise, target)
 
 
