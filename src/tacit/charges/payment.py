@@ -209,8 +209,8 @@ class Paid(Generic[Made]):
     Args:
         outcome: what the ledger holds; :func:`tacit.charges.payment.check_succeeded` tells whether the run failed.
         now: whether this call was charged; False for a repeat, and for a run under the charge of a process that died.
-        made: what the run made, where this call ran, did not fail, and was not overtaken by another process under the same
-            charge: that one's outcome is what was paid for, and what this one made would be a second draw.
+        made: what the run made, where this call ran and did not fail. None where another process under the same charge
+            was first: that one's outcome is what was paid for, and what this one made would be a second draw.
         problem: why the run failed, where this call ran; never for analysts.
     """
 

@@ -124,7 +124,7 @@ class Histograms:
         counts: by feature and bin, at least zero.
         rates: for a place of categories, the share of each class in each bin, pulled to the mean by the noise.
         noise: of a number of rows.
-        target: numbers of rows in the bins of a target, cleaned of noise; of the last column.
+        target: numbers of rows in the fuller bins of a target, cleaned of noise; of the last column.
     """
 
     counts: Floats
@@ -221,9 +221,12 @@ def noisy_histograms(plan: Forest, rows: BinnedRows | StoredRows, sigma2: Fracti
         mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
         pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
         rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    # The target has fewer and fuller bins, which say more about its spread than about the noise.
+    # The target has fewer and fuller bins, which say more about its spread than about the noise. Few rows far out would
+    # widen it.
     last, total = counts[-1, :BINS], max(float(counts.sum(axis=1).mean()), 1.0)
-    target = merged_counts(last[None], noise, total, bell_counts(last, noise, total))[0]
+    cleaned = merged_counts(last[None], noise, total, bell_counts(last, noise, total))[0]
+    full = cleaned > 1.5 * float(np.median(cleaned))
+    target = np.where(full, cleaned, 0.0) if full.any() else cleaned
     return Histograms(np.maximum(counts, 0.0), rates, noise, target)
 
 
