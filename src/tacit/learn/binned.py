@@ -346,7 +346,7 @@ class StandardTarget:
     @classmethod
     def from_counts(cls, box: Box, counts: Floats) -> StandardTarget:
         """The standardisation that numbers of rows per bin of the target ask for, cleaned of noise."""
-        middle, spread = _middle_and_spread(counts)
+        middle, spread = middle_and_spread(counts)
         return cls(box, round(middle * FINE), max(round(GRID / (spread * FINE) * 2**30), 1))
 
     def standardised(self, steps: Integers) -> Integers:
@@ -405,7 +405,7 @@ class BinnedRegressor(RegressorMixin, BoundedTarget, BinnedEstimator):  # type: 
         return box, target_box, self._joint_steps(values, y, box, target_box)
 
 
-def _middle_and_spread(counts: Floats) -> tuple[float, float]:
+def middle_and_spread(counts: Floats) -> tuple[float, float]:
     """Mean and standard deviation of a target between -1 and 1, from noisy numbers of rows per bin."""
     bins = len(counts)
     middles = (np.arange(bins) + 0.5) * 2 / bins - 1

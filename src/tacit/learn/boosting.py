@@ -79,8 +79,9 @@ _CHOOSING_TREES: Final = 400
 #: Rows added to a leaf in the score of a question, beside those that a leaf has in the mean, and the fewest.
 _RIDGE: Final = 0.1
 _LEAST_RIDGE: Final = 10.0
-#: Rows from which trees step as far as they do with many.
+#: Rows from which trees step as far as they do with many, and the part of it that they step with any.
 _ENOUGH_ROWS: Final = 4000
+_SHORTEST: Final = 0.25
 #: Residuals of a regression count up to this many standard deviations.
 _REGRESSION_CLIP: Final = 2
 #: No score is larger; sums over trees stay far below 2⁶³.
@@ -107,7 +108,7 @@ def _grow(
     )
     asked = _Chosen(plan, histograms, spent, scored) if plan.chosen else _Drawn(plan, histograms)
     # Few rows are learned by heart where many small trees follow each other in long steps.
-    step = _CHOOSING_STEP * min(histograms.rows / _ENOUGH_ROWS, 1.0) if plan.chosen else STEP
+    step = _CHOOSING_STEP * min(max(histograms.rows / _ENOUGH_ROWS, _SHORTEST), 1.0) if plan.chosen else STEP
     trees: list[SymmetricTree] = []
     for number in progress(range(plan.trees), title):
         questions = asked.next(number)

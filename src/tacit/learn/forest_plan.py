@@ -22,6 +22,7 @@ from tacit.learn.binned import (
     Floats,
     bell_counts,
     merged_counts,
+    middle_and_spread,
     one_row,
     raw_bin_sums,
     stored_bin_sums,
@@ -40,6 +41,8 @@ from tacit.noise.uniform import sample_below
 FEATURE_BINS: Final = 256
 #: Part of the privacy for the numbers of rows per bin.
 _COUNTS: Final = Fraction(1, 20)
+#: Spread of the fuller bins of a target, beside that of all, from which on it is taken.
+_NARROWEST: Final = 0.45
 #: Part of the privacy for choices.
 _CHOICES: Final = Fraction(1, 2)
 #: One tree of so many has questions that are chosen; so many questions, and so many of the trees between.
@@ -221,12 +224,13 @@ def noisy_histograms(plan: Forest, rows: BinnedRows | StoredRows, sigma2: Fracti
         mean = np.maximum(each.sum(axis=0), 1.0) / max(float(np.maximum(each.sum(axis=0), 1.0).sum()), 1.0)
         pulled = np.maximum(each, 0.0) + (4 * noise + 10) * mean
         rates[place] = pulled / pulled.sum(axis=1, keepdims=True)
-    # The target has fewer and fuller bins, which say more about its spread than about the noise. Few rows far out would
-    # widen it.
+    # The target has fewer and fuller bins, which say more about its spread than about the noise.
     last, total = counts[-1, :BINS], max(float(counts.sum(axis=1).mean()), 1.0)
-    cleaned = merged_counts(last[None], noise, total, bell_counts(last, noise, total))[0]
-    full = cleaned > 1.5 * float(np.median(cleaned))
-    target = np.where(full, cleaned, 0.0) if full.any() else cleaned
+    target = merged_counts(last[None], noise, total, bell_counts(last, noise, total))[0]
+    # Few rows far out would widen it; but where rows are few, the fuller bins may be one alone.
+    fuller = np.where(target > 1.5 * float(np.median(target)), target, 0.0)
+    if fuller.any() and middle_and_spread(fuller)[1] >= _NARROWEST * middle_and_spread(target)[1]:
+        target = fuller
     return Histograms(np.maximum(counts, 0.0), rates, noise, target)
 
 
