@@ -50,6 +50,9 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    # The first fit would import it, for longer than a request waits where the machine is busy.
+    import tacit.learn  # noqa: F401
+
     budgets = {
         "patients": {"accounting": "approx", "epsilon": "1000000000000", "delta": "0.5"},
         "employees": {"accounting": "pure", "epsilon": "1000000"},
