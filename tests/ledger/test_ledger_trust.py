@@ -260,6 +260,24 @@ def test_threads_that_open_a_new_ledger_at_once_get_one(place: Place) -> None:
     assert len(set(found)) == 1
 
 
+def test_a_ledger_that_another_process_begins_meanwhile_is_not_missing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, begun = AnchorFile.read, []
+
+    def overtaken(anchor: AnchorFile) -> object:
+        # The store was seen to be empty, and the anchor not yet.
+        if not begun:
+            begun.append(True)
+            clinic(place).close()
+        return read(anchor)
+
+    monkeypatch.setattr(AnchorFile, "read", overtaken)
+    with place.open() as ledger:
+        assert ledger.accounts() == ("patients",)
+    assert begun
+
+
 def test_an_anchor_that_is_swapped_in_use_stops_the_ledger(place: Place) -> None:
     with clinic(place) as ledger:
         AnchorFile(place.anchor).replace("f" * 32, Head(1, "0" * 64))

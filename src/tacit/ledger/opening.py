@@ -11,7 +11,7 @@ account that is made in it begins with everything spent, for the same reason.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -86,7 +86,7 @@ def open_journal(
     before = None if override is None else _remembered(anchor)
     if store.head().seq == 0:
         if override is None:
-            _check_not_emptied(anchor, store.place)
+            _check_not_emptied(anchor, store.place, lambda: store.head().seq == 0)
         elif before is None:
             raise StorageError(f"there is no ledger at {store.place} and none is remembered: nothing to adopt")
         time = (clock or now)().isoformat(timespec="seconds")
@@ -230,18 +230,14 @@ def check_not_gone(place: str | os.PathLike[str], anchor: str | os.PathLike[str]
     """Refuse to make a file for a ledger that an anchor remembers."""
     if place != MEMORY and not is_postgres(place) and not Path(place).exists():
         path = str(Path(place).resolve())
-        try:
-            _check_not_emptied(choose_anchor(anchor, path), path)
-        except RollbackError:
-            # Another process may have begun the ledger since: the file is there before its anchor is.
-            if not Path(place).exists():
-                raise
+        _check_not_emptied(choose_anchor(anchor, path), path, lambda: not Path(place).exists())
 
 
-def _check_not_emptied(anchor: Anchor, place: str) -> None:
+def _check_not_emptied(anchor: Anchor, place: str, is_empty: Callable[[], bool]) -> None:
     """Refuse to begin anew where a ledger with entries is remembered."""
     here = anchor.read()
-    if here is not None and here.head.seq > 0:
+    # Another process may have begun the ledger since: it is there before its anchor is.
+    if here is not None and here.head.seq > 0 and is_empty():
         raise RollbackError(
             f"there is nothing at {place}, and its anchor remembers {here}: it was deleted or emptied; bring it back, "
             f"or begin anew with `tacit ledger adopt`"
