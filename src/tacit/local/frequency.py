@@ -70,9 +70,9 @@ class FrequencyProtocol(LocalProtocol):
     def report_bits(self) -> int:
         """Bits of information in one report: its length, before it is filled up to whole bytes."""
 
+    @abstractmethod
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
         """Unbiased frequencies with simultaneous intervals, from the counts of ``n`` reports."""
-        raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
         """The categories."""
