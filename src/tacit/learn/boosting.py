@@ -59,19 +59,19 @@ from tacit.learn.stored_rows import StoredRows
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
-#: Trees of a fit at ε = 1, and the fewest and most that other values of ε ask for.
+#: Trees of a fit at ε = 1, and the fewest that other values of ε ask for.
 _TREES: Final = 100
-_TREES_BETWEEN: Final = (40, 300)
+_FEWEST_TREES: Final = 40
 #: Questions of a tree, by the ε from which so many pay.
-_DEPTHS: Final = ((30, 5), (3, 4), (0, 3))
+_DEPTHS: Final = ((3, 4), (0, 3))
 _DEEPEST: Final = 8
 #: ε from which questions are chosen; below, the noise of leaves is the larger part of the error.
 _CHOOSING: Final = 30
+#: Questions of a tree that chooses them, and of a tree between.
 _CHOSEN_DEPTH: Final = 4
 _DRAWN_DEPTH: Final = 5
-#: Of so many drawn questions as many are known ones; of the others only the feature is known.
-_PARTS: Final = 4
-_KNOWN_PARTS: Final = 1
+#: One of so many questions of a tree between is one that was chosen; of the others only the feature is.
+_EVERY_REUSED: Final = 4
 #: Step of such a tree; there are many, and their leaves have little noise.
 _CHOOSING_STEP: Final = 0.2
 #: Trees of such a fit.
@@ -191,7 +191,7 @@ class _Chosen:
     def _drawn(self) -> TreeQuestion:
         """A question that was chosen before, or for some a bin by chance of the same feature: it may lie better."""
         known = self._known[sample_below(len(self._known), entropy.current())]
-        if sample_below(_PARTS, entropy.current()) < _KNOWN_PARTS:
+        if sample_below(_EVERY_REUSED, entropy.current()) == 0:
             return known
         return TreeQuestion(known.feature, self._histograms.drawn_bin(known.feature, known.ranks), known.ranks)
 
@@ -212,11 +212,12 @@ class _Boosted(BinnedEstimator):
     _box: Box
 
     def _forest(self, target: int, features: int, classes: int, clip: int, epsilon: Fraction) -> Forest:
-        usual = min(max(round(_TREES * float_nearest(epsilon) ** 0.25), _TREES_BETWEEN[0]), _TREES_BETWEEN[1])
-        deep = next(depth for least, depth in _DEPTHS if epsilon >= least)
         choosing = epsilon >= _CHOOSING
         if choosing:
             usual, deep = _CHOOSING_TREES, _DRAWN_DEPTH
+        else:
+            usual = max(round(_TREES * float_nearest(epsilon) ** 0.25), _FEWEST_TREES)
+            deep = next(depth for least, depth in _DEPTHS if epsilon >= least)
         trees = check_count(usual if self.trees is None else self.trees, "trees", maximum=10**4)
         depth = check_count(deep if self.depth is None else self.depth, "depth", maximum=_DEEPEST)
         chosen = -(-trees // EVERY_CHOSEN) if choosing else 0

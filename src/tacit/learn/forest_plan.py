@@ -45,7 +45,7 @@ _COUNTS: Final = Fraction(1, 20)
 _NARROWEST: Final = 0.45
 #: Part of the privacy for choices.
 _CHOICES: Final = Fraction(1, 2)
-#: One tree of so many has questions that are chosen; so many questions, and so many of the trees between.
+#: One tree of so many has questions that are chosen.
 EVERY_CHOSEN: Final = 4
 #: Step of a tree towards its leaves' best values.
 STEP: Final = 0.3
