@@ -25,7 +25,7 @@ _HEARD = 2.0
 
 
 class SparkQuery:
-    """The work of one question."""
+    """The work of one question, for so many seconds at most; None for no limit. ``progress`` is told percentages."""
 
     def __init__(self, held: SessionHandle, seconds: float | None, progress: Callable[[float], None] | None) -> None:
         self._spark, self._context = held.spark, held.context

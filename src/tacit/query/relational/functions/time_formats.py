@@ -113,7 +113,10 @@ _SPANS: Final = {
 
 
 def possible_texts(parts: Sequence[FormatPart], years: tuple[int, int] | None, most: int) -> list[str] | None:
-    """Every text that a format can give, some for no day among them; None if there are more than ``most``."""
+    """Every text that a format can give, some for no day among them; None if there are more than ``most``.
+
+    ``years`` are the first and the last; None where they are not known.
+    """
     sets: list[list[str]] = []
     for part in parts:
         if part.sign in ("Y", "G") and years is not None:
