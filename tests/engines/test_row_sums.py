@@ -177,14 +177,14 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         kept.append(np.array(raw))
         return true(raw, sigma2)
 
-    chosen = release.release_choice
+    chosen = release.release_choices
 
-    def choosing(raw: Any, *more: Any) -> int:
+    def choosing(raw: Any, *more: Any) -> list[int]:
         kept.append(np.array(raw))
         return chosen(raw, *more)
 
     monkeypatch.setattr(release, "release_gaussian", recording)
-    monkeypatch.setattr(release, "release_choice", choosing)
+    monkeypatch.setattr(release, "release_choices", choosing)
     return kept
 
 

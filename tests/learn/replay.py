@@ -51,7 +51,7 @@ def record(monkeypatch: pytest.MonkeyPatch, fit: Callable[[], object], frozen: R
         return release
 
     with monkeypatch.context() as patch:
-        for name in ("release_gaussian", "release_laplace", "release_choice"):
+        for name in ("release_gaussian", "release_laplace", "release_choices"):
             patch.setattr(noising, name, patched(name))
         fit()
     return seen

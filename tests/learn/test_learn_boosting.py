@@ -17,9 +17,10 @@ from tacit.core.events import DiscreteGaussianEvent, ExponentialEvent
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
 from tacit.learn import BoostedTreesClassifier, BoostedTreesRegressor
 from tacit.learn.forest_plan import Forest
-from tacit.learn.leaf_sums import ROW, leaves_of, raw_leaf_sums
+from tacit.learn.leaf_sums import ROW, raw_leaf_sums
 from tacit.learn.losses import WHOLE, Softmax, clip_residuals
 from tacit.learn.question_choice import question_scores, score_sensitivity
+from tacit.learn.trees import Tree, TreeQuestion, leaves_of
 from tacit.learn.weights import SHARES, shared
 
 CLIP = WHOLE
@@ -30,7 +31,8 @@ PLACES = arrays(np.int64, (5, 3), elements=st.integers(0, 63))
 @given(PLACES, st.integers(0, 2), arrays(np.int64, (5, 3), elements=st.integers(-40_000, 40_000)))
 def test_a_row_adds_no_more_than_declared(places: np.ndarray, label: int, logits: np.ndarray) -> None:
     plan = Forest(3, 3, 3, 11_585, 4, 3)
-    leaves = leaves_of(places, (0, 2, 0), (10, 32, 40), (None, np.arange(64)[::-1], None))
+    questions = TreeQuestion(0, 10), TreeQuestion(2, 32, np.arange(64)[::-1]), TreeQuestion(0, 40)
+    leaves = leaves_of(places, tuple((each,) for each in questions))
     assert ((leaves >= 0) & (leaves < 8)).all()
     residuals = clip_residuals(Softmax().residuals(logits, np.full((5, 1), label)), np.full(5, plan.clip))
     shares = np.array([1024, 0, 1, 700, 1024])
@@ -38,6 +40,32 @@ def test_a_row_adds_no_more_than_declared(places: np.ndarray, label: int, logits
     assert (raw_leaf_sums(leaves, residuals, 8, shares) == sum(parts)).all()
     for part in parts:
         assert int((part.astype(object) ** 2).sum()) <= plan.phases()[1].l2_squared
+
+
+ORDER = np.random.default_rng(5).permutation(64)
+LEVELS = (
+    (TreeQuestion(1, 30),),
+    (TreeQuestion(0, 20, ORDER), TreeQuestion(2, 50)),
+    (TreeQuestion(0, 40), TreeQuestion(1, 9), TreeQuestion(2, 33, ORDER), TreeQuestion(2, 7)),
+)
+
+
+@given(PLACES)
+def test_rows_walk_from_the_root_to_their_leaf(places: np.ndarray) -> None:
+    for row, leaf in zip(places, leaves_of(places, LEVELS), strict=True):
+        node = 0
+        for level in LEVELS:
+            asked = level[node]
+            bin_ = row[asked.feature] if asked.ranks is None else asked.ranks[row[asked.feature]]
+            node = 2 * node + int(bin_ >= asked.first)
+        assert leaf == node
+
+
+def test_contrasts_are_those_of_each_node() -> None:
+    """Only the leaves below the second node of the second level differ, and only by its question."""
+    values = np.array([[0.0]] * 4 + [[1.0], [1.0], [3.0], [3.0]])
+    found = Tree(LEVELS, values).contrasts(3)
+    assert found.tolist() == [0.0, (1 + 1 + 9 + 9) / 4, 4 / 2]
 
 
 def test_a_bound_that_forgets_the_row_is_exceeded() -> None:
@@ -61,20 +89,25 @@ def every_table(largest: int, outputs: int) -> tuple[list[tuple[int, ...]], np.n
 
 @pytest.mark.parametrize(("outputs", "largest"), [(1, 3), (2, 2)])
 @pytest.mark.parametrize("ridge", [SHARES, 10 * SHARES])
-def test_no_row_moves_a_score_further_than_declared(outputs: int, largest: int, ridge: int) -> None:
-    """Two leaves, each divided by a question: every neighbour of every small table."""
+def test_no_row_moves_scores_further_than_declared(outputs: int, largest: int, ridge: int) -> None:
+    """Two nodes, each divided by a question: every neighbour of every small table, nodes taken together."""
     tables, sums = every_table(largest, outputs)
-    scores = dict(zip(tables, question_scores(sums, [(i, 1) for i in range(len(tables))], ridge).tolist(), strict=True))
-    moved, exchanged = 0, 0
+    lines = question_scores(sums, [(i, 1) for i in range(len(tables))], ridge).T
+    scores = dict(zip(tables, lines, strict=True))
+    moved, exchanged, apart = 0, 0, 0
     for table, score in scores.items():
-        smaller = [scores[table[:i] + table[i + 1 :]] for i in range(len(table))]
-        moved = max([moved, *(abs(score - each) for each in smaller)])
-    assert CLIP * 0.7 < moved <= score_sensitivity(CLIP, 4, outputs, ADD_REMOVE)
+        smaller = [np.abs(score - scores[table[:i] + table[i + 1 :]]) for i in range(len(table))]
+        assert all(np.count_nonzero(gaps) <= 1 for gaps in smaller), "a row is in one node"
+        moved = max([moved, *(int(gaps.sum()) for gaps in smaller)])
+    assert CLIP * 0.7 < moved <= score_sensitivity(CLIP, outputs, ADD_REMOVE)
     for table in tables[: len(tables) // 8]:
         kinds = range(max(tables[-1]) + 1)
         others = [scores[tuple(sorted((*table[1:], kind)))] for kind in kinds] if table else []
-        exchanged = max([exchanged, *(abs(scores[table] - each) for each in others)])
-    assert exchanged <= score_sensitivity(CLIP, 4, outputs, REPLACE_ONE)
+        gaps = [np.abs(scores[table] - each) for each in others]
+        exchanged = max([exchanged, *(int(each.sum()) for each in gaps)])
+        apart = max([apart, *(np.count_nonzero(each) for each in gaps)])
+    assert apart == 2, "an exchanged row leaves one node and enters another"
+    assert score_sensitivity(CLIP, outputs, ADD_REMOVE) < exchanged <= score_sensitivity(CLIP, outputs, REPLACE_ONE)
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
@@ -98,7 +131,6 @@ def test_replay_of_choices_on_neighbours(monkeypatch: pytest.MonkeyPatch, kind: 
 
     limit = score_sensitivity(
         {"classes": WHOLE, "more classes": math.isqrt(2 * WHOLE**2), "number": 2 * WHOLE}[kind],
-        4,
         3 if kind == "more classes" else 1,
         ADD_REMOVE if relation == "add_remove" else REPLACE_ONE,
     )
@@ -110,7 +142,7 @@ def test_replay_of_choices_on_neighbours(monkeypatch: pytest.MonkeyPatch, kind: 
         two = record(monkeypatch, lambda second=second, right=right: second.fit(*right), frozen=one)
         assert one.noise == two.noise
         assert first.event_ == second.event_
-        assert [name for name, _ in one.noise].count("release_choice") == 2
+        assert [name for name, _ in one.noise].count("release_choices") == 2
         events = released_events(first.event_)
         gaussian = [event for event in events if isinstance(event, DiscreteGaussianEvent)]
         moves = [(name, a - b) for (name, _), a, b in zip(one.noise, one.raw, two.raw, strict=True)]
@@ -118,9 +150,9 @@ def test_replay_of_choices_on_neighbours(monkeypatch: pytest.MonkeyPatch, kind: 
         for event, gap in zip(gaussian, sums, strict=True):
             assert gap.size == event.dimension
             assert int(gap @ gap) <= event.l2_squared
-        choices = [np.abs(gap).max() for name, gap in moves if name == "release_choice"]
+        choices = [np.abs(gap).max(axis=1).sum() for name, gap in moves if name == "release_choices"]
         assert 0 < max(choices) <= limit
-        assert {noise for name, noise in one.noise if name == "release_choice"} == {
+        assert {noise for name, noise in one.noise if name == "release_choices"} == {
             event.epsilon for event in events if isinstance(event, ExponentialEvent)
         }
 
@@ -143,7 +175,7 @@ def test_interactions_are_found_that_no_additive_model_can_have() -> None:
     assert found[1] > 0.9
     assert found[2] > 0.96
     assert model.feature_importances_[:2].sum() > 0.7
-    assert model.privacy_report().releases[1].startswith("400 × questions")
+    assert model.privacy_report().releases[1].startswith("400 × questions of a level: one of 256 candidates")
 
 
 @pytest.mark.usefixtures("seeded")

@@ -1,11 +1,11 @@
-"""Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of symmetric trees.
+"""Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of shallow trees.
 
-Each tree asks the same few questions of all rows: is this feature below that bin? With little privacy to spend,
-features and bins are drawn by chance, from noisy numbers of rows and from what earlier trees released, so that the
-structure of a tree costs nothing and noise enters only in its leaves. With more, the questions of some trees are chosen
-by the exponential mechanism, and the trees between them draw theirs from those chosen before. A fit releases numbers of
-rows per bin once, then for each tree perhaps its questions, and the sums of residuals and the numbers of rows in its
-leaves. ``boosting.proof.md`` has the proof.
+A question asks of a row: is this feature below that bin? With little privacy to spend, each tree asks the same few
+questions of all rows; features and bins are drawn by chance, from noisy numbers of rows and from what earlier trees
+released, so that the structure of a tree costs nothing and noise enters only in its leaves. With more, each node of
+some trees has a question of its own, chosen by the exponential mechanism, and the trees between them draw theirs from
+those chosen before. A fit releases numbers of rows per bin once, then for each tree perhaps its questions, and the sums
+of residuals and the numbers of rows in its leaves. ``boosting.proof.md`` has the proof.
 """
 
 from __future__ import annotations
@@ -45,17 +45,13 @@ from tacit.learn.forest_plan import (
     noisy_histograms,
 )
 from tacit.learn.integer_rows import Box
-from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores, SymmetricTree
+from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared
 from tacit.learn.progress import progress
-from tacit.learn.question_choice import (
-    TreeQuestion,
-    chosen_question,
-    drawn_candidates,
-    score_sensitivity,
-)
+from tacit.learn.question_choice import chosen_questions, drawn_candidates, score_sensitivity
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
+from tacit.learn.trees import Levels, Tree, TreeQuestion
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
@@ -71,13 +67,13 @@ _CHOOSING: Final = 30
 _CHOSEN_DEPTH: Final = 4
 _DRAWN_DEPTH: Final = 5
 #: One of so many questions of a tree between is one that was chosen; of the others only the feature is.
-_EVERY_REUSED: Final = 4
+_EVERY_REUSED: Final = 2
 #: Step of such a tree; there are many, and their leaves have little noise.
 _CHOOSING_STEP: Final = 0.2
 #: Trees of such a fit.
 _CHOOSING_TREES: Final = 400
-#: Rows added to a leaf in the score of a question, beside those that a leaf has in the mean, and the fewest.
-_RIDGE: Final = 0.1
+#: Rows added to each side of a question in its score, beside those that a node has in the mean, and the fewest.
+_RIDGE: Final = 0.5
 _LEAST_RIDGE: Final = 10.0
 #: Rows from which trees step as far as they do with many, and the part of it that they step with any.
 _ENOUGH_ROWS: Final = 4000
@@ -90,7 +86,7 @@ _LARGEST_SCORE: Final = 32.0
 
 def _grow(
     plan: Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: Histograms, spent: Spent, title: str
-) -> list[SymmetricTree]:
+) -> list[Tree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
     Args:
@@ -109,20 +105,18 @@ def _grow(
     asked = _Chosen(plan, histograms, spent, scored) if plan.chosen else _Drawn(plan, histograms)
     # Few rows are learned by heart where many small trees follow each other in long steps.
     step = _CHOOSING_STEP * min(max(histograms.rows / _ENOUGH_ROWS, _SHORTEST), 1.0) if plan.chosen else STEP
-    trees: list[SymmetricTree] = []
+    trees: list[Tree] = []
     for number in progress(range(plan.trees), title):
-        questions = asked.next(number)
-        features = tuple(each.feature for each in questions)
-        bins, ranks = tuple(each.first for each in questions), tuple(each.ranks for each in questions)
+        levels = asked.next(number)
         sigma2 = spent.of("chosen leaves" if plan.is_chosen(number) else "leaves")
         sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
-        noisy = release.release_gaussian(scored.raw_sums(features, bins, ranks), sigma2) / WHOLE
+        noisy = release.release_gaussian(scored.raw_sums(levels), sigma2) / WHOLE
         rows = np.maximum(noisy[:, -1:] * (WHOLE / ROW), 0.0)
         values = -step * best_values(noisy[:, :-1], rows, loss.curvature, sigma)
-        asked.learn(features, values, rows, loss.curvature, sigma)
+        asked.learn(levels, values, rows, loss.curvature, sigma)
         # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
-        trees.append(SymmetricTree(features, bins, whole / GRID, ranks))
+        trees.append(Tree(levels, whole / GRID))
         scored.add(trees[-1], whole.astype(np.int64))
     if not plan.confident:
         return trees
@@ -136,57 +130,52 @@ class _Drawn:
     def __init__(self, plan: Forest, histograms: Histograms) -> None:
         self._plan, self._histograms, self._chances = plan, histograms, FeatureChances(plan.features)
 
-    def next(self, _number: int) -> list[TreeQuestion]:
-        """Questions of the next tree."""
+    def next(self, _number: int) -> Levels:
+        """Questions of the next tree, the same in all nodes of a level."""
         features = self._chances.draw(self._plan.depth)
         ranks = [self._histograms.ranks(feature, self._plan.nominal) for feature in features]
         pairs = list(zip(features, ranks, strict=True))
-        return [TreeQuestion(feature, self._histograms.drawn_bin(feature, rank), rank) for feature, rank in pairs]
+        return tuple((TreeQuestion(each, self._histograms.drawn_bin(each, rank), rank),) for each, rank in pairs)
 
-    def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
+    def learn(self, levels: Levels, values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
         """Take over what a tree has released."""
-        self._chances.learn(features, values, rows, curvature, sigma)
+        self._chances.learn(tuple(level[0].feature for level in levels), values, rows, curvature, sigma)
 
 
 class _Chosen:
-    """Questions chosen by the exponential mechanism for some trees; the others draw from those chosen before."""
+    """Questions of each node chosen by the exponential mechanism for some trees; others draw from those before."""
 
     def __init__(
         self, plan: Forest, histograms: Histograms, spent: Spent, scored: LeafScores | StoredLeafScores
     ) -> None:
         self._plan, self._histograms, self._scored = plan, histograms, scored
-        self._epsilon = spent.of("questions")
+        self._epsilon = spent.of("questions of a level")
         self._known: list[TreeQuestion] = []
 
-    def next(self, number: int) -> list[TreeQuestion]:
+    def next(self, number: int) -> Levels:
         """Questions of the next tree."""
-        if not self._plan.is_chosen(number):
-            return [self._drawn() for _ in range(self._plan.depth)]
-        plan, chosen = self._plan, list[TreeQuestion]()
+        plan = self._plan
+        if not plan.is_chosen(number):
+            return tuple((self._drawn(),) for _ in range(plan.depth))
         ranks = [self._histograms.ranks(feature, plan.nominal) for feature in range(plan.features)]
         weights = np.stack([self._histograms.weights(feature, rank) for feature, rank in enumerate(ranks)])
         weights /= weights.sum(axis=1, keepdims=True)
-        for level in range(plan.chosen_depth):
-            sums = self._scored.raw_bins(
-                tuple(each.feature for each in chosen),
-                tuple(each.first for each in chosen),
-                tuple(each.ranks for each in chosen),
-                plan.features,
-                FEATURE_BINS,
-            )
+        levels: Levels = ()
+        for depth in range(plan.chosen_depth):
+            sums = self._scored.raw_bins(levels, plan.features, FEATURE_BINS)
             for feature, rank in enumerate(ranks):
                 if rank is not None:
                     sums[feature][:, rank] = sums[feature].copy()
-            feature, first = chosen_question(
+            found = chosen_questions(
                 sums,
                 drawn_candidates(weights),
-                max(_RIDGE * self._histograms.rows / (1 << level), _LEAST_RIDGE),
+                max(_RIDGE * self._histograms.rows / (1 << depth), _LEAST_RIDGE),
                 self._epsilon,
-                score_sensitivity(plan.clip, 2 << level, plan.outputs, plan.relation),
+                score_sensitivity(plan.clip, plan.outputs, plan.relation),
             )
-            chosen.append(TreeQuestion(feature, first, ranks[feature]))
-        self._known += chosen
-        return chosen
+            levels += (tuple(TreeQuestion(feature, first, ranks[feature]) for feature, first in found),)
+        self._known += [question for level in levels for question in level]
+        return levels
 
     def _drawn(self) -> TreeQuestion:
         """A question that was chosen before, or for some a bin by chance of the same feature: it may lie better."""
@@ -195,7 +184,7 @@ class _Chosen:
             return known
         return TreeQuestion(known.feature, self._histograms.drawn_bin(known.feature, known.ranks), known.ranks)
 
-    def learn(self, features: tuple[int, ...], values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
+    def learn(self, levels: Levels, values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
         """Nothing: choices tell which questions are good."""
 
 
@@ -244,13 +233,9 @@ class _Boosted(BinnedEstimator):
         places = bins_of(self._box.to_steps(self._read(X, reset=False)), FEATURE_BINS)
         return cast("Floats", sum(tree.values[tree.leaves(places)] for tree in self.trees_))
 
-    def _keep_trees(self, trees: list[SymmetricTree], box: Box) -> None:
+    def _keep_trees(self, trees: list[Tree], box: Box) -> None:
         self._box, self.trees_ = box, trees
-        used = np.zeros(self.n_features_in_)
-        for tree in trees:
-            shaped = tree.values.reshape(*[2] * len(tree.features), -1)
-            for axis, feature in enumerate(tree.features):
-                used[feature] += float((np.diff(shaped, axis=axis) ** 2).mean())
+        used = sum((tree.contrasts(self.n_features_in_) for tree in trees), np.zeros(self.n_features_in_))
         self.feature_importances_ = used / max(float(used.sum()), 1e-300)
 
 
@@ -276,7 +261,7 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         relation: which tables are neighbours.
 
     Attributes:
-        trees_: each a :class:`SymmetricTree`.
+        trees_: each a :class:`Tree`.
         feature_importances_: how far leaves on both sides of a feature's questions differ; from released numbers.
         guarantee_, event_: what the fit promises and what it released.
 
@@ -284,12 +269,12 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         (ε, δ)-DP under ``relation``: numbers of rows per bin, then for each tree sums of residuals and numbers of rows
         per leaf, and from ε = 3 on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
         Features and bins of trees are drawn from released numbers; from ε = 30 on those of every fourth tree are chosen
-        by the exponential mechanism.
+        by the exponential mechanism, in each node by itself.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(1 + 1/16) (√(2 + 1/16) for more than two
-        classes) to the leaves of a tree; it moves the score of a question by at most 2¹³ + 2 (2¹³·√2 + 2), twice that
-        where rows are exchanged.
+        classes) to the leaves of a tree; it moves the scores of questions, those of one node, by at most 2¹³ + 1
+        (2¹³·√2 + 1), twice that where rows are exchanged.
 
     Error:
         no bound is proven; leaves are shrunk by the noise that they have.
@@ -357,7 +342,7 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(4 + 1/16) to the leaves of a tree;
-        it moves the score of a question by at most 2¹⁴ + 2, twice that where rows are exchanged.
+        it moves the scores of questions, those of one node, by at most 2¹⁴ + 1, twice that where rows are exchanged.
 
     Error:
         as for :class:`BoostedTreesClassifier`. Residuals beyond two standard deviations of the target count as two.

@@ -101,7 +101,7 @@ class Forest:
             )
             if count
         ]
-        choices = Phase("questions", 1, CANDIDATES, _CHOICES, self.chosen * self.chosen_depth, chooses=True)
+        choices = Phase("questions of a level", 1, CANDIDATES, _CHOICES, self.chosen * self.chosen_depth, chooses=True)
         return [
             Phase("bins", UNIT**2, (self.columns + len(self.nominal) * (self.classes - 1)) * FEATURE_BINS, _COUNTS),
             *([choices] if self.chosen else []),

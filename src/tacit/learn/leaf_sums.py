@@ -1,55 +1,22 @@
-"""Leaves of trees: from the bins of rows to exact sums of what each leaf's rows add, here or where rows are stored."""
+"""Exact sums of what rows add to the leaves of a tree, and to the bins of its nodes, here or where rows are stored."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 
 import numpy as np
 
-from tacit.core.row_sums import Whole, looked_up, total_of, where_at_least
-from tacit.learn.binned import BinnedRows, Floats, stored_bin_sums, stored_residuals
+from tacit.core.row_sums import Whole, looked_up, total_of
+from tacit.learn.binned import BinnedRows, stored_bin_sums, stored_residuals
 from tacit.learn.confidence import raw_slopes, stored_slopes
 from tacit.learn.integer_rows import Integers
 from tacit.learn.losses import WHOLE, Loss, clip_residuals
 from tacit.learn.stored_rows import StoredRows
+from tacit.learn.trees import Levels, Tree, leaves_of, stored_leaf
 from tacit.learn.weights import SHARES, shared, stored_shared
 
 #: Weight of a row in the number of rows of a leaf, beside a residual of one.
 ROW: Final = WHOLE // 4
-#: For each question, the place of each category in its order; None for a question about a number.
-Ranks = tuple[Integers | None, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class SymmetricTree:
-    """A tree that asks the same questions on all of its paths.
-
-    Attributes:
-        features: asked about, in order.
-        bins: a row answers yes if its bin is at least this one.
-        values: of the leaves, by the binary number of the answers; one column per output.
-        ranks: for a question about categories, the place of each in the order that the question uses.
-    """
-
-    features: tuple[int, ...]
-    bins: tuple[int, ...]
-    values: Floats
-    ranks: Ranks = ()
-
-    def leaves(self, places: Integers) -> Integers:
-        """The leaf of each row."""
-        return leaves_of(places, self.features, self.bins, self.ranks or (None,) * len(self.features))
-
-
-def leaves_of(places: Integers, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Integers:
-    """The leaf of each row: the binary number of its answers, by integers."""
-    leaves = np.zeros(len(places), dtype=np.int64)
-    for feature, first, rank in zip(features, bins, ranks, strict=True):
-        asked = places[:, feature] if rank is None else rank[places[:, feature]]
-        leaves = 2 * leaves + (asked >= first)
-    return leaves
 
 
 def raw_leaf_sums(
@@ -85,25 +52,21 @@ class LeafScores:
         self._logits = np.zeros((len(rows.places), outputs), dtype=np.int64)
         self._left: Integers | None = None
 
-    def raw_sums(self, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Integers:
+    def raw_sums(self, levels: Levels) -> Integers:
         """Sums of what rows add to the leaves that these questions make."""
-        leaves = leaves_of(self._rows.places, features, bins, ranks)
-        return raw_leaf_sums(leaves, self._residuals(), 1 << len(features), self._rows.shares, curved=self._curved)
+        leaves = leaves_of(self._rows.places, levels)
+        return raw_leaf_sums(leaves, self._residuals(), 1 << len(levels), self._rows.shares, curved=self._curved)
 
-    def raw_bins(
-        self, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks, columns: int, width: int
-    ) -> Integers:
-        """Sums of residuals and, last, of shares, by column, leaf of these questions and bin.
+    def raw_bins(self, levels: Levels, columns: int, width: int) -> Integers:
+        """Sums of residuals and, last, of shares, by column, node below these questions and bin.
 
         Args:
-            features: asked about so far.
-            bins: of these questions.
-            ranks: likewise.
+            levels: questions so far.
             columns: how many, from the first on.
             width: bins of each.
         """
-        count = 1 << len(features)
-        within = leaves_of(self._rows.places, features, bins, ranks) * width
+        count = 1 << len(levels)
+        within = leaves_of(self._rows.places, levels) * width
         left = self._residuals()
         added = shared(np.hstack([left, np.full((len(left), 1), SHARES, dtype=np.int64)]), self._rows.shares)
         # Floats add integers without error below 2⁵³, which 2³⁸ rows do not reach.
@@ -115,7 +78,7 @@ class LeafScores:
                 total[column, :, at] = np.bincount(places, each, count * width)
         return total.astype(np.int64).reshape(columns, count, width, -1)
 
-    def add(self, tree: SymmetricTree, values: Integers) -> None:
+    def add(self, tree: Tree, values: Integers) -> None:
         """Take over a tree, with its values in whole steps."""
         self._logits += values[tree.leaves(self._rows.places)]
         self._left = None
@@ -137,24 +100,22 @@ class StoredLeafScores:
 
     def __init__(self, loss: Loss, clip: int, outputs: int, rows: StoredRows, *, curved: bool = False) -> None:
         self._loss, self._clip, self._outputs, self._rows, self._curved = loss, clip, outputs, rows, curved
-        self._trees: list[tuple[SymmetricTree, list[list[int]]]] = []
+        self._trees: list[tuple[Tree, list[list[int]]]] = []
 
-    def raw_sums(self, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Integers:
+    def raw_sums(self, levels: Levels) -> Integers:
         """The same sums."""
         left, width = self._residuals()
-        leaf = _stored_leaf(left.columns[:width], features, bins, ranks)
+        leaf = stored_leaf(left.columns[:width], levels)
         residuals = left.columns[width:]
         row = _stored_curved(residuals[0]) if self._curved else Whole.constant(ROW)
         added = stored_shared([*residuals, row], left.share)
-        return cast("Integers", stored_bin_sums(left, [leaf], added, 1 << len(features), classed=self._loss.classed)[0])
+        return cast("Integers", stored_bin_sums(left, [leaf], added, 1 << len(levels), classed=self._loss.classed)[0])
 
-    def raw_bins(
-        self, features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks, columns: int, width: int
-    ) -> Integers:
-        """The same sums by column, leaf and bin."""
+    def raw_bins(self, levels: Levels, columns: int, width: int) -> Integers:
+        """The same sums by column, node and bin."""
         left, many = self._residuals()
-        count = 1 << len(features)
-        within = _stored_leaf(left.columns[:many], features, bins, ranks) * width if features else Whole.constant(0)
+        count = 1 << len(levels)
+        within = stored_leaf(left.columns[:many], levels) * width if levels else Whole.constant(0)
         places = [within + each for each in left.columns[:columns]]
         added = stored_shared([*left.columns[many:], Whole.constant(SHARES)], left.share)
         total = stored_bin_sums(left, places, added, count * width, classed=self._loss.classed)
@@ -165,7 +126,7 @@ class StoredLeafScores:
         left = stored_residuals(self._rows, self._logits, self._loss, self._clip, weighted=False)
         return left, len(self._rows.columns)
 
-    def add(self, tree: SymmetricTree, values: Integers) -> None:
+    def add(self, tree: Tree, values: Integers) -> None:
         """Take over a tree, with its values in whole steps."""
         self._trees.append((tree, values.T.tolist()))
 
@@ -176,7 +137,7 @@ class StoredLeafScores:
     def _logits(self, places: tuple[Whole, ...]) -> list[Whole]:
         if not self._trees:
             return [Whole.constant(0)] * self._outputs
-        leaves = [_stored_leaf(places, tree.features, tree.bins, tree.ranks) for tree, _ in self._trees]
+        leaves = [stored_leaf(places, tree.levels) for tree, _ in self._trees]
         return [
             total_of([looked_up(values[at], leaf) for (_, values), leaf in zip(self._trees, leaves, strict=True)])
             for at in range(self._outputs)
@@ -187,12 +148,3 @@ def _stored_curved(residual: Whole) -> Whole:
     """4p(1 - p) of a stored row, in steps of :data:`ROW`."""
     size = residual.at_least(Whole.constant(0) - residual).between(0, WHOLE)
     return (size * (Whole.constant(WHOLE) - size) * (4 * ROW)).over(WHOLE**2)
-
-
-def _stored_leaf(places: Sequence[Whole], features: tuple[int, ...], bins: tuple[int, ...], ranks: Ranks) -> Whole:
-    """The leaf of a stored row: the binary number of its answers."""
-    answers = []
-    for number, (feature, first, rank) in enumerate(zip(features, bins, ranks, strict=True)):
-        asked = places[feature] if rank is None else looked_up(rank.tolist(), places[feature])
-        answers.append(where_at_least(asked, first, 1 << (len(features) - 1 - number), 0))
-    return total_of(answers)

@@ -21,7 +21,7 @@ from tacit.accounting.composed import Composed
 from tacit.core import events, guarantees
 from tacit.core.errors import InputError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation, as_relation
-from tacit.learn import additive, binned, feature_map, integer_rows, leaf_sums, training, whitening
+from tacit.learn import additive, binned, feature_map, integer_rows, training, trees, whitening
 from tacit.learn.estimator import PrivateEstimator
 
 _VERSION: Final = 1
@@ -32,7 +32,8 @@ _HELD: Final = (
     integer_rows.Box,
     training.Linear,
     feature_map.RowMap,
-    leaf_sums.SymmetricTree,
+    trees.Tree,
+    trees.TreeQuestion,
     binned.StandardTarget,
     whitening.Covariance,
 )

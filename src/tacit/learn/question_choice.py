@@ -1,13 +1,13 @@
 """Private choice of the questions of a tree: the exponential mechanism among candidates drawn by chance.
 
-A candidate is a feature and a bin. Its score is the length of the projection of residuals on the leaves that the
-question makes of those there are, where λ rows without residuals are added to each leaf: then one row moves the score
-of every candidate by no more than its own residual. ``boosting.proof.md`` has the proof.
+A candidate is a feature and a bin. Its score in a node is the length of the projection of the node's residuals on the
+two sides of the question, where λ rows without residuals are added to each side: then one row moves the score of every
+candidate by no more than its own residual. A row is in one node, so the choices of all nodes of a level cost no more
+than one. ``boosting.proof.md`` has the proof.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, cast
 
@@ -22,20 +22,11 @@ from tacit.noise import entropy
 from tacit.noise.uniform import sample_below_many
 
 #: Questions among which one is chosen.
-CANDIDATES: Final = 128
+CANDIDATES: Final = 256
 #: Scores beyond are taken as this, in steps: below, floats are wrong by far less than a step.
 _LARGEST_SCORE: Final = 1 << 40
 #: Resolution of draws by weight.
 _DRAWS: Final = 1 << 40
-
-
-@dataclass(frozen=True, eq=False)
-class TreeQuestion:
-    """Is the bin of a feature, in an order of categories if they are such, at least this one?"""
-
-    feature: int
-    first: int
-    ranks: Integers | None = None
 
 
 def drawn_candidates(weights: Floats, count: int = CANDIDATES) -> list[tuple[int, int]]:
@@ -51,26 +42,25 @@ def drawn_candidates(weights: Floats, count: int = CANDIDATES) -> list[tuple[int
     return list(zip(features.tolist(), (bins + 1).tolist(), strict=True))
 
 
-def score_sensitivity(clip: int, leaves: int, outputs: int, relation: Relation) -> int:
-    """Distance by which a row moves a score at most, in steps; rounding included.
+def score_sensitivity(clip: int, outputs: int, relation: Relation) -> int:
+    """Distance by which a row moves the scores of all nodes together at most, in steps; rounding included.
 
     Args:
         clip: norm of residuals.
-        leaves: of the tree with the question.
         outputs: scores per row.
         relation: which tables are neighbours.
     """
-    return clip * (1 if relation is ADD_REMOVE else 2) + 2 + (leaves * outputs >> 10)
+    return (clip + 1 + (2 * outputs + 12 >> 11)) * (1 if relation is ADD_REMOVE else 2)
 
 
 def question_scores(sums: Integers, candidates: list[tuple[int, int]], ridge: int) -> Integers:
-    """Score of each candidate, in whole steps of residuals.
+    """Score of each candidate in each node, in whole steps of residuals; one line per node.
 
     Args:
-        sums: exact sums by feature, leaf and bin of residuals and, last, of shares of rows; bins in the order that
+        sums: exact sums by feature, node and bin of residuals and, last, of shares of rows; bins in the order that
             questions use.
         candidates: features and first bins.
-        ridge: rows added to each leaf, times ``SHARES``.
+        ridge: rows added to each side of a question, times ``SHARES``.
     """
     # Sums of the bins from each on, and of all.
     above = sums[:, :, ::-1].cumsum(axis=2)[:, :, ::-1]
@@ -79,13 +69,13 @@ def question_scores(sums: Integers, candidates: list[tuple[int, int]], ridge: in
     both = np.stack([yes, above[features, :, 0] - yes], axis=2)
     residuals, rows = both[..., :-1].astype(np.float64), both[..., -1].astype(np.float64)
     squares = (residuals**2).sum(axis=3) * (ridge / (rows + ridge))
-    lengths = np.sqrt(squares.sum(axis=(1, 2)))
+    lengths = np.sqrt(squares.sum(axis=2)).T
     return cast("Integers", np.floor(np.minimum(lengths, float(_LARGEST_SCORE))).astype(np.int64))
 
 
-def chosen_question(
+def chosen_questions(
     sums: Integers, candidates: list[tuple[int, int]], ridge: float, epsilon: Fraction, sensitivity: int
-) -> tuple[int, int]:
-    """A candidate, better ones exponentially more often; ``ridge`` is a public number of rows."""
+) -> list[tuple[int, int]]:
+    """A candidate for each node, better ones exponentially more often; ``ridge`` is a public number of rows."""
     scores = question_scores(sums, candidates, max(round(ridge * SHARES), SHARES))
-    return candidates[release.release_choice(scores, sensitivity, epsilon)]
+    return [candidates[place] for place in release.release_choices(scores, sensitivity, epsilon)]

@@ -1,4 +1,4 @@
-"""Release of an integer vector with exact noise, or of a choice; the only exit of values computed from rows.
+"""Release of an integer vector with exact noise, or of choices; the only exit of values computed from rows.
 
 Every release of every estimator passes here, so a test can record what went in, freeze what came out, and replay a fit
 on a neighbouring table.
@@ -34,9 +34,14 @@ def release_laplace(raw: Integers, scale: Fraction) -> NDArray[np.float64]:
     return _as_floats(noisy).reshape(raw.shape)
 
 
-def release_choice(raw: Integers, sensitivity: int, epsilon: Fraction) -> int:
-    """The place of one of the scores, by the exponential mechanism; one row moves each by at most ``sensitivity``."""
-    return int(Exponential(epsilon=epsilon, sensitivity=sensitivity).release(raw))
+def release_choices(raw: Integers, sensitivity: int, epsilon: Fraction) -> list[int]:
+    """The place of one score of each line, by the exponential mechanism.
+
+    One row moves the scores of a line by at most some distance, and these distances add up to ``sensitivity`` at most:
+    then all choices together are of bounded range ``epsilon``, as one is.
+    """
+    mechanism = Exponential(epsilon=epsilon, sensitivity=sensitivity)
+    return [int(mechanism.release(line)) for line in raw]
 
 
 @lru_cache(maxsize=8)
