@@ -20,7 +20,7 @@ from tacit.learn.forest_plan import Forest
 from tacit.learn.leaf_sums import ROW, raw_leaf_sums
 from tacit.learn.losses import WHOLE, Softmax, clip_residuals
 from tacit.learn.question_choice import question_scores, score_sensitivity
-from tacit.learn.trees import Tree, TreeQuestion, leaves_of
+from tacit.learn.trees import DecisionTree, TreeQuestion, leaves_of
 from tacit.learn.weights import SHARES, shared
 
 CLIP = WHOLE
@@ -64,7 +64,7 @@ def test_rows_walk_from_the_root_to_their_leaf(places: np.ndarray) -> None:
 def test_contrasts_are_those_of_each_node() -> None:
     """Only the leaves below the second node of the second level differ, and only by its question."""
     values = np.array([[0.0]] * 4 + [[1.0], [1.0], [3.0], [3.0]])
-    found = Tree(LEVELS, values).contrasts(3)
+    found = DecisionTree(LEVELS, values).contrasts(3)
     assert found.tolist() == [0.0, (1 + 1 + 9 + 9) / 4, 4 / 2]
 
 

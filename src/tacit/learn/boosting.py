@@ -51,7 +51,7 @@ from tacit.learn.progress import progress
 from tacit.learn.question_choice import chosen_questions, drawn_candidates, score_sensitivity
 from tacit.learn.sklearn_compat import check_is_fitted
 from tacit.learn.stored_rows import StoredRows
-from tacit.learn.trees import Levels, Tree, TreeQuestion
+from tacit.learn.trees import DecisionTree, Levels, TreeQuestion
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
@@ -86,7 +86,7 @@ _LARGEST_SCORE: Final = 32.0
 
 def _grow(
     plan: Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: Histograms, spent: Spent, title: str
-) -> list[Tree]:
+) -> list[DecisionTree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
     Args:
@@ -105,7 +105,7 @@ def _grow(
     asked = _Chosen(plan, histograms, spent, scored) if plan.chosen else _Drawn(plan, histograms)
     # Few rows are learned by heart where many small trees follow each other in long steps.
     step = _CHOOSING_STEP * min(max(histograms.rows / _ENOUGH_ROWS, _SHORTEST), 1.0) if plan.chosen else STEP
-    trees: list[Tree] = []
+    trees: list[DecisionTree] = []
     for number in progress(range(plan.trees), title):
         levels = asked.next(number)
         sigma2 = spent.of("chosen leaves" if plan.is_chosen(number) else "leaves")
@@ -116,7 +116,7 @@ def _grow(
         asked.learn(levels, values, rows, loss.curvature, sigma)
         # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
-        trees.append(Tree(levels, whole / GRID))
+        trees.append(DecisionTree(levels, whole / GRID))
         scored.add(trees[-1], whole.astype(np.int64))
     if not plan.confident:
         return trees
@@ -233,7 +233,7 @@ class _Boosted(BinnedEstimator):
         places = bins_of(self._box.to_steps(self._read(X, reset=False)), FEATURE_BINS)
         return cast("Floats", sum(tree.values[tree.leaves(places)] for tree in self.trees_))
 
-    def _keep_trees(self, trees: list[Tree], box: Box) -> None:
+    def _keep_trees(self, trees: list[DecisionTree], box: Box) -> None:
         self._box, self.trees_ = box, trees
         used = sum((tree.contrasts(self.n_features_in_) for tree in trees), np.zeros(self.n_features_in_))
         self.feature_importances_ = used / max(float(used.sum()), 1e-300)
@@ -261,7 +261,7 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         relation: which tables are neighbours.
 
     Attributes:
-        trees_: each a :class:`Tree`.
+        trees_: each a :class:`DecisionTree`.
         feature_importances_: how far leaves on both sides of a feature's questions differ; from released numbers.
         guarantee_, event_: what the fit promises and what it released.
 

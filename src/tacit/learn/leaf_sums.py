@@ -12,7 +12,7 @@ from tacit.learn.confidence import raw_slopes, stored_slopes
 from tacit.learn.integer_rows import Integers
 from tacit.learn.losses import WHOLE, Loss, clip_residuals
 from tacit.learn.stored_rows import StoredRows
-from tacit.learn.trees import Levels, Tree, leaves_of, stored_leaf
+from tacit.learn.trees import DecisionTree, Levels, leaves_of, stored_leaf
 from tacit.learn.weights import SHARES, shared, stored_shared
 
 #: Weight of a row in the number of rows of a leaf, beside a residual of one.
@@ -78,7 +78,7 @@ class LeafScores:
                 total[column, :, at] = np.bincount(places, each, count * width)
         return total.astype(np.int64).reshape(columns, count, width, -1)
 
-    def add(self, tree: Tree, values: Integers) -> None:
+    def add(self, tree: DecisionTree, values: Integers) -> None:
         """Take over a tree, with its values in whole steps."""
         self._logits += values[tree.leaves(self._rows.places)]
         self._left = None
@@ -100,7 +100,7 @@ class StoredLeafScores:
 
     def __init__(self, loss: Loss, clip: int, outputs: int, rows: StoredRows, *, curved: bool = False) -> None:
         self._loss, self._clip, self._outputs, self._rows, self._curved = loss, clip, outputs, rows, curved
-        self._trees: list[tuple[Tree, list[list[int]]]] = []
+        self._trees: list[tuple[DecisionTree, list[list[int]]]] = []
 
     def raw_sums(self, levels: Levels) -> Integers:
         """The same sums."""
@@ -126,7 +126,7 @@ class StoredLeafScores:
         left = stored_residuals(self._rows, self._logits, self._loss, self._clip, weighted=False)
         return left, len(self._rows.columns)
 
-    def add(self, tree: Tree, values: Integers) -> None:
+    def add(self, tree: DecisionTree, values: Integers) -> None:
         """Take over a tree, with its values in whole steps."""
         self._trees.append((tree, values.T.tolist()))
 

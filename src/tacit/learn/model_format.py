@@ -32,7 +32,7 @@ _HELD: Final = (
     integer_rows.Box,
     training.Linear,
     feature_map.RowMap,
-    trees.Tree,
+    trees.DecisionTree,
     trees.TreeQuestion,
     binned.StandardTarget,
     whitening.Covariance,

@@ -32,7 +32,7 @@ Levels = tuple[Level, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class DecisionTree:
     """A tree all of whose paths have the same length.
 
     Attributes:
