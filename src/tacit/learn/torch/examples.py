@@ -70,8 +70,7 @@ class Examples:
         None for a dataset without rows, whose form is not known. A tensor's form is known without any. There are
         :data:`KINDS` kinds of made-up numbers, since not every loss takes all of them.
         """
-        form = self.form
-        return None if form is None else tuple(_made_up(shape, dtype, size, kind) for shape, dtype in form)
+        return None if self.form is None else made_up_rows(self.form, size, kind)
 
     def batches(
         self, chosen: NDArray[np.intp], layout: Layout, keys: Tensor
@@ -120,6 +119,11 @@ class Examples:
         return tuple(torch.stack(column) for column in zip(*read, strict=True)), good
 
 
+def made_up_rows(form: tuple[Form, ...], size: int, kind: int = 0) -> tuple[Tensor, ...]:
+    """Public rows of a form."""
+    return tuple(_made_up(shape, dtype, size, kind) for shape, dtype in form)
+
+
 def _form_of(row: tuple[Tensor, ...] | None) -> tuple[Form, ...] | None:
     return None if row is None else tuple((tuple(part.shape), part.dtype) for part in row)
 
@@ -154,10 +158,9 @@ def _placed(rows: Tensor, places: Tensor, size: int) -> Tensor:
 
 def _made_up(shape: tuple[int, ...], dtype: Any, size: int, kind: int) -> Tensor:
     """Numbers that depend on the shape alone; whole ones are 0 or 1, which every table of classes or words holds."""
-    places = torch.arange(size * math.prod(shape))
+    count = size * math.prod(shape)
     if dtype.is_floating_point:
-        waves = (places * 1.7).sin_()
-        del places
+        waves = torch.arange(count, dtype=torch.float32).mul_(1.7).sin_()
         made = waves if kind == 0 else waves.abs_() if kind == 1 else waves.gt_(0)
         return made.reshape((size, *shape)).to(dtype)
-    return places.remainder_(3).eq_(1).reshape((size, *shape)).to(dtype)
+    return torch.arange(count).remainder_(3).eq_(1).reshape((size, *shape)).to(dtype)

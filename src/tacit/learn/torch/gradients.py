@@ -23,7 +23,7 @@ from tacit.core.errors import InputError
 from tacit.learn.integer_rows import Integers
 from tacit.learn.torch.batch_position_check import settle
 from tacit.learn.torch.exact_sums import ExactSums
-from tacit.learn.torch.examples import KINDS, Examples
+from tacit.learn.torch.examples import KINDS, Examples, Form, made_up_rows
 from tacit.learn.torch.forward_pass import ForwardPass
 from tacit.learn.torch.gradient_grid import GradientGrid
 from tacit.learn.torch.layer_factors import (
@@ -52,6 +52,10 @@ _EXACT_ROWS: Final = 1 << 27
 _ROOM: Final = 1 << 24
 #: The same where passes are replayed, which costs little for each of them: what is computed stays in the caches.
 _SMALL_ROOM: Final = 1 << 22
+#: Most numbers that layers with several positions have in a replayed micro-batch of more than so many rows. Their work
+#: is long beside the calls for it, so smaller batches take less memory and hardly more time.
+_POSITIONS_ROOM: Final = 1 << 19
+_ROWS_ENOUGH: Final = 160
 #: Most recordings of a pass, as settings change.
 _MOST_RECORDINGS: Final = 4
 #: Fractions of multiples of this number are spread evenly.
@@ -118,6 +122,7 @@ class ExampleGradients:
         self._looking = True
         self._recorded: RecordedPass | None = None
         self._recordings = 0
+        self._form: tuple[Form, ...] = ()
         self._spread: dict[int, Tensor] = {}
         self._columns: dict[Any, Tensor] = {}
         self._singles = False
@@ -136,6 +141,7 @@ class ExampleGradients:
             recorded: whether to record the operations of a pass and replay them, if they can be.
         """
         self._looking, self._recorded, self._taps = True, None, self._survey(examples)
+        self._form = examples.form or ()
         self._columns.clear()
         self._singles = products_are_single(self._parameters.device)
         kept = (self._parameters.model, self._loss)
@@ -143,14 +149,15 @@ class ExampleGradients:
             # Room for a sample and then some, so that one pass is usually enough, if there is so much memory.
             wanted = usual + 2 * int(usual**0.5) + 1
             most = max(min(wanted, 1024, room // self._numbers()), 1)
+            if recorded and most * self._numbers_at_positions() > _POSITIONS_ROOM:
+                most = min(most, max(_ROWS_ENOUGH, _POSITIONS_ROOM // self._numbers_at_positions()))
             # Evenly, so that few places of the last batch stay empty.
             size = self._size or -(-wanted // -(-wanted // most))
             self._looking = True
             self.layout = settle(self._looked, kept, examples, size, usual)
             # From now on what a pass does to buffers and parameters is forgotten; until now it was looked at.
             self._looking = False
-            rows = examples.made_up(self.layout.size) if recorded else None
-            self._recorded = None if rows is None else self._record(rows)
+            self._recorded = self._record() if recorded and self._form else None
             if self._recorded is not None:
                 return
 
@@ -162,11 +169,15 @@ class ExampleGradients:
         whole, short = self._integers(parts, keys)
         return (*found, *(each.flatten(1).sum(1) for each in whole.tensors()), short)
 
-    def _record(self, rows: tuple[Tensor, ...]) -> RecordedPass | None:
-        """The operations of a pass over made-up rows of this shape, or None where they cannot be recorded."""
-        moved = tuple(each.to(self._parameters.device) for each in rows)
+    def _record(self) -> RecordedPass | None:
+        """The operations of a pass over made-up rows, or None where they cannot be recorded."""
+        form, size, device = self._form, self.layout.size, self._parameters.device
+
+        def rows() -> tuple[Tensor, ...]:
+            return tuple(each.to(device) for each in made_up_rows(form, size))
+
         self._recordings += 1
-        return RecordedPass.of(self._pass_over, self._values(copied=True), moved, self._program)
+        return RecordedPass.of(self._pass_over, self._values(copied=True), rows, self._program)
 
     def _program(self) -> tuple[Any, ...]:
         """Settings that decide which operations a pass consists of."""
@@ -179,7 +190,7 @@ class ExampleGradients:
         holds = self._recorded.holds(self._program(), lambda: self._values(copied=True))
         if not holds:
             again = holds is not None and self._recordings < _MOST_RECORDINGS
-            self._recorded = self._record(self._recorded.made_up) if again else None
+            self._recorded = self._record() if again else None
 
     def raw_sum(self, examples: Examples, chosen: NDArray[np.intp]) -> Integers:
         """The sum of the chosen examples' integer gradients, exactly; none moves it by more than the clip.
@@ -512,6 +523,10 @@ class ExampleGradients:
     def _numbers(self) -> int:
         """Count of numbers that one example needs at a time."""
         return sum(tap.numbers for tap in self._taps) + sum(size for _, size in self._flat_parts)
+
+    def _numbers_at_positions(self) -> int:
+        """Count of those of layers with several positions."""
+        return sum(tap.numbers for tap in self._taps if not tap.lone)
 
 
 def _widened(values: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class RecordedPass:
     Args:
         whole: the pass by ``torch.func``.
         run: the recorded operations, from values, rows and keys in a row.
-        made_up: the rows that were recorded, and what the program was then.
+        made_up: makes the rows that were recorded; they are not kept, since they are seldom needed.
         program: settings that decided which operations there are.
         writes: whether some operation overwrites a tensor, so that values are to be given as copies.
     """
@@ -44,18 +44,22 @@ class RecordedPass:
         self,
         whole: Pass,
         run: Callable[..., list[Tensor]],
-        made_up: tuple[Tensor, ...],
+        made_up: Callable[[], tuple[Tensor, ...]],
         program: tuple[Any, ...],
         *,
         writes: bool,
     ) -> None:
         self._whole, self._run, self._program = whole, run, program
         self._steps = 0
-        self.made_up, self.writes = made_up, writes
+        self._made_up, self.writes = made_up, writes
 
     @classmethod
     def of(
-        cls, whole: Pass, values: dict[str, Tensor], rows: tuple[Tensor, ...], program: Callable[[], tuple[Any, ...]]
+        cls,
+        whole: Pass,
+        values: dict[str, Tensor],
+        made_up: Callable[[], tuple[Tensor, ...]],
+        program: Callable[[], tuple[Any, ...]],
     ) -> RecordedPass | None:
         """The recorded pass, or None where it cannot be recorded or replays to other bits; rows are made up."""
         names, count = list(values), len(values)
@@ -64,9 +68,11 @@ class RecordedPass:
             return whole(dict(zip(names, tensors[:count], strict=True)), tensors[count:-1], tensors[-1])
 
         try:
+            rows = made_up()
             recorded = load("torch.fx.experimental.proxy_tensor").make_fx(flat)(
                 *(each.clone() for each in values.values()), *rows, _keys(rows)
             )
+            del rows
             _drop_zeros(recorded.graph)
             _drop_values(recorded.graph)
             _share_alike(recorded.graph)
@@ -74,7 +80,7 @@ class RecordedPass:
             recorded.recompile()
             writes = any(map(_overwrites, recorded.graph.nodes))
             # A program that changes its own settings while it runs has done so now.
-            made = cls(whole, recorded.forward, rows, program(), writes=writes)
+            made = cls(whole, recorded.forward, made_up, program(), writes=writes)
             return made if made.same_bits(values) else None
         except Exception:
             # An experimental part of PyTorch, and any network: what cannot be recorded is run by torch.func.
@@ -97,9 +103,11 @@ class RecordedPass:
 
     def same_bits(self, values: dict[str, Tensor]) -> bool:
         """Whether made-up rows give the bits that ``torch.func`` gives."""
-        keys = _keys(self.made_up)
-        replayed = self.run({name: each.clone() for name, each in values.items()}, self.made_up, keys)
-        wanted = self._whole({name: each.clone() for name, each in values.items()}, self.made_up, keys)
+        rows = self._made_up()
+        keys = _keys(rows)
+        # The pass that takes more memory goes first, beside the results of none.
+        wanted = self._whole({name: each.clone() for name, each in values.items()}, rows, keys)
+        replayed = self.run({name: each.clone() for name, each in values.items()}, rows, keys)
         return len(replayed) == len(wanted) and all(
             one.dtype == other.dtype and same_values(one, other.detach())
             for one, other in zip(replayed, wanted, strict=True)
