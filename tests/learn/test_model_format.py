@@ -43,6 +43,31 @@ def test_a_model_comes_back_to_the_last_bit(name: str, seeded: SeededBits) -> No
     assert (again.guarantee_, again.event_) == (model.guarantee_, model.event_)
 
 
+def test_trees_of_an_earlier_version_are_read(seeded: SeededBits) -> None:
+    model, X = fitted("BoostedTreesClassifier")
+    told = json.loads(model_to_text(model))
+    changed = former_trees(told)
+    assert "SymmetricTree" in json.dumps(changed)
+    assert "DecisionTree" not in json.dumps(changed)
+    again = model_from_text(json.dumps(changed))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert model_to_text(again) == model_to_text(model)
+
+
+def former_trees(told: Any) -> Any:
+    """The same text, with the fields that trees of one question per level had before nodes had their own."""
+    if isinstance(told, list):
+        return [former_trees(each) for each in told]
+    if not isinstance(told, dict):
+        return told
+    if told.get("class") != "DecisionTree":
+        return {key: former_trees(each) for key, each in told.items()}
+    questions = [level["tuple"][0]["fields"] for level in told["fields"]["levels"]["tuple"]]
+    parts = {"features": "feature", "bins": "first", "ranks": "ranks"}
+    fields = {old: {"tuple": [each[new] for each in questions]} for old, new in parts.items()}
+    return {"class": "SymmetricTree", "fields": fields | {"values": told["fields"]["values"]}}
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -44,6 +44,8 @@ _PUBLIC: Final = tuple(
     if isinstance(found, type) and dataclasses.is_dataclass(found)
 )
 _KNOWN: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_HELD, *_PUBLIC, Composed)}
+#: What reads a class: also those of earlier versions, because a fit that was paid for stays readable.
+_READERS: Final[dict[str, Callable[..., Any]]] = {**_KNOWN, "SymmetricTree": trees.symmetric_tree}
 _COMPOSED: Final = ("epsilon", "delta", "relation", "method", "lower", "note")
 _DTYPES: Final = ("float64", "int64", "bool")
 
@@ -228,7 +230,7 @@ def _read(told: Any) -> Any:
         return tuple(_read(each) for each in told["tuple"])
     if "pairs" in told:
         return {_read(key): _read(each) for key, each in told["pairs"]}
-    made = _KNOWN[told["class"]]
+    made = _READERS[told["class"]]
     return made(**{name: _read(each) for name, each in told["fields"].items()})
 
 
