@@ -44,7 +44,9 @@ def load(frames: Frames, place: str | None = None, *, text: str = "text") -> dic
         connection.execute(f"CREATE SCHEMA {schema}".encode())
         for name, frame in frames.items():
             columns = ", ".join(f'"{field.name}" {_type(field.type, text)}' for field in frame.schema)
-            connection.execute(f"CREATE TABLE {schema}.{name} ({columns})".encode())
+            # Without statistics that the server gathers by itself after a minute: plans would depend on the time.
+            made = f"CREATE TABLE {schema}.{name} ({columns}) WITH (autovacuum_enabled = false)"
+            connection.execute(made.encode())
             with connection.cursor() as cursor, cursor.copy(f"COPY {schema}.{name} FROM STDIN".encode()) as copy:
                 for row in zip(*(column.to_pylist() for column in frame.columns), strict=True):
                     copy.write_row(row)

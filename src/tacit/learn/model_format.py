@@ -44,7 +44,7 @@ _PUBLIC: Final = tuple(
     if isinstance(found, type) and dataclasses.is_dataclass(found)
 )
 _KNOWN: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_HELD, *_PUBLIC, Composed)}
-#: What reads a class: also those of earlier versions, because a fit that was paid for stays readable.
+#: Readers by the name of a class; also of classes of earlier versions, because a fit that was paid for stays readable.
 _READERS: Final[dict[str, Callable[..., Any]]] = {**_KNOWN, "SymmetricTree": trees.symmetric_tree}
 _COMPOSED: Final = ("epsilon", "delta", "relation", "method", "lower", "note")
 _DTYPES: Final = ("float64", "int64", "bool")
