@@ -52,8 +52,8 @@ _EXACT_ROWS: Final = 1 << 27
 _ROOM: Final = 1 << 24
 #: The same where passes are replayed, which costs little for each of them: what is computed stays in the caches.
 _SMALL_ROOM: Final = 1 << 22
-#: Most numbers that layers with several positions have in a replayed micro-batch of more than so many rows. Their work
-#: is long beside the calls for it, so smaller batches take less memory and hardly more time.
+#: The same for layers with several positions. Their work is long beside the calls for it, so smaller batches take less
+#: memory and little more time; but batches of so many rows are never divided.
 _POSITIONS_ROOM: Final = 1 << 19
 _ROWS_ENOUGH: Final = 160
 #: Most recordings of a pass, as settings change.
@@ -149,8 +149,8 @@ class ExampleGradients:
             # Room for a sample and then some, so that one pass is usually enough, if there is so much memory.
             wanted = usual + 2 * int(usual**0.5) + 1
             most = max(min(wanted, 1024, room // self._numbers()), 1)
-            if recorded and most * self._numbers_at_positions() > _POSITIONS_ROOM:
-                most = min(most, max(_ROWS_ENOUGH, _POSITIONS_ROOM // self._numbers_at_positions()))
+            if recorded:
+                most = min(most, max(_ROWS_ENOUGH, _POSITIONS_ROOM // max(self._numbers_at_positions(), 1)))
             # Evenly, so that few places of the last batch stay empty.
             size = self._size or -(-wanted // -(-wanted // most))
             self._looking = True
