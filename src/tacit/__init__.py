@@ -84,7 +84,6 @@ _HOMES = {
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
     "Answer": "tacit.curator.views.answer_object:Answer",
-    "MultiplicativeWeights": "tacit.synth.multiplicative_weights:MultiplicativeWeights",
     "SyntheticStar": "tacit.synthetic_tables.synthetic_star:SyntheticStar",
     "SyntheticTable": "tacit.synthetic_tables.synthetic_table:SyntheticTable",
     "Workload": "tacit.synth.workload:Workload",
@@ -196,7 +195,6 @@ if TYPE_CHECKING:
     from tacit.query.frames.frame import Frame as Frame
     from tacit.receipts.receipt import Receipt as Receipt
     from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
-    from tacit.synth.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
     from tacit.synth.workload import Workload as Workload
     from tacit.synthetic_tables.synthetic_star import SyntheticStar as SyntheticStar
     from tacit.synthetic_tables.synthetic_table import SyntheticTable as SyntheticTable

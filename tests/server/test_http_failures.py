@@ -112,9 +112,6 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
         "quote_workload",
         "workloads",
         "workload",
-        "open_session",
-        "sessions",
-        "session",
         "check_fit",
         "models",
         "model",
@@ -131,8 +128,6 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
         "/v1/tokens": {"name": "x", "days": 1},
         "/v1/synthesize": {"source": "visits", "epsilon": 1},
         "/v1/workload": {"source": "visits", "workload": [{"each": "ward"}], "epsilon": 1},
-        "/v1/sessions": {"source": "visits", "columns": ["ward"], "epsilon": 1, "threshold": 5},
-        "/v1/sessions/{position}": {"where": {}},
         "/v1/fit": {"estimator": "GaussianNB", "parameters": {"epsilon": 1}, "sql": "SELECT cost FROM visits"},
         "/v1/quotas": {"name": "x", "population": "patients", "caps": {}},
     }

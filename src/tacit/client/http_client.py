@@ -123,10 +123,6 @@ class Channel:
         words = {"Content-Type": "application/json", **(headers or {})}
         return _read(*self._exchange("POST", path, content=body.encode(), headers=words))
 
-    def delete(self, path: str) -> HttpReply:
-        """End something; to end it twice is to end it."""
-        return _read(*self._exchange("DELETE", path))
-
     def wait(self, seconds: float) -> None:
         """Wait before asking again."""
         if self._closed.is_set():

@@ -21,11 +21,11 @@ from tacit.client.http_client import Channel, HttpReply, request_key
 from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
 from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
-from tacit.client.remote_releases import RemoteSession, RemoteSyntheticTable, RemoteWorkload
+from tacit.client.remote_releases import RemoteSyntheticTable, RemoteWorkload
 from tacit.client.server_identity import Identity, identity_of, own_keys
 from tacit.core.closing import Closing
 from tacit.core.errors import AccessError, InputError
-from tacit.core.numbers import Number, exact
+from tacit.core.numbers import exact
 from tacit.curator.curator import TableInfo
 from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
@@ -51,10 +51,9 @@ from tacit.wire.job_responses import (
     WorkloadBody,
     WorkloadsBody,
 )
-from tacit.wire.requests import SessionSchema, SynthesisSchema, WorkloadSchema, request_text, synthesis_text
+from tacit.wire.requests import SynthesisSchema, WorkloadSchema, request_text, synthesis_text
 from tacit.wire.response_body import ResponseBody
 from tacit.wire.responses import AnswerBody, QuoteBody, ReceiptBody
-from tacit.wire.session_responses import SessionBody
 from tacit.wire.values import read_amounts
 
 _POLL_SECONDS = 1.0
@@ -318,25 +317,6 @@ class RemoteCurator(Closing):
     def workload(self, position: int) -> RemoteWorkload:
         """The answers to a workload that was paid for, by the position of its charge; free."""
         return self._workload(self._got("the workload", f"/v1/workloads/{int(position)}", WorkloadBody))
-
-    def query_session(
-        self, source: str, columns: Sequence[str], *, epsilon: Number, threshold: int, idempotency_key: str = ""
-    ) -> RemoteSession:
-        """Counting queries of which only the hard ones cost. See :meth:`tacit.Curator.query_session`."""
-        said = {"source": source, "columns": columns, "threshold": threshold}
-        named = {"Idempotency-Key": request_key(idempotency_key)}
-        body = synthesis_text(said, {"epsilon": epsilon}, SessionSchema)
-        return self._session(self._channel.post("/v1/sessions", body, named).content)
-
-    def resume_query_session(self, position: int) -> RemoteSession:
-        """Go on with a session that was paid for, by the position of its charge."""
-        return self._session(self._channel.get(f"/v1/sessions/{int(position)}").content)
-
-    def _session(self, content: Any) -> RemoteSession:
-        with parsing("the session"):
-            body = SessionBody.read(content)
-        _agree("position", body.receipt.to_domain().position, body.position)
-        return RemoteSession(self._channel, body, self._check)
 
     def _workload(self, body: WorkloadBody) -> RemoteWorkload:
         path = f"/v1/workloads/{body.position}"

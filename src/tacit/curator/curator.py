@@ -13,7 +13,6 @@ from tacit.charges.notebook_tables import ChargeList, curator_html, known_of, ow
 from tacit.charges.payment import Caller, entry_of, hide_internal_errors
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number
 from tacit.curator.answer import answer, free_release, quote, quote_public
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
@@ -22,7 +21,6 @@ from tacit.curator.views.progress_bar import terminal_progress
 from tacit.ledger import Ledger
 from tacit.paid_work.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
 from tacit.paid_work.model_fit import Fitted, ModelRelease, fit_privately, published_models, read_model
-from tacit.paid_work.query_session import QuerySession
 from tacit.paid_work.workload_release import (
     WorkloadAnswer,
     WorkloadQuote,
@@ -378,46 +376,6 @@ class Curator(Closing):
         caller = Caller(analyst or self.analyst, idempotency_key)
         request = request_of(source, columns, method, options)
         return synthesize(self._context, request, caller, rows=rows, progress=progress)
-
-    def query_session(
-        self,
-        source: str,
-        columns: Sequence[str],
-        *,
-        epsilon: Number,
-        threshold: int,
-        analyst: str | None = None,
-        idempotency_key: str = "",
-    ) -> QuerySession:
-        """Counting queries one after the other, each from what was answered before; only the hard ones are paid for.
-
-        One row of each person counts. ``epsilon`` is charged now, for the number of rows, then at the first query, and
-        at the first query after each one that the histogram answered too badly.
-
-        Args:
-            source: the name of a table, or a SELECT of rows.
-            columns: with public values, of which there are at most 100,000 combinations.
-            epsilon: price of each part.
-            threshold: error of an answer that is let pass; see :meth:`.QuerySession.error`.
-            analyst: who asks; by default the curator's own.
-            idempotency_key: see :meth:`sql`.
-        """
-        caller = Caller(analyst or self.analyst, idempotency_key)
-        return QuerySession(self._context, source, columns, epsilon=epsilon, threshold=threshold, caller=caller)
-
-    def resume_query_session(self, position: int, *, analyst: str | None = None) -> QuerySession:
-        """Go on with a session, by the position of the charge that opened it: hard answers are kept in the ledger.
-
-        Nothing is charged now; the first query begins a part.
-
-        Args:
-            position: :attr:`.QuerySession.position`.
-            analyst: who opened it; by default the curator's own.
-
-        Raises:
-            InputError: there is no such session of the analyst, or its columns are declared otherwise now.
-        """
-        return QuerySession.resumed(self._context, position, Caller(analyst or self.analyst))
 
     def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
         """The synthetic tables that were paid for, the oldest first; free."""

@@ -15,7 +15,6 @@ Modules:
 * :mod:`.response_slots` — Response slots: fixed times at which responses leave
 * :mod:`.serve` — Serving: sockets, TLS, worker processes, connection limits, logs and metrics
 * :mod:`.service` — Permission-checked operations shared by the API and the console
-* :mod:`.session_registry` — Sessions of counting queries that this process goes on with, and who may
 * :mod:`.settings` — Settings of a server
 * :mod:`.shared_token_buckets` — Token buckets in memory shared by worker processes
 * :mod:`.timing` — Timing: departures decided from the plan, lateness released with noise

@@ -40,7 +40,7 @@ class QuestionDeparture:
         self._known = threading.Event()
         self._decided: Decided | None = None
         self._population = ""
-        self._began = self._departed = 0.0
+        self._began = 0.0
         self._place = 0
         self._taken: int | None = None
         self._failed = False
@@ -84,19 +84,12 @@ class QuestionDeparture:
             # Where the loop has ended no caller is left, and work that was begun is finished.
             if self._loop.is_closed():
                 return not failed
-        self._departed = self._slots.now()
         return self._verdict is LatenessVerdict.ON_TIME
 
-    async def hold(self, *, after: bool = False) -> None:
-        """For the loop: hold responses that read no data (refusals, repeats) until a slot.
-
-        Args:
-            after: whether noise was drawn after the departure; such a response leaves in a slot that follows it.
-        """
+    async def hold(self) -> None:
+        """For the loop: hold responses that read no data (refusals, repeats) until a slot."""
         if self._decided is None:
             await self._slots.hold(self._arrived)
-        elif after:
-            await self._slots.hold(self._departed)
 
     def _look(self) -> None:
         """At a departure: decide about the question."""

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tacit.charges.accounts import Budget
 from tacit.charges.payment import Caller, check_succeeded, hide_internal_errors
@@ -38,7 +38,6 @@ from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, page
 from tacit.paid_work.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
-from tacit.paid_work.query_session import OpenedSession, QuerySession, SessionAnswer
 from tacit.paid_work.workload_release import (
     WorkloadAnswer,
     WorkloadQuote,
@@ -52,7 +51,6 @@ from tacit.query.catalog import Catalog
 from tacit.query.request import Request
 from tacit.receipts.receipt import Receipt, guesses
 from tacit.server.errors import Unauthenticated, Unknown
-from tacit.server.session_registry import SessionRegistry
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
 from tacit.synthetic_tables.synthetic_star import SyntheticStar
@@ -71,7 +69,7 @@ if TYPE_CHECKING:
     from tacit.learn.estimator import PrivateEstimator
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
-    from tacit.wire.requests import FitSchema, SessionSchema, SynthesisSchema, WorkloadSchema
+    from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
 
 #: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
 ASK: Final = "ask"
@@ -92,7 +90,6 @@ class CuratorService:
         self._seen: dict[frozenset[str] | None, Curator] = {}
         self._drawn: dict[int, SyntheticTable | SyntheticStar] = {}
         self._drawing = threading.RLock()
-        self._sessions = SessionRegistry()
 
     def quote(self, access: Access, ask: Request) -> Quote:
         """Effect and price of a question. Free; reads no data."""
@@ -223,43 +220,6 @@ class CuratorService:
         if all(each.position != position for each in self.workloads(access)):
             raise Unknown("workload")
         return read_workload(self._for(access).context, position)
-
-    def open_session(
-        self, access: Access, said: SessionSchema, *, key: str = "", departure: QuestionDeparture | None = None
-    ) -> QuerySession:
-        """Open a session of counting queries, charged to its population and counted to the person."""
-        self._need(access, ASK)
-        context, who = self._for(access).context, access.person.name
-        with self._while_active(access):
-            return self._sessions.open(context, said, who, _counted(access, None), key=key, departure=departure)
-
-    def sessions(self, access: Access) -> tuple[OpenedSession, ...]:
-        """The sessions of the person, or of the token where it has a share; free."""
-        self._need(access, ASK)
-        return self._sessions.sessions(self._for(access).context, access.person.name, _counted(access, None))
-
-    def session(self, access: Access, position: int) -> QuerySession:
-        """A session of the person; nothing is charged and no data is read before it is asked.
-
-        Raises:
-            Unknown: there is none for the person.
-        """
-        self._need(access, ASK)
-        return self._sessions.find(self._for(access).context, position, access.person.name, _counted(access, None))
-
-    def ask_session(
-        self,
-        access: Access,
-        position: int,
-        where: dict[str, Any],
-        *,
-        key: str = "",
-        departure: QuestionDeparture | None = None,
-    ) -> SessionAnswer:
-        """The answer to a query of a session; a part of it is charged where none is open."""
-        session = self.session(access, position)
-        with self._while_active(access):
-            return session.ask(where, key=key, departure=departure)
 
     def check_fit(self, access: Access, said: FitSchema) -> str:
         """The price of a fit in words; refuses one that cannot be made. Free; reads no data; for owners."""

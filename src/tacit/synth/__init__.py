@@ -14,8 +14,6 @@ Modules:
   exact
 * :mod:`.marginal_shares` — Shares of a price for the measurements of marginals, such that the variances of all of them
   are small together
-* :mod:`.multiplicative_weights` — Multiplicative weights: many counting queries about few cells, from the answers to
-  those that were explained worst
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance
 * :mod:`.table_distance` — Distances of a synthetic table from the real one, released with noise: what a second report

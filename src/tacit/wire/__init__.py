@@ -8,6 +8,5 @@ Modules:
 * :mod:`.requests` — Bodies of requests, read strictly and described in OpenAPI
 * :mod:`.response_body` — Body of a response: strict about types, with exact numbers as text
 * :mod:`.responses` — Bodies of responses to questions, written, read and described in OpenAPI
-* :mod:`.session_responses` — Bodies about sessions of counting queries
 * :mod:`.values` — Exact numbers, types and cells in JSON, written and read
 """

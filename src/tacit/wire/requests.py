@@ -39,10 +39,6 @@ _KNOWN_SCOPES: Final = get_args(get_args(Scopes)[0])
 #: Names in ``within`` and ``weights``, and in lists.
 _MOST_NAMES: Final = 256
 _LONGEST: Final = 200
-#: Digits of a whole number in a counting query; no declared value has more.
-_MOST_DIGITS: Final = 40
-#: Values of one column that a counting query lists.
-_MOST_CHOSEN: Final = 100_000
 _MOST_DAYS: Final = 3650
 #: Version of the bytes of reports.
 _REPORTS_VERSION: Final = 1
@@ -89,25 +85,6 @@ def _numbers(name: str, value: Any) -> dict[str, str]:
 
 def _number_or_numbers(name: str, value: Any) -> str | dict[str, str]:
     return _numbers(name, value) if isinstance(value, dict) else _number(name, value)
-
-
-def _choices(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict) or len(value) > _MOST_NAMES:
-        raise InputError(name, f'must be an object of values by column, such as {{"sex": "f"}}, not {_kind(value)}')
-    return {column: _choice(f"{name}.{column[:80]}", item) for column, item in value.items()}
-
-
-def _choice(name: str, value: Any) -> Any:
-    """A value, or a list of values; numbers are whole, or texts that are read exactly."""
-    if isinstance(value, list):
-        if len(value) > _MOST_CHOSEN or any(isinstance(each, list) for each in value):
-            raise InputError(name, f"must be a value, or a list of at most {_MOST_CHOSEN:,} values")
-        return [_choice(name, each) for each in value]
-    if isinstance(value, dict):
-        raise InputError(name, "must be a value, or a list of values")
-    if isinstance(value, NumberText):
-        return int(value) if value.whole and len(value) <= _MOST_DIGITS else str(value)
-    return value
 
 
 def _texts(name: str, value: Any) -> list[str]:
@@ -403,25 +380,6 @@ class WorkloadSchema(RequestBody):
         said = self.stated
         options = {name: said[name] for name in said if name not in ("source", "workload")}
         return self.source, workload_from_plain(self.workload), options
-
-
-class SessionSchema(RequestBody):
-    """A session of counting queries to open; epsilon pays for the number of rows now, and for each part later."""
-
-    source: Text = Field(description="a table, or a SELECT of rows; one row of each person counts")
-    columns: _Texts = Field(description="with public values, of which there are at most 100,000 combinations")
-    epsilon: Annotated[str, _by(_number), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})] = Field(
-        description="charged now, at the first query, and at the first query after each hard one"
-    )
-    threshold: _Count = Field(description="error of an answer that is let pass, in rows")
-
-
-class SessionQuerySchema(RequestBody):
-    """A counting query: the number of rows with one of some values in each of some columns."""
-
-    where: Annotated[dict[str, Any], _by(_choices), WithJsonSchema({"type": "object"})] = Field(
-        description='a value or a list of values by column, such as {"sex": "f", "ward": ["a", "b"]}'
-    )
 
 
 class Reports(RequestBody):

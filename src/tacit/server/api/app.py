@@ -127,7 +127,7 @@ class App(Starlette):
             return await self._runtime.asking.run_for(name, route.handle, call)
         finally:
             if call.held:
-                await call.departure.hold(after=call.held_after)
+                await call.departure.hold()
 
 
 class _Guard:

@@ -19,7 +19,6 @@ from tacit.wire import people_responses as people
 from tacit.wire import requests as taken
 from tacit.wire import response_body as bodies
 from tacit.wire import responses as sent
-from tacit.wire import session_responses as sessions
 
 #: Statuses that any request may get.
 _ANY: Final = (400, 414, 431, 500, 503)
@@ -117,27 +116,6 @@ _ABOUT: Final = {
         {200: jobs.WorkloadBody},
         fails=(404,),
     ),
-    "POST /v1/sessions": _About(
-        "Open a session of counting queries, of which only the hard ones are paid for",
-        {201: sessions.SessionBody},
-        taken.SessionSchema,
-        (402, 403, 409, 422),
-    ),
-    "GET /v1/sessions": _About("Sessions of the caller", {200: sessions.SessionsBody}, fails=(403,)),
-    "POST /v1/sessions/{position}": _About(
-        "Ask a session one counting query; a part is charged at the first one, and at the first after each hard one",
-        {200: sessions.SessionAnswerBody},
-        taken.SessionQuerySchema,
-        (402, 403, 404, 422),
-    ),
-    "GET /v1/sessions/{position}": _About(
-        "A session with its hard answers, or its public histogram as a file; free",
-        {200: sessions.SessionBody},
-        fails=(403, 404, 422),
-    ),
-    "DELETE /v1/sessions/{position}": _About(
-        "End a session; parts that were open get their receipts", {200: sessions.SessionBody}, fails=(403, 404, 422)
-    ),
     "POST /v1/fit": _About(
         "Fit a private model, as a job; for owners. It is charged once, and free to use for everyone",
         {202: jobs.JobPut},
@@ -190,10 +168,7 @@ _SEEN: Final[_Header] = (
 #: Headers of endpoints that ask no question in SQL.
 _HEADERS: Final = {
     "/v1/key": (_SEEN,),
-    **dict.fromkeys(("/v1/synthesize", "/v1/workload", "/v1/fit", "POST /v1/sessions"), (_NAMED,)),
-    "POST /v1/sessions/{position}": (
-        _named("a name for this query, so that it may be sent again: a hard one gets the answer it paid for"),
-    ),
+    **dict.fromkeys(("/v1/synthesize", "/v1/workload", "/v1/fit"), (_NAMED,)),
     "/v1/collect/{survey}": (_named("a name for these reports, so that they may be sent again and count once"),),
 }
 

@@ -72,7 +72,6 @@ class ApiRequest:
         query: parameters of the path.
         access: the caller, once authenticated.
         held: whether the response leaves in a slot.
-        held_after: whether it leaves in a slot also where data was read, because noise is drawn after the departure.
         about: public facts that may be logged and counted.
         put_off: begins a job; to be called on the event loop.
         departure: decides when the outcome may become known.
@@ -86,7 +85,6 @@ class ApiRequest:
     body: bytes = b""
     access: Access | None = None
     held: bool = False
-    held_after: bool = False
     about: dict[str, Any] = field(default_factory=dict)
     put_off: Callable[[Job], None] | None = None
     departure: QuestionDeparture | None = None
