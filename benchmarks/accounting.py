@@ -12,7 +12,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from tacit.accounting.accountant import Accountant
 from tacit.accounting.calibrate import calibrate_gaussian
 from tacit.accounting.compose import compose
 from tacit.core import normal, numbers
@@ -162,17 +161,6 @@ def main() -> None:
         lambda: calibrate_gaussian(count=5000, rate="0.01", epsilon=2, delta="1e-6", method="pld"), 2
     )
     print(f"\nCalibration: sigma {float(sigma):.4f} for 5000 sampled steps at (2, 1e-6) in {seconds:.2f} s")
-    charges = [PureEvent(Fraction(1, 100 + i)) for i in range(1000)]
-
-    def read_often() -> float:
-        account = Accountant(delta="1e-6")
-        for charge in charges:
-            account.charge(charge)
-            account.epsilon()
-        return float(account.epsilon())
-
-    last, seconds = best_of(read_often, 2)
-    print(f"Readings: 1000 after 1000 different charges in {seconds:.2f} s, the last {last:.4f}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ HEADER = """\
 import math
 from fractions import Fraction
 import tacit
-from tacit import attacks, databases, divergences, lab, laws, learn, planning, sensitivity"""
+from tacit import attacks, lab, laws, learn
+from tacit.core import databases, divergences, sensitivity
+from tacit.mechanisms import planning"""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-#: Where each public name lives; a value without a colon is a module that goes by a shorter public name.
+#: Where each public name lives; a value without a colon is a module.
 _HOMES = {
     # guarantees and relations
     "PureDP": "tacit.core.guarantees:PureDP",
@@ -61,7 +61,6 @@ _HOMES = {
     # mechanisms
     "Laplace": "tacit.mechanisms.laplace:Laplace",
     "Gaussian": "tacit.mechanisms.gaussian:Gaussian",
-    "Staircase": "tacit.mechanisms.staircase:Staircase",
     "RandomizedResponse": "tacit.mechanisms.randomized_response:RandomizedResponse",
     "Exponential": "tacit.mechanisms.exponential:Exponential",
     "PermuteAndFlip": "tacit.mechanisms.permute_and_flip:PermuteAndFlip",
@@ -77,7 +76,6 @@ _HOMES = {
     "calibrate": "tacit.accounting.calibrate:calibrate",
     "calibrate_gaussian": "tacit.accounting.calibrate:calibrate_gaussian",
     "calibrate_laplace": "tacit.accounting.calibrate:calibrate_laplace",
-    "Accountant": "tacit.accounting.accountant:Accountant",
     # the curator
     "open": "tacit.curator.opening:open",
     "load_ipython_extension": "tacit.curator.views.notebook_magic:load_ipython_extension",
@@ -98,14 +96,8 @@ _HOMES = {
             *("mode", "quantile"),
         )
     },
-    # rooms with a shorter name
-    "databases": "tacit.core.databases",
-    "sensitivity": "tacit.core.sensitivity",
-    "divergences": "tacit.core.divergences",
-    "events": "tacit.core.events",
-    "planning": "tacit.mechanisms.planning",
+    # rooms
     "laws": "tacit.laws",
-    "filters": "tacit.accounting.filters",
     "lab": "tacit.lab",
     "attacks": "tacit.attacks",
     "audit": "tacit.audit",
@@ -129,17 +121,11 @@ if TYPE_CHECKING:
     from tacit import laws as laws
     from tacit import learn as learn
     from tacit import local as local
-    from tacit.accounting import filters as filters
-    from tacit.accounting.accountant import Accountant as Accountant
     from tacit.accounting.calibrate import calibrate as calibrate
     from tacit.accounting.calibrate import calibrate_gaussian as calibrate_gaussian
     from tacit.accounting.calibrate import calibrate_laplace as calibrate_laplace
     from tacit.accounting.compose import compose as compose
     from tacit.client.remote_curator import connect as connect
-    from tacit.core import databases as databases
-    from tacit.core import divergences as divergences
-    from tacit.core import events as events
-    from tacit.core import sensitivity as sensitivity
     from tacit.core.databases import is_neighbour as is_neighbour
     from tacit.core.databases import l1_distance as l1_distance
     from tacit.core.databases import l1_norm as l1_norm
@@ -163,7 +149,6 @@ if TYPE_CHECKING:
     from tacit.curator.opening import open as open  # noqa: A004
     from tacit.curator.views.answer_object import Answer as Answer
     from tacit.curator.views.notebook_magic import load_ipython_extension as load_ipython_extension
-    from tacit.mechanisms import planning as planning
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
     from tacit.mechanisms.exponential import Exponential as Exponential
     from tacit.mechanisms.gaussian import Gaussian as Gaussian
@@ -175,7 +160,6 @@ if TYPE_CHECKING:
     from tacit.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
     from tacit.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
-    from tacit.mechanisms.staircase import Staircase as Staircase
     from tacit.mechanisms.top_k import TopK as TopK
     from tacit.query.frames.column_expressions import col as col
     from tacit.query.frames.column_expressions import count as count

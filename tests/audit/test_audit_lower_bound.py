@@ -71,7 +71,6 @@ HALVED: dict[str, tuple[Callable[[Any], Any], Any, Any, float]] = {
     "laplace": (tacit.Laplace(epsilon=2, l1_sensitivity=1).release, 0, 1, 1),
     "laplace, floats": (tacit.Laplace(epsilon=2, l1_sensitivity=1).release, 0.0, 1.0, 1),
     "laplace, many": (tacit.Laplace(epsilon=2, l1_sensitivity=1).release, [0, 5, 3], [0, 6, 3], 1),
-    "staircase": (tacit.Staircase(epsilon=2, l1_sensitivity=1).release, 0, 1, 1),
     "noisy max": (tacit.NoisyMax(epsilon=4, sensitivity=1).release, [0, 0], [1, -1], 2),
     "exponential": (tacit.Exponential(epsilon=4, sensitivity=1).release, [0, 0], [1, -1], 2),
     "randomized response": (tacit.RandomizedResponse(epsilon=2).release, 0, 1, 1),

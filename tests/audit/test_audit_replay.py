@@ -46,7 +46,6 @@ def everything(ages: list[int]) -> object:
         tacit.Laplace(epsilon=1, l1_sensitivity=1).release(float(len(ages))),
         tacit.Laplace(epsilon=1, l1_sensitivity=1).on_grid().release(float(len(ages))),
         tacit.Gaussian.from_rho(rho=1, l2_sensitivity=1, dimension=11).release(np.array(by_decade)),
-        tacit.Staircase(epsilon=1, l1_sensitivity=1).release(len(ages)),
         tacit.Histogram(epsilon=1, bins=range(11)).release(decades),
         tacit.CountingQueries(epsilon=1, k=2).release(ages, [lambda a: a > 30, lambda a: a > 60]),
         tacit.Mean(epsilon=1, bounds=(0, 100)).release(ages).value,

@@ -67,16 +67,3 @@ def test_a_notebook_runs(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             assert cell["outputs"] == []
             cells.run("".join(cell["source"]))
     assert cells.shown
-
-
-def test_short_names_are_modules() -> None:
-    import tacit.divergences
-    import tacit.events
-    import tacit.filters
-    import tacit.lab
-    import tacit.planning
-    import tacit.sensitivity
-    from tacit.core import sensitivity
-
-    assert tacit.sensitivity is sensitivity
-    assert tacit.lab.__name__ == "tacit.lab"

@@ -20,7 +20,6 @@ from tacit.mechanisms.gaussian import Gaussian, GaussianNoise
 from tacit.mechanisms.gaussian_profile import calibrate_discrete_sigma, rounded_normal_gives_at_most
 from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.laplace import Laplace, LaplaceNoise
-from tacit.mechanisms.staircase import Staircase, StaircaseNoise
 
 # --- Laplace ------------------------------------------------------------------------------------------------------
 
@@ -106,36 +105,6 @@ def test_the_event_of_a_laplace_mechanism_divides_every_release() -> None:
         assert isinstance(floats, DiscreteLaplaceEvent)
         assert floats.l1_sensitivity % m.event.l1_sensitivity == 0
         assert Fraction(sensitivity).denominator > 1 or Fraction(sensitivity) % m.event.l1_sensitivity == 0
-
-
-# --- Staircase ----------------------------------------------------------------------------------------------------
-
-
-def staircase_level(noise: StaircaseNoise, x: int) -> int:
-    """The j of the weight e^(-jε), from the definition."""
-    layer, inside = divmod(abs(x), noise.width)
-    return layer if inside < noise.tread else layer + 1
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 7])
-def test_staircase_loses_exactly_epsilon_whatever_its_tread(width: int) -> None:
-    """Ratios are powers of e^ε, so exponents decide, in integers."""
-    for tread in range(1, width + 1):
-        noise = StaircaseNoise(Fraction(1), width, tread)
-        levels = {
-            shift: max(staircase_level(noise, x - shift) - staircase_level(noise, x) for x in range(-40, 41))
-            for shift in range(-width, width + 1)
-        }
-        assert max(levels.values()) == levels[width] == 1
-        assert max(staircase_level(noise, x + width + 1) - staircase_level(noise, x) for x in range(40)) == 2
-
-
-def test_staircase_vectors_would_lose_more_and_are_refused() -> None:
-    """Two coordinates that move by 1 each lose 2ε, although the l1 sensitivity 7 allows it: so one number only."""
-    noise = StaircaseNoise(Fraction(1), 7, 3)
-    assert staircase_level(noise, 3) - staircase_level(noise, 2) == 1
-    with pytest.raises(ValueError, match="single number"):
-        Staircase(epsilon=1, l1_sensitivity=7).release([1, 2])
 
 
 # --- Gaussian, one number -----------------------------------------------------------------------------------------
@@ -310,7 +279,6 @@ def test_gaussian_floats_move_by_no_more_than_the_event_says() -> None:
 FLOAT_MECHANISMS = [
     Laplace(epsilon=1, l1_sensitivity=64),
     Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=64),
-    Staircase(epsilon=1, l1_sensitivity=64),
 ]
 CENTRES = [0.0, 1.0, 1e3, 1e9]
 RELEASES = 2000

@@ -12,7 +12,6 @@ from tacit.mechanisms.base import per_output_beta, read_numbers
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.grid import Grid
 from tacit.mechanisms.laplace import Laplace, LaplaceNoise
-from tacit.mechanisms.staircase import Staircase, StaircaseNoise, best_tread
 
 exponents = st.integers(-40, 20)
 floats = st.floats(-1e9, 1e9) | st.integers(-(2**20), 2**20).map(lambda n: n * 0.5) | st.sampled_from([0.5, 1.5, -0.5])
@@ -62,16 +61,13 @@ def test_scales_are_exact_on_the_grid_too(epsilon: Fraction, sensitivity: Fracti
 noises = st.one_of(
     st.builds(LaplaceNoise, st.fractions(Fraction(1, 50), 10**6, max_denominator=50)),
     st.builds(GaussianNoise, st.fractions(Fraction(1, 50), 10**5, max_denominator=50)),
-    st.builds(
-        lambda e, width, part: StaircaseNoise(e, width, 1 + part % width), epsilons, st.integers(1, 100), st.integers(0)
-    ),
 )
 
 
 @settings(deadline=None, max_examples=60)
 @given(noises, betas, betas)
 def test_a_smaller_risk_needs_a_wider_bound(
-    noise: LaplaceNoise | GaussianNoise | StaircaseNoise, first: Fraction, second: Fraction
+    noise: LaplaceNoise | GaussianNoise, first: Fraction, second: Fraction
 ) -> None:
     low, high = sorted((first, second))
     assert noise.quantile(low) >= noise.quantile(high) >= 0
@@ -89,17 +85,6 @@ def test_laplace_for_error_is_never_less_accurate_than_asked(
     within: int, beta: Fraction, sensitivity: int, k: int
 ) -> None:
     assert Laplace.for_error(within=within, beta=beta, l1_sensitivity=sensitivity, k=k).error(beta, k) <= within
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.integers(0, 1000), st.fractions(Fraction(1, 10**6), Fraction(1, 2)), st.integers(1, 50))
-def test_staircase_for_error_is_never_less_accurate_than_asked(within: int, beta: Fraction, sensitivity: int) -> None:
-    assert Staircase.for_error(within=within, beta=beta, l1_sensitivity=sensitivity).error(beta) <= within
-
-
-@given(epsilons, st.integers(1, 10**9), st.sampled_from(["variance", "absolute"]))
-def test_treads_are_within_a_step(epsilon: Fraction, width: int, minimise: str) -> None:
-    assert 1 <= best_tread(epsilon, width, minimise) <= width  # type: ignore[arg-type]
 
 
 @given(st.lists(st.integers(-(2**62), 2**62), min_size=1) | st.lists(st.floats(-1e300, 1e300), min_size=1))

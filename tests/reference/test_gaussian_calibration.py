@@ -1,4 +1,4 @@
-"""Published and independently computed numbers: analytic and classic sigma, delta, discrete laws, staircase optima."""
+"""Published and independently computed numbers: analytic and classic sigma, delta, discrete laws."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tacit.mechanisms.gaussian_profile import (
     discrete_delta_bounds,
     rounded_normal_gives_at_most,
 )
-from tacit.mechanisms.staircase import Staircase
 
 # δ(ε,σ) = Φ(1/(2σ) - εσ) - e^ε·Φ(-1/(2σ) - εσ) solved for σ, σ = √(2 ln(1.25/δ))/ε, and δ(ε, that σ).
 ANALYTIC = [
@@ -175,28 +174,6 @@ def test_discrete_sigma_tends_to_the_analytic_one(epsilon: str, delta: str) -> N
 def test_floats_get_the_analytic_sigma() -> None:
     m = Gaussian(epsilon=1, delta="1e-5", l2_sensitivity="0.1", dimension=10)
     assert m.sigma == pytest.approx(0.1 * 3.73063163481594183, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "gamma_variance", "variance", "gamma_absolute", "absolute"),
-    # γ* and V* of Geng and Viswanath (2014); E|X| = e^(ε/2)/(e^ε - 1) at γ = 1/(1 + e^(ε/2)).
-    [
-        ("0.5", 0.4583356918024, 7.917017215366336, 0.4378234991142, 1.979317581651),
-        ("1", 0.41673743492888, 1.918103531235525, 0.37754066879815, 0.9595173756674719),
-        ("2", 0.33513002967945, 0.4227328490465468, 0.26894142137, 0.4254590641196608),
-        ("5", 0.14448217486427, 0.02971102413637286, 0.075858180021244, 0.08264183492754778),
-    ],
-)
-def test_staircase_in_the_continuous_limit(
-    epsilon: str, gamma_variance: float, variance: float, gamma_absolute: float, absolute: float
-) -> None:
-    width = 10**7
-    least = Staircase(epsilon=epsilon, l1_sensitivity=width)
-    assert math.sqrt(least.variance) / width == pytest.approx(math.sqrt(variance), rel=1e-7)
-    assert least.noise.tread / width == pytest.approx(gamma_variance, abs=1e-6)  # type: ignore[attr-defined]
-    small = Staircase(epsilon=epsilon, l1_sensitivity=width, minimise="absolute")
-    assert small.mean_absolute_error / width == pytest.approx(absolute, rel=1e-7)
-    assert small.noise.tread / width == pytest.approx(gamma_absolute, abs=1e-6)  # type: ignore[attr-defined]
 
 
 @pytest.mark.bench

@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from support.bits import SeededBits
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
-from tacit.mechanisms.staircase import Staircase
 
 DRAWS = 4_000
 LIMIT = 5.0
-#: Fourth moment over squared variance: at most 6 for (discrete) Laplace noise of scale >= 2, 3 for Gaussian noise. The
-#: staircases used here lie between 4 and 9.
-KURTOSIS = {Laplace: 6.2, Gaussian: 3.05, Staircase: 9.0}
+#: Fourth moment over squared variance: at most 6 for (discrete) Laplace noise of scale >= 2, 3 for Gaussian noise.
+KURTOSIS = {Laplace: 6.2, Gaussian: 3.05}
 
 Release = Callable[[Any, int], NDArray[Any]]
 
@@ -61,11 +59,6 @@ def gaussian(factor: Fraction) -> Gaussian:
     return Gaussian.from_rho(rho=Fraction(1, 50) / factor**2, l2_sensitivity=1, dimension=DRAWS)
 
 
-def staircase(factor: Fraction) -> Staircase:
-    # Same shape, other size: the sensitivity moves, epsilon stays.
-    return Staircase(epsilon=1, l1_sensitivity=int(20 * factor))
-
-
 @pytest.mark.parametrize(
     ("make", "draw"),
     [
@@ -77,8 +70,6 @@ def staircase(factor: Fraction) -> Staircase:
         (gaussian, all_at_once),
         (gaussian, floats_one_by_one),
         (gaussian, floats_at_once),
-        (staircase, one_by_one),
-        (staircase, floats_one_by_one),
     ],
 )
 def test_noise_has_the_stated_variance(make: Callable[[Fraction], Any], draw: Release, seeded: SeededBits) -> None:
@@ -94,25 +85,10 @@ def test_noise_has_the_stated_variance(make: Callable[[Fraction], Any], draw: Re
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "kurtosis_at_most"),
-    [(Staircase(epsilon=1, l1_sensitivity=20), 9.0), (Staircase(epsilon=1, l1_sensitivity=25), 9.0)],
-)
-def test_the_kurtosis_assumed_of_staircases_is_true(mechanism: Staircase, kurtosis_at_most: float) -> None:
-    noise: Any = mechanism.noise
-    sizes = np.arange(60 * noise.width)
-    layers = sizes // noise.width + (sizes % noise.width >= noise.tread)
-    weights = np.exp(-float(noise.epsilon) * layers)
-    weights[0] /= 2
-    second, fourth = (np.sum(weights * sizes.astype(float) ** p) / np.sum(weights) for p in (2, 4))
-    assert 3 < fourth / second**2 < kurtosis_at_most
-
-
-@pytest.mark.parametrize(
     "mechanism",
     [
         Laplace(epsilon="0.2", l1_sensitivity=1),
         Gaussian(epsilon=1, delta="1e-5", l2_sensitivity=1, dimension=10),
-        Staircase(epsilon=2, l1_sensitivity=10),
     ],
     ids=repr,
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tacit
-from tacit import databases
+from tacit.core import databases
 from tacit.core.errors import InputError
 from tacit.lab import FiniteMechanism
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import sys
-import threading
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from tacit.accounting.accountant import Accountant
 from tacit.accounting.compose import compose
 from tacit.accounting.filters import GDPFilter, PureFilter, ZCDPFilter
 from tacit.core.errors import AccountingError, InputError
@@ -47,33 +44,6 @@ def test_a_forked_process_cannot_spend_the_same_budget() -> None:
     os.waitpid(child, 0)
     assert os.read(read, 100) == b"refused"
     budget.charge(PureDP(1))
-
-
-@pytest.fixture
-def hasty() -> Any:
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
-
-
-@pytest.mark.usefixtures("hasty")
-def test_an_account_loses_no_charge_among_threads() -> None:
-    account = Accountant(delta="1e-6")
-
-    def spend() -> None:
-        for _ in range(200):
-            account.charge(PureDP("0.001"))
-
-    threads = [threading.Thread(target=spend) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    one = Accountant(delta="1e-6")
-    one.charge(PureDP("0.001"), count=800)
-    assert account.compose(method="basic").epsilon == Fraction(800, 1000)
-    assert abs(account.epsilon() / one.epsilon() - 1) < Fraction(1, 10**6)
 
 
 @pytest.mark.parametrize("releases", [{PureDP(1): 2}, {PureDP(1), PureDP(2)}, frozenset({PureDP(1)}), {}.keys(), "ab"])

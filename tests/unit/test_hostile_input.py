@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.mechanisms import planning
 
 STRANGE: list[Any] = [
     0, -1, "nan", float("nan"), float("inf"), True, None, [], "abc", "1e400", "1e-300", 1e300, 2**70, Fraction(1, 3),
@@ -21,7 +22,6 @@ STRANGE: list[Any] = [
 MECHANISMS: dict[str, dict[str, Any]] = {
     "Laplace": {"epsilon": 1, "l1_sensitivity": 1},
     "Gaussian": {"epsilon": 1, "delta": "1e-6", "l2_sensitivity": 1, "dimension": 1},
-    "Staircase": {"epsilon": 1, "l1_sensitivity": 3},
     "RandomizedResponse": {"epsilon": 1},
     "Exponential": {"epsilon": 1, "sensitivity": 1},
     "PermuteAndFlip": {"epsilon": 1, "sensitivity": 1},
@@ -53,7 +53,7 @@ def test_mechanisms(name: str, strange: Any) -> None:
         only_refusals(lambda: mechanism.release(strange, [bool, bool]))
     else:
         only_refusals(lambda: mechanism.release(strange))
-    choices = () if name in ("Laplace", "Gaussian", "Staircase", "Histogram", "CountingQueries", "Mean") else (5,)
+    choices = () if name in ("Laplace", "Gaussian", "Histogram", "CountingQueries", "Mean") else (5,)
     only_refusals(lambda: mechanism.error(strange, *choices))
 
 
@@ -68,7 +68,7 @@ def test_composition_and_planning(strange: Any) -> None:
     only_refusals(lambda: tacit.compose([pure], delta="1e-6", method=strange))
     known = {"within": "0.01", "confidence": "0.95", "epsilon": "0.1", "people": None}
     for parameter in known:
-        only_refusals(lambda parameter=parameter: tacit.planning.plan("laplace", **{**known, parameter: strange}))
+        only_refusals(lambda parameter=parameter: planning.plan("laplace", **{**known, parameter: strange}))
 
 
 def test_the_smallest_chances_have_an_error_bound() -> None:

@@ -119,7 +119,6 @@ def test_coins_must_be_a_law() -> None:
         Move(tacit.Laplace(epsilon=1, l1_sensitivity=1), 0, 2),
         Move(tacit.Laplace(epsilon=1, l1_sensitivity=1), [0, 0], [1, 1]),
         Move(tacit.Gaussian(epsilon=1, delta="1e-6", l2_sensitivity=1), [0, 0], [1, 1]),
-        Move(tacit.Staircase(epsilon=1, l1_sensitivity=1), 0, 5),
         Move(tacit.RandomizedResponse(gamma="0.25"), True, "maybe"),
         Move(tacit.Exponential(epsilon=1, sensitivity=1), {"a": 0, "b": 0}, {"a": 0, "b": 3}),
         Move(tacit.Histogram(epsilon=1, bins=["a", "b"]), ["a"], ["a", "b", "b"]),

@@ -18,7 +18,6 @@ from tacit.lab import definition, geometric, leak, randomized_response, save_cha
 from tacit.mechanisms.gaussian_profile import discrete_delta_bounds
 
 F = Fraction
-STAIRCASE = laws.StaircaseLaw(epsilon=1, width=3, tread=1)
 
 
 @cache
@@ -66,20 +65,6 @@ def test_discrete_noise_agrees_with_brute_force(law: laws.DiscreteLaw, left: int
     )
     assert float(found.high) == pytest.approx(total, abs=1e-9)
     assert found.low <= found.high
-
-
-@pytest.mark.parametrize(("left", "right"), [(0, 3), (3, 0), (0, 4), (0, 1)])
-@pytest.mark.parametrize("epsilon", ["0", "0.5", "1", "1.5"])
-def test_a_staircase_is_added_up(left: int, right: int, epsilon: str) -> None:
-    law = STAIRCASE
-    found = definition(law, left, right, epsilon=epsilon)
-    total = math.fsum(
-        max(mass(law, x - left) - math.exp(float(F(epsilon))) * mass(law, x - right), 0.0) for x in range(-120, 121)
-    )
-    assert float(found.delta.high) == pytest.approx(total, abs=1e-12)
-    if abs(left - right) <= 3 and epsilon in ("1", "1.5"):
-        assert found.delta.value == 0
-        assert found.words == "empty"
 
 
 def test_a_weighted_choice_is_drawn() -> None:

@@ -1,7 +1,6 @@
-"""Accounting: composition, calibration, filters and odometers over events and guarantees.
+"""Accounting: composition, calibration and filters over events and guarantees.
 
 Modules:
-* :mod:`.accountant` — Running account of a plan: the releases so far and their composed guarantee
 * :mod:`.advanced` — Advanced composition: many small ε cost about the square root of their number
 * :mod:`.amplification` — Privacy amplification by Poisson sampling
 * :mod:`.basic` — Basic composition: the ε add up, and so do the δ
@@ -12,7 +11,6 @@ Modules:
 * :mod:`.currencies` — Currencies of accounts: pure, approx, zcdp and gdp, one object each
 * :mod:`.filters` — Privacy filters: stopping rules that stay valid when every question depends on earlier answers
 * :mod:`.gaussian` — Exact composition of Gaussian mechanisms in closed form
-* :mod:`.odometers` — Privacy odometers: bounds on the loss consumed so far by an adaptive interaction
 * :mod:`.optimal` — Optimal composition of equal (ε, δ) releases: exact, by Kairouz, Oh and Viswanath
 * :mod:`.pld` — Privacy loss distributions, certified: an upper and a lower bound on ε that provably enclose the
   true value

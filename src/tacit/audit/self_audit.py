@@ -38,7 +38,6 @@ from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.selection_scores import WeightedSelection
 from tacit.mechanisms.sparse_vector import SparseVector
-from tacit.mechanisms.staircase import Staircase
 from tacit.mechanisms.top_k import TopK
 
 #: Name, tool, and what runs it.
@@ -273,7 +272,6 @@ def _black_box_checks(samples: int) -> Iterator[AuditCheck]:
     yield _sampled(Laplace(epsilon=1, l1_sensitivity=3), [0, 5, 3], [1, 4, 4], samples, "Laplace, many numbers")
     yield _sampled(Gaussian(epsilon=1, delta=_DELTA, l2_sensitivity=1), 0, 1, samples)
     yield _sampled(Gaussian(epsilon=1, delta=_DELTA, l2_sensitivity=1), 0.0, 1.0, samples, "Gaussian, floats")
-    yield _sampled(Staircase(epsilon=1, l1_sensitivity=2), 0, 2, samples)
     yield _sampled(RandomizedResponse(epsilon=1, categories=3), 0, 2, samples)
     yield _sampled(Exponential(epsilon=1, sensitivity=1), [0, 0], [1, -1], samples)
     yield _sampled(PermuteAndFlip(epsilon=1, sensitivity=1), [0, 0], [1, -1], samples)
@@ -336,7 +334,6 @@ def _numbers(ages: list[int]) -> object:
         Laplace(epsilon=1, l1_sensitivity=100).release(sum(_clamped(ages))),
         Laplace(epsilon=1, l1_sensitivity=1).release(float(len(ages))),
         Gaussian.from_rho(rho=1, l2_sensitivity=100).release(sum(_clamped(ages))),
-        Staircase(epsilon=1, l1_sensitivity=1).release(len(ages)),
         Mean(epsilon=1, bounds=(0, 100)).release(ages).value,
     )
 

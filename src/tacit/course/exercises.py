@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import tacit
+from tacit.core import sensitivity
 from tacit.core.databases import Universe, histogram, l1_distance
 from tacit.core.errors import InputError
 from tacit.course.exercise import ChoiceAnswer, Exercise, LawAnswer, NumberAnswer
@@ -19,6 +20,7 @@ from tacit.lab import (
     release_random_row,
     sample_rows,
 )
+from tacit.mechanisms import planning
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ CHAPTERS: tuple[CourseChapter, ...] = (
                 "2.3",
                 "Before the answer an attacker gives a person's bit even odds. The mechanism is 1-DP. What is the "
                 "largest probability with which the attacker can be right afterwards?",
-                NumberAnswer(lambda: tacit.planning.guess_probability(1), Fraction("0.001")),
+                NumberAnswer(lambda: planning.guess_probability(1), Fraction("0.001")),
                 "Odds of 1:1 become at most e:1.",
                 "e/(1 + e) = 0.731, whatever else the attacker knows.",
                 "tests/attacks/test_statistics_attack.py::test_the_limit_of_all_attacks",
@@ -212,7 +214,7 @@ CHAPTERS: tuple[CourseChapter, ...] = (
                 "4.1",
                 "Salaries are clamped to [0, 200] and summed. What is the l1 sensitivity, if neighbours differ by "
                 "adding or removing one person?",
-                NumberAnswer(lambda: tacit.sensitivity.bounded_sum(bounds=(0, 200)).l1),
+                NumberAnswer(lambda: sensitivity.bounded_sum(bounds=(0, 200)).l1),
                 "How much can one clamped salary be?",
                 "200: the bound decides, not the data.",
                 "tests/unit/test_sensitivity.py::test_a_sum_by_hand",
@@ -244,7 +246,7 @@ CHAPTERS: tuple[CourseChapter, ...] = (
             Exercise(
                 "5.1",
                 "What is the l1 sensitivity of a histogram with 50 bins, if neighbours differ by replacing one person?",
-                NumberAnswer(lambda: tacit.sensitivity.histogram(relation="replace_one").l1),
+                NumberAnswer(lambda: sensitivity.histogram(relation="replace_one").l1),
                 "A person leaves one bin and enters another.",
                 "2, whatever the number of bins.",
                 "tests/unit/test_sensitivity.py::test_a_histogram_by_hand",

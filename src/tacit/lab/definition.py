@@ -26,14 +26,13 @@ from tacit.core.numbers import Number, exact, exact_probability, float_nearest, 
 from tacit.lab.finite import FiniteMechanism
 from tacit.lab.moves import Move, check_neighbours
 from tacit.laws import law_of
-from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw, StaircaseLaw
+from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
 from tacit.laws.law import ContinuousLaw, Law
 from tacit.mechanisms.additive import AdditiveNoise
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.selection_scores import WeightedSelection
-from tacit.mechanisms.staircase import Staircase
 
 _ZERO: Final = Fraction(0)
 _NEVER: Final = Enclosure(_ZERO, _ZERO)
@@ -41,9 +40,6 @@ _NEVER: Final = Enclosure(_ZERO, _ZERO)
 _POINTS: Final = 400
 #: Events with more outputs are counted and not listed.
 _NAMED: Final = 12
-#: Terms of a sum reach so far that less than this is left out on either side.
-_BEYOND: Final = Fraction(1, 10**15)
-_MOST_TERMS: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -146,7 +142,7 @@ def definition(
         return _finite(mechanism, left, right, chosen, factor, epsilon, ratio)
     if isinstance(mechanism, AdditiveNoise):
         check_neighbours(Move(mechanism, left, right))
-        if isinstance(mechanism, Laplace | Staircase) and mechanism.l1_sensitivity.denominator != 1:
+        if isinstance(mechanism, Laplace) and mechanism.l1_sensitivity.denominator != 1:
             raise InputError(
                 "mechanism", "is drawn on integers, with a whole sensitivity; for floats draw a law such as LaplaceLaw"
             )
@@ -185,41 +181,15 @@ def _noise(law: Law, left: Fraction, right: Fraction, chosen: Enclosure, factor:
     is_density = isinstance(law, ContinuousLaw)
     if not is_density and (left.denominator != 1 or right.denominator != 1):
         raise InputError("left", "must be a whole number, as right must: the noise is discrete")
-    event, between, delta = None, None, _NEVER
-    if isinstance(law, StaircaseLaw):
-        event, delta = _summed(law, int(left), int(right), chosen, factor)
-    else:
-        between = _exceeds(law, left, right, Fraction(chosen.high))
+    delta = _NEVER
+    between = _exceeds(law, left, right, Fraction(chosen.high))
     if between is not None:
         p, q = (_probability(law, *between, centre) for centre in (left, right))
         delta = Enclosure(max(p.low - factor.high * q.high, _ZERO), max(p.high - factor.low * q.low, _ZERO))
     name = f"{law} around {format_up(left) if left >= 0 else float_nearest(left)}"
     other = f"around {format_up(right) if right >= 0 else float_nearest(right)}"
     rows = tuple((x, law.weight(x - left), law.weight(x - right)) for x in _places(law, left, right))
-    return Definition(name, other, chosen, delta, event, between, rows, is_density)
-
-
-def _summed(
-    law: StaircaseLaw, left: int, right: int, chosen: Enclosure, factor: Enclosure
-) -> tuple[frozenset[Hashable], Enclosure]:
-    """The worst event and δ of a staircase, whose likelihood ratio is not monotone but a whole power of e^ε everywhere.
-
-    Far out the powers repeat with the width of the stairs, so what holds over the terms holds beyond them; the
-    probability beyond is counted whole.
-    """
-    reach = law.quantile(1 - _BEYOND) + abs(left - right) + law.width
-    if reach > _MOST_TERMS:
-        raise InputError("mechanism", "has stairs too wide to be added up; draw one with a smaller sensitivity")
-    low = high = _ZERO
-    event = set()
-    for x in range(min(left, right) - reach, max(left, right) + reach + 1):
-        if (law.steps_down(x - right) - law.steps_down(x - left)) * law.epsilon > chosen.high:
-            p, q = law.mass(x - left), law.mass(x - right)
-            event.add(x)
-            low += max(Fraction(p.low - factor.high * q.high), _ZERO)
-            high += max(Fraction(p.high - factor.low * q.low), _ZERO)
-    rest = Fraction(law.tail(reach + 1).high) if event else _ZERO
-    return frozenset(event), Enclosure(low, high + rest)
+    return Definition(name, other, chosen, delta, None, between, rows, is_density)
 
 
 def _exceeds(

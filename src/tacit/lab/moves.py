@@ -24,7 +24,6 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.selection_scores import Selection
-from tacit.mechanisms.staircase import Staircase
 
 
 class Releases(Protocol):
@@ -164,7 +163,7 @@ def table_rows(move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
 
 def _within_noise(mechanism: AdditiveNoise, left: Any, right: Any) -> bool:
     gaps = _gaps(left, right)
-    if isinstance(mechanism, Laplace | Staircase):
+    if isinstance(mechanism, Laplace):
         return sum(gaps, Fraction(0)) <= mechanism.l1_sensitivity
     if isinstance(mechanism, Gaussian):
         return sum((gap * gap for gap in gaps), Fraction(0)) <= mechanism.l2_squared

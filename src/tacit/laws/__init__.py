@@ -9,35 +9,30 @@ law                       density or mass                     tail Pr[\\|X\\| >=
 :class:`DiscreteLaplaceLaw`  (1-q)/(1+q)·q^\\|x\\|, q = e^(-1/b)  2q^w/(1+q), w >= 1      2q/(1-q)²
 :class:`GeometricLaw`     (1-q)·q^x, x = 0, 1, 2, …           q^w                     q/(1-q)²
 :class:`DiscreteGaussianLaw`  e^(-x²/(2σ²))/Σ                 a sum                   at most σ²
-:class:`StaircaseLaw`     falls by e^-ε every Δ steps         a sum                   the least for ε
 ========================= =================================== ======================= ==============================
 
 Every number is an :class:`~tacit.core.divergences.Enclosure`: two rationals that the true value provably lies between,
 which prints as one number where its first ten digits are known. Nothing here draws: releases are made by mechanisms,
 whose noise stays exact and discrete. :func:`law_of` gives the law that a mechanism draws from,
-:func:`distance_to_continuous` how far it is from the law of the textbook, and ``.chart()`` draws it.
+and ``.chart()`` draws it.
 
 >>> noise = LaplaceLaw(scale=2)
 >>> print(noise.tail(6), noise.std)
 0.04978706837 2.828427125
->>> print(distance_to_continuous(DiscreteLaplaceLaw(scale=2)))
-Discrete Laplace(2) beside Laplace(2): total variation 0.02372, cdf 0.1225 apart, variance 0.9794 of it
 
 Modules:
-* :mod:`.charts` — Charts of laws: density or masses, and tails on a logarithmic scale
-* :mod:`.continuous` — Continuous laws: Laplace, exponential, Gaussian, staircase
+* :mod:`.charts` — Charts of laws: density or masses
+* :mod:`.continuous` — Continuous laws: Laplace, exponential, Gaussian
 * :mod:`.discrete` — Discrete laws that mechanisms draw exactly: discrete Laplace, geometric, discrete Gaussian
-* :mod:`.distances` — Distance between a drawn law and its textbook counterpart
 * :mod:`.drawn` — Law of the noise that a mechanism draws
 * :mod:`.law` — Base class of noise laws
 """
 
 from __future__ import annotations
 
-from tacit.laws.charts import chart_laws, chart_tails
-from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw, StaircaseLaw
+from tacit.laws.charts import chart_laws
+from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
-from tacit.laws.distances import LawDistance, distance_to_continuous
 from tacit.laws.drawn import law_of
 from tacit.laws.law import ContinuousLaw, DiscreteLaw, Law
 
@@ -51,10 +46,6 @@ __all__ = [
     "GeometricLaw",
     "LaplaceLaw",
     "Law",
-    "LawDistance",
-    "StaircaseLaw",
     "chart_laws",
-    "chart_tails",
-    "distance_to_continuous",
     "law_of",
 ]

@@ -1,4 +1,4 @@
-"""Charts of laws: density or masses, and tails on a logarithmic scale.
+"""Charts of laws: density or masses.
 
 Altair is imported when a chart is made, so that nothing else pays for it.
 """
@@ -40,29 +40,6 @@ def chart_laws(*laws: Law, reach: Number | None = None, title: str | None = None
             layers.append(data.mark_rule(strokeWidth=2, opacity=0.55).encode(x=across, y=upwards, color=colour))
             layers.append(data.mark_point(filled=True, size=28).encode(x=across, y=upwards, color=colour))
     return _finished(alt.layer(*layers), title or "Laws of noise")
-
-
-def chart_tails(*laws: Law, reach: Number | None = None, title: str | None = None) -> Any:
-    """Pr[|X| >= w] against w on a logarithmic scale: a straight line for Laplace, a parabola for the Gaussian."""
-    alt = altair()
-    _check(laws)
-    end = _reach(laws, reach)[1]
-    step = end / _POINTS
-    rows = [
-        {"x": float_nearest(step * i), "y": law.tail(step * i).up, "law": law.name}
-        for law in laws
-        for i in range(_POINTS + 1)
-    ]
-    chart = (
-        alt.Chart(_data(alt, rows))
-        .mark_line(strokeWidth=2)
-        .encode(
-            x=alt.X("x:Q", title="size w"),
-            y=alt.Y("y:Q", title="Pr[|X| >= w]", scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=6)),
-            color=_colour(alt, [law.name for law in laws]),
-        )
-    )
-    return _finished(chart, title or "How often the noise is at least so large")
 
 
 def _check(laws: tuple[Law, ...]) -> None:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from tacit.core.errors import InputError
-from tacit.laws.continuous import StaircaseLaw
 from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
 from tacit.laws.law import DiscreteLaw
 from tacit.mechanisms.additive import AdditiveNoise, OnGrid
 from tacit.mechanisms.gaussian import GaussianNoise
 from tacit.mechanisms.laplace import LaplaceNoise
-from tacit.mechanisms.staircase import StaircaseNoise
 from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
 #: Mechanisms, and what they draw with.
-Drawn = (
-    AdditiveNoise
-    | OnGrid
-    | LaplaceNoise
-    | GaussianNoise
-    | StaircaseNoise
-    | DiscreteLaplace
-    | DiscreteGaussian
-    | Geometric
-)
+Drawn = AdditiveNoise | OnGrid | LaplaceNoise | GaussianNoise | DiscreteLaplace | DiscreteGaussian | Geometric
 
 
 def law_of(mechanism: Drawn) -> DiscreteLaw:
@@ -43,6 +32,4 @@ def law_of(mechanism: Drawn) -> DiscreteLaw:
             return DiscreteGaussianLaw(sigma2=noise.sigma2)
         case Geometric():
             return GeometricLaw(scale=1 / noise.rate)
-        case StaircaseNoise():
-            return StaircaseLaw(epsilon=noise.epsilon, width=noise.width, tread=noise.tread)
-    raise InputError("mechanism", "must add Laplace, Gaussian, staircase or geometric noise to have a law of noise")
+    raise InputError("mechanism", "must add Laplace, Gaussian or geometric noise to have a law of noise")

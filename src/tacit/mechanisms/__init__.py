@@ -1,7 +1,7 @@
 """Mechanisms: releases with a stated guarantee, a stated error, and a proof beside the code.
 
 Modules:
-* :mod:`.additive` — Adding noise to numbers: the part that Laplace, Gaussian and staircase noise share
+* :mod:`.additive` — Adding noise to numbers: the part that Laplace and Gaussian noise share
 * :mod:`.base` — Base class of mechanisms: guarantee, error and input
 * :mod:`.count_vector` — Vectors of counts released at once, shared by histograms and counting queries
 * :mod:`.counting_queries` — Many counting questions at once, which may overlap as they please; see
@@ -31,6 +31,5 @@ Modules:
 * :mod:`.selection_scores` — Exact scores of candidates, shared by the selection mechanisms
 * :mod:`.sparse_vector` — The sparse vector technique: ask as many questions as you like, pay only for those that
   exceed a threshold
-* :mod:`.staircase` — The staircase mechanism: the least noise that pure differential privacy allows for one number
 * :mod:`.top_k` — The k best candidates, one exponential mechanism after the other
 """

@@ -1,4 +1,4 @@
-"""Adding noise to numbers: the part that Laplace, Gaussian and staircase noise share.
+"""Adding noise to numbers: the part that Laplace and Gaussian noise share.
 
 Integers get integer noise and stay integers. Floats are put on a public :class:`~tacit.mechanisms.grid.Grid`, get
 integer noise there, and come back as floats on the grid; :class:`OnGrid` is that mechanism, with a guarantee, an event
