@@ -17,7 +17,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def example(path: Path) -> Any:
+    marks = [pytest.mark.torch] if "\nimport torch\n" in path.read_text() else []
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+@pytest.mark.parametrize("example", [example(path) for path in EXAMPLES])
 def test_an_example_runs_and_is_short(
     example: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,6 +43,7 @@ from tacit.learn.unpaid_steps import UnpaidReadingWarning
 FRESH = "every fit draws fresh noise, and there is no seed"
 NO_LOOKING = "whether an error is raised must not depend on a single value; such rows count for nothing or are clipped"
 PRIVATE_N = "the number of rows is private, so no rows at all is a table like any other"
+ALL_ALIKE = "an error where all weights are zero would say that no row has one; such rows count for nothing"
 NAMED = "the check sets a parameter that scikit-learn's own class of this name has"
 NO_LABELS = "which cluster a row of the fit is in must not travel with the model"
 
@@ -83,7 +84,7 @@ EXPECTED: dict[str, dict[str, str]] = {
 def expected(estimator: Any) -> dict[str, str]:
     kind = estimator.__sklearn_tags__().estimator_type
     own = EXPECTED[kind if kind in ("classifier", "regressor") else type(estimator).__name__]
-    return own | {"check_dtype_object": NO_LOOKING}
+    return own | {"check_dtype_object": NO_LOOKING, "check_all_zero_sample_weights_error": ALL_ALIKE}
 
 
 def estimators() -> list[Any]:
@@ -110,6 +111,21 @@ def estimators() -> list[Any]:
         StandardScaler(**plenty),
         MinMaxScaler(bounds=(-10, 10)),
     ]
+
+
+@pytest.mark.parametrize("estimator", estimators(), ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.usefixtures("seeded")
+def test_a_fit_forgets_what_another_learned_and_nothing_else(estimator: Any) -> None:
+    X = np.random.default_rng(8).uniform(-10, 10, (60, 3))
+    y = 1 + (X[:, 0] > 0)
+    estimator._skl_callbacks = ["scikit-learn's own"]
+    before = dict(vars(estimator))
+    estimator.fit(X, y)
+    if hasattr(estimator, "partial_fit"):
+        estimator.partial_fit(X, y)
+    assert len(vars(estimator)) > len(before)
+    estimator._forget()
+    assert vars(estimator) == before
 
 
 CHECKS = [

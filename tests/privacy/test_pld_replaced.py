@@ -70,6 +70,7 @@ def test_losses_and_places_fit_together() -> None:
     assert np.allclose(sides.p_above, pair.sides(-losses).q_below)
 
 
+@pytest.mark.bench
 @pytest.mark.parametrize(("rate", "noise", "count", "delta"), [("0.05", 2.0, 100, 1e-5), ("0.5", 1.0, 2, 1e-4)])
 def test_between_bounds_and_beside_another_accountant(rate: str, noise: float, count: int, delta: float) -> None:
     from dp_accounting import NeighboringRelation

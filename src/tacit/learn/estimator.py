@@ -47,8 +47,13 @@ NOISE_RULES: Final = (
 
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
-#: Beginnings of names under which scikit-learn keeps settings of its own.
-_OF_SKLEARN: Final = ("_sklearn", "_metadata_request")
+#: Private attributes that fits set. scikit-learn keeps settings and callbacks of its own on an estimator, which stay.
+# fmt: off
+_LEARNED: Final = frozenset({
+    "_box", "_center", "_centers", "_corner", "_fitted", "_mean", "_model", "_moments", "_n_features_out", "_noise",
+    "_noisy_sums", "_paid", "_range", "_releases", "_target", "_target_bounds",
+})
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -118,10 +123,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Drop what an earlier fit has learned: a model states the guarantee of one fit and holds no number of two."""
-        stated = set(self._get_param_names())
-        for name in [each for each in vars(self) if each not in stated and not each.startswith(_OF_SKLEARN)]:
-            if name.startswith("_") or name.endswith("_"):
-                delattr(self, name)
+        for name in [each for each in vars(self) if each in _LEARNED or each.endswith("_")]:
+            delattr(self, name)
 
     def _public(self) -> tuple[str, ...]:
         """Declarations of the caller; everything else about the data was paid for."""
