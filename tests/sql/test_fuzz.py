@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sql.corpus.accepted import ACCEPTED
 from sql.corpus.clinic import CATALOG
+from sql.corpus.hostile_texts import HOSTILE_TEXTS, quoted
 from sql.corpus.refused import REFUSED
 from support.bits import SeededBits
 from tacit.query.aggregates import SQL_NAMES
@@ -33,7 +34,7 @@ _CONSTANTS = re.findall(
     r"\S+",
     "0 1 -1 3.5 .5 1e5 1e400 99999999999999999999 'a' '' '2020-01-01' 'x%' NULL TRUE FALSE DATE'2021-02-03' "
     "INTERVAL'1'DAY $1 ? [1,2] (1,2)",
-)
+) + [quoted(text) for text in HOSTILE_TEXTS]
 _FUNCTIONS = sorted({*REGISTRY, *SQL_NAMES, "if", "nullif", "date_part", "row_number", "lag", "nope"})
 _OPERATORS = re.findall(r"\S+", "+ - * / // % ^ || = <> < <= > >= AND OR LIKE IN IS & ~")
 _TABLES = re.findall(r"\S+", "visits visits visits patients prescriptions wards staff log nothing a b")

@@ -7,8 +7,10 @@ same seed gives the same questions on every machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TypeVar
 
+from sql.corpus.hostile_texts import HOSTILE_TEXTS, quoted
 from support.bits import SeededBits
 
 __all__ = ["composed"]
@@ -45,6 +47,8 @@ _CONDITIONS = (
     "patient_id IN (SELECT id FROM patients WHERE active)", "note = 12", "doctor <> 3", "nights IN ('1', '2', '3')", "urgent = 1", "cost > '20'",
     "seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC' < TIMESTAMP '2022-06-01 00:00:00'", "note BETWEEN 1 AND 20",
     "patient_id IN (SELECT patient_id FROM visits GROUP BY patient_id HAVING COUNT(*) > 3)",
+    *(f"{column} {sign} {quoted(text)}" for column, sign, text in zip(cycle(("note", "doctor")), cycle(("<>", "=", ">")), HOSTILE_TEXTS)),
+    *(f"EXISTS (SELECT 1 FROM prescriptions x JOIN visits y ON x.visit_id = y.visit_id AND y.note <> {quoted(text)} WHERE y.patient_id = visits.patient_id)" for text in HOSTILE_TEXTS[::6]),
 )  # fmt: skip
 _WHOLE_NUMBERS = ("nights", "cost", "CLAMP(points, -20, 50)", "nights - 30", "CLAMP(LENGTH(note), 0, 40)")
 _WHOLE = ("COUNT(*)", "COUNT(DISTINCT patient_id)", "COUNT(doctor)", "COUNT(*) FILTER (WHERE urgent)")

@@ -278,16 +278,18 @@ class Postgres(Dialect):
         lowest, highest = (doubles.number(float(end * step)) for end in (low, high))
         largest, kind = doubles.number(doubles.LARGEST), self.whole_type(max(abs(low), abs(high)))
         exact = step.numerator == 1 and is_power_of_two(step.denominator)
-        y = f"{{v}} * {doubles.number(float(step.denominator))}" if exact else f"{{v}} / {doubles.number(float(step))}"
-        if max(abs(low), abs(high)) > _EXACT_HALVES:
-            # The quotient of an end may be a little beyond it, which below 2^51 steps is rounded away.
-            y = f"least(greatest({y}, {doubles.number(float(low))}), {doubles.number(float(high))})"
-        tiny = f"WHEN {{v}} BETWEEN {doubles.number(-1e-290)} AND {doubles.number(1e-290)} THEN 0 " if step > 1 else ""
 
         def body(v: str) -> str:
+            y = f"{v} * {doubles.number(float(step.denominator))}" if exact else f"{v} / {doubles.number(float(step))}"
+            if max(abs(low), abs(high)) > _EXACT_HALVES:
+                # The quotient of an end may be a little beyond it, which below 2^51 steps is rounded away.
+                y = f"least(greatest({y}, {doubles.number(float(low))}), {doubles.number(float(high))})"
+            tiny = (
+                f"WHEN {v} BETWEEN {doubles.number(-1e-290)} AND {doubles.number(1e-290)} THEN 0 " if step > 1 else ""
+            )
             return (
-                f"CASE {tiny.format(v=v)}WHEN {v} BETWEEN {lowest} AND {highest}"
-                f" THEN {rounded_steps(self, y.format(v=v), measure)}"
+                f"CASE {tiny}WHEN {v} BETWEEN {lowest} AND {highest}"
+                f" THEN {rounded_steps(self, y, measure)}"
                 f" WHEN {v} > {highest} AND {v} <= {largest} THEN CAST({high} AS {kind})"
                 f" WHEN {v} < {lowest} AND {v} >= -{largest} THEN CAST({low} AS {kind}) END"
             )

@@ -164,8 +164,10 @@ def _towards(direction: str) -> Lowering:
 
 def _log2(d: Dialect, node: Call, args: Args) -> str:  # noqa: ARG001 - one shape for all lowerings
     # A whole number nearby is the logarithm if the power says so.
-    exact = "CASE WHEN pow(2, rint(log2({0}))) = {0} THEN rint(log2({0})) ELSE log2({0}) END"
-    return d.finite(d.let(args[0], lambda v: f"CASE WHEN {v} > 0 THEN {exact.format(v)} END"))
+    def exact(v: str) -> str:
+        return f"CASE WHEN pow(2, rint(log2({v}))) = {v} THEN rint(log2({v})) ELSE log2({v}) END"
+
+    return d.finite(d.let(args[0], lambda v: f"CASE WHEN {v} > 0 THEN {exact(v)} END"))
 
 
 def _extreme(name: str) -> Lowering:
@@ -351,13 +353,13 @@ class Spark(Dialect):
         """From the sorted list: Spark's own interpolates in another order."""
         if over:
             raise InternalError("a quantile over a window is joined, and never written over it")
-        place = f"((size({{0}}) - 1) * {self.number(fraction)})"
-        low, high = (f"try_element_at({{0}}, CAST({name}({place}) AS INT) + 1)" for name in ("floor", "ceil"))
-        between = f"{low} + ({high} - {low}) * ({place} - floor({place}))"
-        return self.bound(
-            f"array_sort(collect_list({value}){where})",
-            lambda v: f"CASE WHEN size({v}) > 0 THEN {between.format(v)} END",
-        )
+
+        def between(v: str) -> str:
+            place = f"((size({v}) - 1) * {self.number(fraction)})"
+            low, high = (f"try_element_at({v}, CAST({name}({place}) AS INT) + 1)" for name in ("floor", "ceil"))
+            return f"CASE WHEN size({v}) > 0 THEN {low} + ({high} - {low}) * ({place} - floor({place})) END"
+
+        return self.bound(f"array_sort(collect_list({value}){where})", between)
 
     # -- choosing
 

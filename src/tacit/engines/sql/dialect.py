@@ -295,11 +295,14 @@ class Dialect(ABC):
 
     def made_date(self, year: str, month: str, day: str) -> str:
         """A DATE of three BIGINTs, NULL where there is no such day."""
-        parts = []
-        for value, most, digits in ((year, 9999, 4), (month, 12, 2), (day, 31, 2)):
-            inside = f"CASE WHEN {{v}} BETWEEN 1 AND {most} THEN CAST({{v}} AS {self.text_type}) END"
-            parts.append(f"lpad({self.let(value, lambda v, inside=inside: inside.format(v=v))}, {digits}, '0')")  # type: ignore[misc]
-        return self.forms["read_day"].format(" || '-' || ".join(parts))
+
+        def digits(value: str, most: int) -> str:
+            kind = self.text_type
+            shown = self.let(value, lambda v: f"CASE WHEN {v} BETWEEN 1 AND {most} THEN CAST({v} AS {kind}) END")
+            return f"lpad({shown}, {len(str(most))}, '0')"
+
+        written = " || '-' || ".join((digits(year, 9999), digits(month, 12), digits(day, 31)))
+        return self.forms["read_day"].format(written)
 
     def last_day(self, value: str, kind: SqlType) -> str:  # noqa: ARG002 - some need it
         """The last day of the month."""

@@ -446,12 +446,13 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes |
         for side, part in zip((node.left, node.right), _split(read, left, right), strict=True)
     ]
     kind = node.kind.value.upper()
-    joined = f"{kind} JOIN {{}} AS r ON {condition_sql(d, node.condition, name)}"
+    before, sources = "", [f"({side})" for side in sides]
     if d.computes_again and not matching(node.condition, left).is_looked_up:
         # Without an equality one side is gone through for each row of the other.
-        named = [f"j{i} {d.materialized} ({side})" for i, side in enumerate(sides)]
-        return f"WITH {', '.join(named)} SELECT {_listed(columns)} FROM j0 AS l {joined.format('j1')}"
-    return f"SELECT {_listed(columns)} FROM ({sides[0]}) AS l {joined.format(f'({sides[1]})')}"
+        before = f"WITH {', '.join(f'j{i} {d.materialized} ({side})' for i, side in enumerate(sides))} "
+        sources = ["j0", "j1"]
+    joined = f"{sources[0]} AS l {kind} JOIN {sources[1]} AS r ON {condition_sql(d, node.condition, name)}"
+    return f"{before}SELECT {_listed(columns)} FROM {joined}"
 
 
 def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes | None) -> str:

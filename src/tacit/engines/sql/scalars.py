@@ -67,9 +67,9 @@ def rounded_quotient(d: Dialect, value: str, divisor: int, *, wide: bool) -> str
     return d.let(value, away)
 
 
-def _reading(d: Dialect, value: str, pattern: str, read: str) -> str:
-    """``read`` of the text without spaces around it, called ``{}``, where it has the form."""
-    return d.let(d.trimmed(value), lambda v: f"CASE WHEN {d.matches(v, pattern)} THEN {read.replace('{}', v)} END")
+def _reading(d: Dialect, value: str, pattern: str, read: Callable[[str], str]) -> str:
+    """``read`` of the text without spaces around it, where it has the form."""
+    return d.let(d.trimmed(value), lambda v: f"CASE WHEN {d.matches(v, pattern)} THEN {read(v)} END")
 
 
 def _to_boolean(d: Dialect, value: str, source: SqlType) -> str:
@@ -82,7 +82,7 @@ def _to_boolean(d: Dialect, value: str, source: SqlType) -> str:
 
 def _to_integer(d: Dialect, value: str, source: SqlType) -> str:
     if source.kind is Kind.TEXT:
-        return _reading(d, value, _NUMBER, d.read_integer("{}"))
+        return _reading(d, value, _NUMBER, d.read_integer)
     if source.kind is Kind.DECIMAL:
         return rounded_quotient(d, value, 10**source.scale, wide=False)
     return d.flag(value) if source == BOOLEAN else d.double_to_integer(value)
@@ -90,7 +90,7 @@ def _to_integer(d: Dialect, value: str, source: SqlType) -> str:
 
 def _to_decimal(d: Dialect, value: str, source: SqlType, scale: int) -> str:
     if source.kind is Kind.TEXT:
-        return _reading(d, value, _NUMBER, d.read_decimal("{}", scale))
+        return _reading(d, value, _NUMBER, lambda v: d.read_decimal(v, scale))
     if source.kind is Kind.DOUBLE:
         return d.fit_decimal(d.double_to_wide(d.rounded(d.product(value, f"CAST({10**scale} AS {d.double})"))))
     if source.kind is Kind.DECIMAL and scale < source.scale:
@@ -101,7 +101,7 @@ def _to_decimal(d: Dialect, value: str, source: SqlType, scale: int) -> str:
 
 def _to_double(d: Dialect, value: str, source: SqlType) -> str:
     if source.kind is Kind.TEXT:
-        return d.finite(_reading(d, value, _NUMBER, d.read_double("{}")))
+        return d.finite(_reading(d, value, _NUMBER, d.read_double))
     if source.kind is not Kind.DECIMAL or source.scale == 0:
         return f"CAST({d.flag(value) if source == BOOLEAN else value} AS {d.double})"
     point = f"CAST({10**source.scale} AS {d.double})"
@@ -135,13 +135,13 @@ def _decimal_text(d: Dialect, value: str, scale: int) -> str:
 def _to_date(d: Dialect, value: str, source: SqlType) -> str:
     if source == TIMESTAMP:
         return f"CAST({value} AS DATE)"
-    return _reading(d, value, _DATE, d.read_date("{}"))
+    return _reading(d, value, _DATE, d.read_date)
 
 
 def _to_timestamp(d: Dialect, value: str, source: SqlType) -> str:
     if source == DATE:
         return f"CAST({value} AS {d.timestamp_type})"
-    return _reading(d, value, _TIMESTAMP, d.read_timestamp("{}"))
+    return _reading(d, value, _TIMESTAMP, d.read_timestamp)
 
 
 def scalar_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column) -> str:

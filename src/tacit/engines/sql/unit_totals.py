@@ -28,9 +28,13 @@ _HALF_BIGINT = 2**62
 def clamped(d: Dialect, value: str, low: int, high: int) -> str:
     """``value`` moved into [low, high]. NULL stays NULL."""
     # Values inside the bounds come first: where all of a batch are inside, the rest is skipped.
-    beyond = "WHEN {v} < {low} THEN {low} WHEN {v} > {high} THEN {high}"
-    inside = "CASE WHEN {v} BETWEEN {low} AND {high} THEN {v} " + beyond + " END"
-    return d.let(value, lambda v: inside.format(v=v, low=low, high=high))
+    return d.let(
+        value,
+        lambda v: (
+            f"CASE WHEN {v} BETWEEN {low} AND {high} THEN {v}"
+            f" WHEN {v} < {low} THEN {low} WHEN {v} > {high} THEN {high} END"
+        ),
+    )
 
 
 def counts_sql(d: Dialect, measure: Measure) -> str | None:
