@@ -183,17 +183,16 @@ def test_the_editor_shows_values_of_the_column_that_is_looked_at_alone(folder: P
     from starlette.testclient import TestClient
 
     from tacit.project.project_editing import EditedProject
-    from tacit.server.project_editor import editor_app
-    from tacit.server.project_editor.gate import EditorGate
+    from tacit.server.console.owner_mode import OwnerContext, owner_app
 
-    gate = EditorGate(5998)
     editing = EditedProject(folder / "tacit.toml")
-    client = TestClient(editor_app(editing, gate, lambda: None), base_url="http://127.0.0.1:5998")
+    gate = OwnerContext(editing, 5998, lambda: None)
+    client = TestClient(owner_app(gate), base_url="http://127.0.0.1:5998")
     client.get(f"/open/{gate.secret}")
     pages = []
 
     def post(path: str, **fields: str) -> None:
-        form = {"csrf": gate.csrf, "revision": str(editing.revision), **fields}
+        form = {"csrf": gate.owner.csrf, "revision": str(editing.revision), **fields}
         pages.append(client.post(f"{gate.room}/{path}", data=form).text)
 
     post("database", engine=place, table="")

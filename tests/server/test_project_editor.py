@@ -15,9 +15,8 @@ from starlette.testclient import TestClient
 from support.postgres import address
 from tacit.project import column_view
 from tacit.project.project_editing import EditedProject
-from tacit.server.project_editor import editor_app
-from tacit.server.project_editor.budget_page import PUBLISHED, guess_risks
-from tacit.server.project_editor.gate import EditorGate
+from tacit.server.console.owner_mode import OwnerContext, owner_app
+from tacit.server.console.project_budget import PUBLISHED, guess_risks
 
 PORT = 5999
 HERE = f"http://127.0.0.1:{PORT}"
@@ -30,8 +29,8 @@ class Owner:
     def __init__(self, folder: Path) -> None:
         self.ended: list[bool] = []
         self.editing = EditedProject(folder / "tacit.toml")
-        self.gate = EditorGate(PORT)
-        self.app = editor_app(self.editing, self.gate, lambda: self.ended.append(True))
+        self.gate = OwnerContext(self.editing, PORT, lambda: self.ended.append(True))
+        self.app = owner_app(self.gate)
         self.client = TestClient(self.app, base_url=HERE, follow_redirects=True)
         self.hidden: dict[str, str] = {}
 
@@ -75,8 +74,10 @@ def test_only_the_link_of_the_terminal_opens_it_and_once(tmp_path: Path) -> None
     owner = Owner(tmp_path)
     room = owner.gate.room
     for path in ("/", "/save", f"{room}/", f"{room}/save", f"{room}/files", "/open/" + "0" * 32, "/open/x"):
-        assert "does not open the editor" in owner.client.get(path).text
-    assert owner.client.post(f"{room}/save", data={"csrf": owner.gate.csrf}).status_code == 403
+        page = owner.client.get(path).text
+        assert "does not open the editor" in page
+        assert "tacit.toml" not in page
+    assert owner.client.post(f"{room}/save", data={"csrf": owner.gate.owner.csrf}).status_code == 403
     assert owner.client.head(f"/open/{owner.gate.secret}").status_code == 403
     owner.enter()
     # Another browser has the used link.
@@ -97,13 +98,28 @@ def test_a_name_elsewhere_that_points_here_is_refused(owner: Owner, host: str) -
         assert (answer.status_code, "tables" in answer.text) == (421, False)
 
 
+def test_a_host_that_is_said_twice_is_refused(owner: Owner) -> None:
+    answer = owner.client.get(f"{owner.gate.room}/", headers=[("host", "127.0.0.1:5999"), ("host", "evil.example")])
+    assert (answer.status_code, "tables" in answer.text) == (400, False)
+
+
+def test_a_form_that_states_what_is_there_is_not_out_of_date(owner: Owner) -> None:
+    owner.post("/", source="visits.csv")
+    old, said = dict(owner.hidden), {"type": "decimal", "step": "0.1", "low": "0", "high": "50"}
+    owner.post("/column?table=visits&column=cost", **said)
+    owner.hidden = old
+    page = owner.post("/column?table=visits&column=cost", **said)
+    assert 'role="alert"' not in page
+    assert 'name="high" value="50"' in page
+
+
 def test_forms_from_elsewhere_are_refused(owner: Owner) -> None:
     text = owner.editing.text
     form = {"revision": owner.hidden["revision"], "text": "x = 1\n"}
-    for token, headers in (("", {}), ("0" * 32, {}), (owner.gate.csrf, {"origin": "https://evil.example"}),
-                           (owner.gate.csrf, {"sec-fetch-site": "cross-site"})):  # fmt: skip
+    for token, headers in (("", {}), ("0" * 32, {}), (owner.gate.owner.csrf, {"origin": "https://evil.example"}),
+                           (owner.gate.owner.csrf, {"sec-fetch-site": "cross-site"})):  # fmt: skip
         answer = owner.client.post(f"{owner.gate.room}/text", data={**form, "csrf": token}, headers=headers)
-        assert answer.status_code == 400
+        assert answer.status_code == 403
         assert "did not come from a page" in answer.text
     assert owner.editing.text == text
 

@@ -96,6 +96,55 @@ def test_from_a_messy_file_to_a_private_answer(editor: tuple[subprocess.Popen[st
     assert "Kardiologie" in answer.output
 
 
+def test_a_click_right_after_a_change_saves_once_and_is_not_called_stale(
+    editor: tuple[subprocess.Popen[str], str], folder: Path
+) -> None:
+    """A field sends its form when it is left; the click that leaves it sends a form too, or goes to another page."""
+    from playwright.sync_api import sync_playwright
+
+    _, address = editor
+    program = os.environ.get("TACIT_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        context = browser.new_context(viewport=DESK)
+        context.set_default_timeout(20_000)
+        page: Any = context.new_page()
+        stale: list[str] = []
+
+        def saved(button: str) -> None:
+            with page.expect_navigation():
+                page.click(button)
+            if page.query_selector("#problem"):
+                stale.append(page.inner_text("#problem"))
+
+        page.goto(address)
+        page.fill("#source", "aufnahmen.csv")
+        saved("button.main")
+        page.select_option("#unit", "patient_nr")
+        page.wait_for_selector("#limits")
+        for rows in ("2", "3", "4"):
+            page.fill("#max_rows", rows)
+            saved("form:has(#max_rows) button")
+        page.click("th a:has-text('kosten')")
+        for high in ("500", "600", "700"):
+            page.fill("#low", "0")
+            page.fill("#high", high)
+            saved("#declare button.main")
+        page.click("nav a:has-text('Budget')")
+        for epsilon in ("2", "3"):
+            page.fill("#epsilon", epsilon)
+            saved("form button.main")
+        # The change that a link interrupts is kept, and the page that follows knows of it.
+        page.fill("#epsilon", "4")
+        saved("nav a:has-text('Check and save')")
+        saved("button[value=stay]")
+        browser.close()
+    assert stale == []
+    text = (folder / "tacit.toml").read_text()
+    for part in ("max_rows = 4", "bounds = [0, 700]", 'epsilon = "4"'):
+        assert part in text
+
+
 #: The command with a browser that asks for the page and then presses Ctrl-C.
 VISITED = """
 import os, re, signal, webbrowser

@@ -12,7 +12,7 @@ from tacit.core.extras import MissingError, install_command
 
 
 def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> None:
-    """Serve the editor until the owner has finished.
+    """Serve the console in owner mode until the owner has finished.
 
     Args:
         sources: a project file, a folder with or for one, or data files to begin with.
@@ -25,7 +25,7 @@ def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> 
     from tacit.project.project_editing import EditedProject, draft_source
 
     try:
-        from tacit.server.project_editor import run_editor
+        from tacit.server.console.owner_mode import run_owner_mode
     except ModuleNotFoundError as problem:
         if (problem.name or "").partition(".")[0] == "tacit":
             raise
@@ -47,7 +47,7 @@ def edit_in_browser(sources: list[str], output: Path, *, open_browser: bool) -> 
             _open(address, Path(folder))
 
     with tempfile.TemporaryDirectory(prefix="tacit-edit-") as folder:
-        run_editor(editing, started)
+        run_owner_mode(editing, started)
     if editing.is_changed:
         typer.echo(f"{project}: nothing more was saved.")
     else:

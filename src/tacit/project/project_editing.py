@@ -71,11 +71,13 @@ class EditedProject:
         return self.text != self.on_disk
 
     def edit(self, revision: int, changes: Mapping[Place, Any]) -> None:
-        """Change values; None takes one away.
+        """Change values; None takes one away. A form that states what is there already is never out of date.
 
         Raises:
             InputError: the text was edited since, or cannot be edited in place.
         """
+        if not changes:
+            return
         with self._lock:
             self._check(revision)
             text = edit_toml(self.text, changes)

@@ -2,15 +2,13 @@
 
 Modules:
 * :mod:`.api` — HTTP API: JSON or Arrow for programs
-* :mod:`.console` — Console: pages for people, rendered on the server
+* :mod:`.console` — Console: pages for people, rendered on the server; in owner mode, of a project file
 * :mod:`.departure` — Departure of one question: its thread and outcome are held until then
 * :mod:`.errors` — Errors of the server
 * :mod:`.identity` — Identity: people, roles, tokens, passwords, sessions, invitations
 * :mod:`.mcp` — Model Context Protocol: tools with which AI assistants ask, within a share of the budget that a person
   states
 * :mod:`.pgwire` — PostgreSQL protocol: psql, drivers and dashboards
-* :mod:`.project_editor` — Project editor: ``tacit init --edit``, pages on which the owner of data writes a project
-  file, on their own machine
 * :mod:`.rate_limit` — Token-bucket rate limits
 * :mod:`.response_slots` — Response slots: fixed times at which responses leave
 * :mod:`.serve` — Serving: sockets, TLS, worker processes, connection limits, logs and metrics

@@ -18,10 +18,18 @@ Modules:
 * :mod:`.model_pages` — Pages of models: guarantee, coefficients and shapes for everyone who sees the population, a form
   for owners
 * :mod:`.number_format` — Number formats of the pages, and that of times
+* :mod:`.owner_mode` — Owner mode of the console: pages that write a project file, for one browser on the owner's own
+  machine
 * :mod:`.page_request` — Page request: user, form fields and response
 * :mod:`.pages` — Table of all pages
 * :mod:`.people_pages` — Pages of owners: people, shares, tokens
 * :mod:`.price_curve` — Price against error: the quotes of one question at several prices
+* :mod:`.project_budget` — Page of a budget, with a guide to choosing epsilon: published numbers, and the risk of one
+  person
+* :mod:`.project_column` — Page of a column: type, categories, bounds, and a picture of what they keep
+* :mod:`.project_pages` — Pages of a project file as a whole: its sources, what one query may use of the machine,
+  checking and saving
+* :mod:`.project_table` — Page of a table: how it is written, whose rows, its columns, its limits
 * :mod:`.question_pages` — Pages of saved questions: one's own, and those that others share
 * :mod:`.quotes` — Quotes as pages show them, and the form that asks for one
 * :mod:`.sign_in` — Sign-in, sign-out, set-up, invitation and password pages

@@ -1,17 +1,17 @@
 """Page request: user, form fields and response.
 
-A :class:`PageRequest` is made for every request. It reads the session from its cookie, refuses forms that did not
-come from a page of this console, and turns every failure on the way into a page that says what to do next.
+A :class:`Visit` is made for every request. It finds out who asks, refuses forms that did not come from a page of this
+console, and turns every failure on the way into a page that says what to do next. A :class:`PageRequest` is one to a
+server, whose people have sessions; owner mode has its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -40,43 +40,119 @@ _DOOR: Final = "tacit_door"
 _SESSION: Final = "tacit_session"
 
 
-def templates_of(*packages: str) -> Environment:
-    """Templates of packages, escaped; of two with one name that of the first package counts."""
-    loader = ChoiceLoader([PackageLoader(package) for package in packages])
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+class PageContext:
+    """State shared by all page requests: settings, templates and static files."""
 
-
-class ConsoleContext:
-    """State shared by all page requests: the service, templates and static files."""
-
-    def __init__(self, service: CuratorService, people: People, settings: Settings) -> None:
-        self.service = service
-        self.people = people
+    def __init__(self, settings: Settings, project: str) -> None:
         self.settings = settings
         self.statics = Statics()
-        self.pages = templates_of("tacit.server.console")
-        self.pages.globals |= {"static": self.statics.address, "project": service.curator.name}
+        self.pages = Environment(
+            loader=PackageLoader("tacit.server.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.pages.globals |= {"static": self.statics.address, "project": project}
         self.pages.filters["when"] = when
+
+
+class ConsoleContext(PageContext):
+    """State of the console of a server: its service and people as well."""
+
+    def __init__(self, service: CuratorService, people: People, settings: Settings) -> None:
+        super().__init__(settings, service.curator.name)
+        self.service = service
+        self.people = people
 
     def cookie(self, name: str) -> str:
         """The name of a cookie: with TLS one that browsers bind to this host."""
         return f"__Host-{name}" if self.settings.secure else name
 
 
-@dataclass
-class PageRequest:
-    """A request on its way to a page, of a signed-in user or of none.
+Context = TypeVar("Context", bound=PageContext)
 
-    Args:
-        form: the fields of a form that passed the check against forgery.
-        door: the token that forms carry before sign-in.
+
+class Visit(Generic[Context]):
+    """A request on its way to a page; ``form`` holds the fields of a form that passed the check against forgery."""
+
+    def __init__(self, shared: Context, request: Request) -> None:
+        self.shared = shared
+        self.request = request
+        self.access: Access | None = None
+        self.form: Mapping[str, str] = {}
+
+    async def identify(self) -> None:
+        """Find out whose request this is."""
+        raise NotImplementedError
+
+    @property
+    def csrf(self) -> str:
+        """The text that a form must carry to be believed."""
+        return "" if self.access is None else self.access.csrf
+
+    async def stranger(self) -> Response:
+        """The page for someone who is not signed in."""
+        raise Unauthenticated
+
+    async def head(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """The head of a page."""
+        raise NotImplementedError
+
+    def problem(self, raised: Exception) -> PageProblem:
+        """A failure as a page shows it."""
+        return problem_of(raised)
+
+    async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
+        """A page that says what went wrong and where to go."""
+        raise NotImplementedError
+
+    async def page(self, template: str, status: int = 200, **context: Any) -> Response:
+        """A whole page; a ``problem`` in it brings its headers along."""
+        context |= await self.head(context)
+        return self.html(self.shared.pages.get_template(template).render(context), status, context.get("problem"))
+
+    def html(self, text: str, status: int = 200, problem: object = None) -> Response:
+        """A response with the headers of every page."""
+        more = dict(problem.headers) if isinstance(problem, PageProblem) else {}
+        return HTMLResponse(text, status, headers={**HEADERS, **more})
+
+    def redirect(self, address: str) -> Response:
+        """Redirect to ``address``."""
+        return RedirectResponse(address, 303, headers=dict(HEADERS))
+
+
+class PageRequest(Visit[ConsoleContext]):
+    """A request to the console of a server, of a signed-in user or of none.
+
+    ``door`` is the token that forms carry before sign-in.
     """
 
-    shared: ConsoleContext
-    request: Request
-    access: Access | None = None
-    form: Mapping[str, str] = field(default_factory=dict)
     door: str = ""
+
+    async def identify(self) -> None:
+        """By the session that the cookie names."""
+        text = self.session_text
+        self.access = await self.run(self.people.session, text) if text else None
+        self.door = self._door_cookie or new_door()
+        if self.access is not None:
+            self.runtime.rates["reads"].take(self.name)
+
+    @property
+    def csrf(self) -> str:
+        """The token of the session; before sign-in the one in the cookie."""
+        return self._door_cookie if self.access is None else self.access.csrf
+
+    async def stranger(self) -> Response:
+        """Send a browser without a session to the sign-in page."""
+        request = self.request
+        here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        if request.headers.get("sec-fetch-site") == "cross-site" and not self.session_text:
+            # Browsers keep the session back when a link elsewhere was followed; asked again from here, they send it.
+            return await self.page(
+                "onward.html", here=here, words="You came from another site, so this page asks once more by itself."
+            )
+        return self.redirect(f"/console/sign-in?next={quote(here, safe='')}")
 
     @property
     def service(self) -> CuratorService:
@@ -138,18 +214,17 @@ class PageRequest:
         known = sorted((gauge for gauge in found if gauge), key=lambda gauge: -gauge.used)
         return known[:_MOST_HEAD_GAUGES]
 
-    async def page(self, template: str, status: int = 200, **context: Any) -> Response:
-        """A whole page; a ``problem`` in it brings its headers along."""
-        context |= {"person": None, "csrf": self.door}
-        if self.access is not None:
-            budgets = context.get("budgets") or await self._known_budgets()
-            context |= {
-                "person": self.access.person,
-                "csrf": self.access.csrf,
-                "head_gauges": self.head_gauges(budgets),
-                "nav": self._nav(budgets),
-            }
-        return self._html(self.shared.pages.get_template(template).render(context), status, context.get("problem"))
+    async def head(self, context: Mapping[str, Any]) -> dict[str, Any]:
+        """The user, budgets and the pages that the user may see."""
+        if self.access is None:
+            return {"person": None, "csrf": self.door, "nav": []}
+        budgets = context.get("budgets") or await self._known_budgets()
+        return {
+            "person": self.access.person,
+            "csrf": self.access.csrf,
+            "head_gauges": self.head_gauges(budgets),
+            "nav": self._nav(budgets),
+        }
 
     async def parts(
         self, status: int = 200, problem: PageProblem | None = None, /, *, stopped: bool = False, **named: str
@@ -157,7 +232,7 @@ class PageRequest:
         """Parts of a page for the script, each with the place it belongs to."""
         state = ' data-state="stopped"' if stopped else ' data-state=""'
         text = "".join(f'<div data-into="{place}"{state}>{html}</div>' for place, html in named.items())
-        return self._html(text, status, problem)
+        return self.html(text, status, problem)
 
     def render(self, template: str, **context: Any) -> str:
         """A part of a page, escaped."""
@@ -174,10 +249,6 @@ class PageRequest:
         way = ("/console/sign-in", "Sign in") if self.access is None else ("/console/", "Back to the start")
         context = {"problem": problem, "kept": kept, "way_out": way[0], "way_words": way[1]}
         return await self.page("error.html", problem.status, **context)
-
-    def redirect(self, address: str) -> Response:
-        """Redirect to ``address``."""
-        return RedirectResponse(address, 303, headers=dict(HEADERS))
 
     def file(self, content: str | bytes, name: str, kind: str = "application/json") -> Response:
         """A file to keep, by its name and media type."""
@@ -236,9 +307,9 @@ class PageRequest:
             if shown
         ]
 
-    def _html(self, text: str, status: int, problem: object = None) -> Response:
-        more = dict(problem.headers) if isinstance(problem, PageProblem) else {}
-        response = HTMLResponse(text, status, headers={**HEADERS, **more})
+    def html(self, text: str, status: int = 200, problem: object = None) -> Response:
+        """A response, with the token of its forms in a cookie before sign-in."""
+        response = super().html(text, status, problem)
         if self.access is None and self.door and self.door != self._door_cookie:
             self._keep(response, _DOOR, self.door)
         return response
@@ -252,47 +323,51 @@ class PageRequest:
         response.set_cookie(self.shared.cookie(name), text, path="/", secure=secure, httponly=True, samesite="strict")
 
 
+Visited = TypeVar("Visited", bound=Visit[Any])
 Handler = Callable[[PageRequest], Awaitable[Response]]
 
 
-def endpoint(shared: ConsoleContext, handler: Handler, *, needs: tuple[TokenScope, ...] | None) -> Any:
+def endpoint(
+    visit_of: Callable[[Request], Visited],
+    handler: Callable[[Visited], Awaitable[Response]],
+    *,
+    needs: tuple[TokenScope, ...] | None,
+) -> Any:
     """A handler as Starlette calls it.
 
     Of the scopes in ``needs`` one is needed; without any, being signed in is enough, and None lets strangers in.
     """
 
     async def visited(request: Request) -> Response:
-        visit = PageRequest(shared, request)
+        visit = visit_of(request)
         try:
             return await _visited(visit, handler, needs)
         except ClientDisconnect:
             raise
         except Exception as raised:
-            return await visit.failed(problem_of(raised))
+            return await visit.failed(visit.problem(raised))
 
     return visited
 
 
-async def _visited(visit: PageRequest, handler: Handler, needs: tuple[TokenScope, ...] | None) -> Response:
+async def _visited(
+    visit: Visited, handler: Callable[[Visited], Awaitable[Response]], needs: tuple[TokenScope, ...] | None
+) -> Response:
+    await visit.identify()
     request = visit.request
-    text = visit.session_text
-    visit.access = await visit.run(visit.people.session, text) if text else None
-    visit.door = visit._door_cookie or new_door()
-    if visit.access is not None:
-        visit.runtime.rates["reads"].take(visit.name)
     if request.method == "POST":
         settings = visit.shared.settings
         form = read_form(request, await body_of(request, settings.max_form, settings.body_seconds))
         if needs is not None and visit.access is None:
             # The session has ended; the question that was typed is kept on the page.
             return await visit.failed(problem_of(Unauthenticated()), kept=form.get("sql", ""))
-        if not _believed(visit, form):
+        if not (from_here(request) and same(request.headers.get("x-csrf-token") or form.get("csrf", ""), visit.csrf)):
             return await visit.failed(_OUT_OF_DATE)
         visit.form = form
     if needs is None:
         return await handler(visit)
     if visit.access is None:
-        return await _stranger(visit)
+        return await visit.stranger()
     if needs and not any(visit.access.has(scope) for scope in needs):
         # A page that a role may not see does not exist for it.
         raise Unknown("page") if request.method == "GET" else AccessError("this is not for your role")
@@ -306,20 +381,3 @@ _OUT_OF_DATE: Final = PageProblem(
     code="form",
     status=403,
 )
-
-
-def _believed(visit: PageRequest, form: Mapping[str, str]) -> bool:
-    """Whether a form comes from a page that this browser got from here."""
-    shown = visit.request.headers.get("x-csrf-token") or form.get("csrf", "")
-    expected = visit.access.csrf if visit.access is not None else visit._door_cookie
-    return from_here(visit.request) and same(shown, expected)
-
-
-async def _stranger(visit: PageRequest) -> Response:
-    """Send a browser without a session to the sign-in page."""
-    request = visit.request
-    if request.headers.get("sec-fetch-site") == "cross-site" and not visit.session_text:
-        # Browsers keep the session back when a link elsewhere was followed; asked again from here, they send it.
-        return await visit.page("onward.html", here=str(request.url.path))
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return visit.redirect(f"/console/sign-in?next={quote(here, safe='')}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
@@ -92,11 +94,13 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("GET", "/ledger", watch.show, _WATCHES),
         ("POST", "/ledger/verify", watch.verify, _WATCHES),
     )
+    visit_of = partial(PageRequest, shared)
     routes = [
-        Route(path, endpoint(shared, handler, needs=needs), methods=[method]) for method, path, handler, needs in table
+        Route(path, endpoint(visit_of, handler, needs=needs), methods=[method])
+        for method, path, handler, needs in table
     ]
     statics = Route("/static/{digest}/{name}", shared.statics.serve)
-    lost = Route("/{path:path}", endpoint(shared, _lost, needs=_NO_SESSION), methods=["GET", "POST"])
+    lost = Route("/{path:path}", endpoint(visit_of, _lost, needs=_NO_SESSION), methods=["GET", "POST"])
     return Mount("/console", routes=[statics, *routes, lost])
 
 

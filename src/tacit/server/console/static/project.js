@@ -1,10 +1,13 @@
-/* The owner's editor. A form that is marked live is sent when a field was changed, and the page is renewed in place;
-   without this script a button does the same. */
+/* Pages that write a project file. A form that is marked live is sent when a field was changed, and the page is renewed
+   in place; without this script a button does the same. The click that leaves a field may send another form or go to
+   another page: it waits until the change is taken over. */
 "use strict";
 
 (() => {
   const find = (id) => document.getElementById(id);
   let sending = Promise.resolve();
+  let waiting = 0;
+  let leaving = false;
 
   /* The lines of the file that the page is about are in view. */
   const look = () => {
@@ -38,14 +41,30 @@
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     /* Where the page has other parts now than before, it is shown anew. */
     const parts = (of) => [...of.querySelectorAll("#desk > section[aria-labelledby]")].map((part) => part.getAttribute("aria-labelledby")).join();
-    if (answer.ok && parts(page) !== parts(document)) location.reload();
+    if (answer.ok && !leaving && parts(page) !== parts(document)) location.reload();
     else renew(page);
   };
 
   document.addEventListener("change", (event) => {
     const form = event.target.closest("form[data-live]");
     if (!form || event.target.hasAttribute("data-slow")) return;
-    sending = sending.then(() => send(form)).catch(() => {});
+    waiting += 1;
+    sending = sending.then(() => send(form)).catch(() => {}).finally(() => { waiting -= 1; });
+  });
+
+  const after = (event, go) => {
+    if (!waiting) return;
+    event.preventDefault();
+    leaving = true;
+    sending.then(go);
+  };
+  document.addEventListener("submit", (event) => {
+    const { target, submitter } = event;
+    after(event, () => target.requestSubmit(submitter));
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]");
+    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) after(event, () => { location.href = link.href; });
   });
 
   document.addEventListener("click", (event) => {

@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tacit.charges.accounts import filter_of
@@ -25,7 +24,7 @@ from tacit.project.project_template import MARK
 from tacit.project.toml_edit import Place
 from tacit.server.console.belief_bounds import Promise, promise
 from tacit.server.console.number_format import as_pair, up
-from tacit.server.project_editor.owner_pages import EditorVisit, address
+from tacit.server.console.owner_mode import OwnerRequest, address
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,49 +65,48 @@ _ACCOUNTING: Final = (
 _PRICES: Final = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
 
 
-async def show_budget(visit: EditorVisit, problem: str = "") -> Response:
+async def show_budget(visit: OwnerRequest, problem: str = "") -> Response:
     """Show the budget of a population and the risk that it means."""
     name, model = _asked(visit)
-    context = await run_in_threadpool(_context, visit, name, model)
-    return await visit.page("editor_budget.html", 400 if problem else 200, problem=problem, **context)
+    context = await visit.run(_context, visit, name, model)
+    return await visit.page("project_budget.html", 400 if problem else 200, problem=problem, **context)
 
 
-async def change_budget(visit: EditorVisit) -> Response:
+async def change_budget(visit: OwnerRequest) -> Response:
     """Take over the terms of an account."""
     name, model = _asked(visit)
-    try:
-        visit.editing.edit(visit.revision, _changes(name, visit.form, model))
-    except TacitError as problem:
-        return await show_budget(visit, str(problem))
-    return visit.redirect(address("budget", population=name))
+    return await visit.edited(
+        lambda: _changes(name, visit.form, model), show_budget, address("budget", population=name)
+    )
 
 
-def _asked(visit: EditorVisit) -> tuple[str, PopulationModel]:
+def _asked(visit: OwnerRequest) -> tuple[str, PopulationModel]:
     name = visit.asked("population")
-    people = visit.editing.content.get("populations", {})
-    if not isinstance(people, dict) or name not in people:
+    people = visit.content("populations")
+    if name not in people:
         raise InputError("population", f"there is no population {name!r} in the project")
     return name, validate(PopulationModel, people[name], f"populations.{name}")
 
 
 def _changes(name: str, form: Mapping[str, str], model: PopulationModel) -> dict[Place, Any]:
     at = ("populations", name)
-    changes: dict[Place, Any] = {}
-    for word in _WORDS:
-        said = form.get(word, "").strip()
-        known = getattr(model, word)
-        if said != ("" if known is None else str(known)):
-            changes[(*at, word)] = said or None
-    if not form.get("epsilon", "").strip() and not form.get("rho", "").strip() and not form.get("mu", "").strip():
-        changes[(*at, "epsilon")] = MARK
+    said = {word: form.get(word, "").strip() or None for word in _WORDS}
+    if not (said["epsilon"] or said["rho"] or said["mu"]):
+        said["epsilon"] = MARK
+    changes: dict[Place, Any] = {
+        (*at, word): value for word, value in said.items() if value != _stated(getattr(model, word))
+    }
     for word, usual in (("accounting", "pure"), ("relation", "add_remove")):
-        said = form.get(word, usual)
-        if said != getattr(model, word):
-            changes[(*at, word)] = None if said == usual else said
+        if (chosen := form.get(word, usual)) != getattr(model, word):
+            changes[(*at, word)] = None if chosen == usual else chosen
     return changes
 
 
-def _context(visit: EditorVisit, name: str, model: PopulationModel) -> dict[str, Any]:
+def _stated(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _context(visit: OwnerRequest, name: str, model: PopulationModel) -> dict[str, Any]:
     people = _people(visit, name)
     said: dict[str, Any] = {
         word: "" if getattr(model, word) in (None, MARK) else str(getattr(model, word)) for word in _WORDS
@@ -146,17 +144,17 @@ def _context(visit: EditorVisit, name: str, model: PopulationModel) -> dict[str,
     return context
 
 
-def _people(visit: EditorVisit, name: str) -> int:
+def _people(visit: OwnerRequest, name: str) -> int:
     """Number of people in the largest table of a population whose unit is a column; 0 where it is not known."""
     most = 0
-    for table, said in visit.editing.content.get("tables", {}).items():
+    for table, said in visit.content("tables").items():
         if not isinstance(said, dict) or said.get("population") != name:
             continue
         try:
             _, known, source = visit.viewed(table)
             column = known.find(str(said.get("unit", "")))
             if column is not None and not source.is_elsewhere:
-                facts = visit.state.once("unit", column, source, partial(unit_facts, source, column))
+                facts = visit.shared.once("unit", column, source, partial(unit_facts, source, column))
                 most = max(most, facts.people)
         except TacitError:
             continue

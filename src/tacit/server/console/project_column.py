@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
@@ -21,46 +20,45 @@ from tacit.project.toml_edit import Place
 from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
 from tacit.server.console.charts import draw_histogram
-from tacit.server.project_editor.owner_pages import EditorVisit, address
+from tacit.server.console.owner_mode import OwnerRequest, address
 
 _TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
 _EPSILON: Final = "0.5"
 _MOST_CATEGORIES: Final = 10_000
 
 
-async def show_column(visit: EditorVisit, problem: str = "") -> Response:
+async def show_column(visit: OwnerRequest, problem: str = "") -> Response:
     """Show a column with the picture of what its declaration keeps."""
     name, model, column, said = _asked(visit)
-    context = await run_in_threadpool(_context, visit, name, model, column, said)
-    return await visit.page("editor_column.html", 400 if problem else 200, problem=problem, **context)
+    context = await visit.run(_context, visit, name, model, column, said)
+    return await visit.page("project_column.html", 400 if problem else 200, problem=problem, **context)
 
 
-async def change_column(visit: EditorVisit) -> Response:
+async def change_column(visit: OwnerRequest) -> Response:
     """Take over what was said about a column."""
     name, model, column, said = _asked(visit)
     at = ("tables", name, "columns", column)
-    try:
-        if visit.form.get("leave_out") == "yes":
-            visit.editing.edit(visit.revision, {at: None})
-            return visit.redirect(address("table", table=name))
-        wanted = _wanted(visit.form, said)
-        if column in model.columns:
-            known = said.model_dump(exclude_unset=True)
-            changes: dict[Place, Any] = {
-                (*at, word): value
-                for word, value in wanted.items()
-                if value != (list(was) if isinstance(was := known.get(word), tuple) else was)
-            }
-        else:
-            stated = {word: value for word, value in wanted.items() if value is not None}
-            changes = {at: stated} if stated else {}
-        visit.editing.edit(visit.revision, changes)
-    except TacitError as problem:
-        return await show_column(visit, str(problem))
-    return visit.redirect(address("column", table=name, column=column))
+    if visit.form.get("leave_out") == "yes":
+        return await visit.edited(lambda: {at: None}, show_column, address("table", table=name))
+    return await visit.edited(
+        lambda: _changes(at, visit.form, said, is_stated=column in model.columns),
+        show_column,
+        address("column", table=name, column=column),
+    )
 
 
-def _asked(visit: EditorVisit) -> tuple[str, TableModel, str, ColumnModel]:
+def _changes(at: Place, form: Mapping[str, str], said: ColumnModel, *, is_stated: bool) -> dict[Place, Any]:
+    wanted = _wanted(form, said)
+    if not is_stated:
+        stated = {word: value for word, value in wanted.items() if value is not None}
+        return {at: stated} if stated else {}
+    known = {
+        word: list(was) if isinstance(was, tuple) else was for word, was in said.model_dump(exclude_unset=True).items()
+    }
+    return {(*at, word): value for word, value in wanted.items() if value != known.get(word)}
+
+
+def _asked(visit: OwnerRequest) -> tuple[str, TableModel, str, ColumnModel]:
     name, model = visit.table()
     column = visit.asked("column")
     said = model.columns.get(column)
@@ -100,7 +98,7 @@ def _wanted(form: Mapping[str, str], said: ColumnModel) -> dict[str, Any]:
     }
 
 
-def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said: ColumnModel) -> dict[str, Any]:
+def _context(visit: OwnerRequest, name: str, model: TableModel, column: str, said: ColumnModel) -> dict[str, Any]:
     context: dict[str, Any] = {
         "name": name,
         "column": column,
@@ -134,23 +132,23 @@ def _context(visit: EditorVisit, name: str, model: TableModel, column: str, said
         if source.is_elsewhere:
             # Bounds and categories change no value, so the rows are fetched once.
             about = (known.stored_name, known.type)
-            near = visit.state.once("near", about, source, lambda: brought_near(project.engine, source, known))
+            near = visit.shared.once("near", about, source, lambda: brought_near(project.engine, source, known))
             context["sampled"] = MOST_ROWS
         if known.type.is_ordered and known.type.kind is not Kind.BOOLEAN and not context["is_unit"]:
-            shape = visit.state.once("shape", known, source, lambda: histogram(near, known))
+            shape = visit.shared.once("shape", known, source, lambda: histogram(near, known))
             context["shape"] = shape
             context["picture"] = None if shape is None else _picture(shape, known)
             context["choices"] = [] if shape is None else _choices(shape, name, model, known)
         if not context["is_unit"]:
-            context["values"] = visit.state.once("values", known, source, lambda: column_values(near, known))
+            context["values"] = visit.shared.once("values", known, source, lambda: column_values(near, known))
     except TacitError as problem:
         context["trouble"] = str(problem)
     return {"others": (None, None), **context}
 
 
-def _targets(visit: EditorVisit, name: str) -> Iterator[str]:
+def _targets(visit: OwnerRequest, name: str) -> Iterator[str]:
     """Columns of other tables of which each value is there once, so that a column here may point to them."""
-    for table, said in visit.editing.content.get("tables", {}).items():
+    for table, said in visit.content("tables").items():
         if table == name or not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
             continue
         for column, about in said["columns"].items():

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
@@ -25,7 +24,7 @@ from tacit.project.toml_edit import Place
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import UNIT_ROWS
 from tacit.query.contribution import AUTO
-from tacit.server.project_editor.owner_pages import EditorVisit, address, readable
+from tacit.server.console.owner_mode import OwnerRequest, address, readable
 
 _FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
 _NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")
@@ -34,48 +33,49 @@ _EXAMPLES: Final = 3
 _MOST_CHECKED: Final = 200
 
 
-async def show_table(visit: EditorVisit, problem: str = "") -> Response:
+async def show_table(visit: OwnerRequest, problem: str = "") -> Response:
     """Show a table with all that is known and declared about it."""
     name, model = visit.table()
-    context = await run_in_threadpool(_context, visit, name, model)
-    return await visit.page("editor_table.html", 400 if problem else 200, problem=problem, **context)
+    context = await visit.run(_context, visit, name, model)
+    return await visit.page("project_table.html", 400 if problem else 200, problem=problem, **context)
 
 
-async def change_table(visit: EditorVisit) -> Response:
+async def change_table(visit: OwnerRequest) -> Response:
     """Take over one of the forms of the page."""
     name, model = visit.table()
-    part, at = visit.form.get("part", ""), ("tables", name)
-    try:
-        if part == "form":
-            changes = _form_changes(at, visit.form, model)
-        elif part == "unit":
+    return await visit.edited(lambda: _changes(visit, name, model), show_table, address("table", table=name))
+
+
+def _changes(visit: OwnerRequest, name: str, model: TableModel) -> dict[Place, Any]:
+    at = ("tables", name)
+    match visit.form.get("part", ""):
+        case "form":
+            return _form_changes(at, visit.form, model)
+        case "unit":
             changes = _unit_changes(at, visit.form, model)
             people = changes.get((*at, "population"))
-            if people is not None and people not in visit.editing.content.get("populations", {}):
+            if people is not None and people not in visit.content("populations"):
                 changes[("populations", people, "epsilon")] = MARK
-        elif part == "limits":
+            return changes
+        case "limits":
             changes = _limit_changes(at, visit.form, model)
             stated = {str(place[-1]): value for place, value in changes.items() if value is not None}
             # With a number that no table may have, this page could not be shown again.
-            validate(TableModel, {**visit.editing.content["tables"][name], **stated}, f"tables.{name}")
-        elif part == "add":
-            changes = await run_in_threadpool(_new_column, visit, name)
-        else:
+            validate(TableModel, {**visit.content("tables")[name], **stated}, f"tables.{name}")
+            return changes
+        case "add":
+            return _new_column(visit, name)
+        case _:
             raise InputError("form", "is not one of this page")
-        visit.editing.edit(visit.revision, changes)
-    except TacitError as problem:
-        return await show_table(visit, str(problem))
-    return visit.redirect(address("table", table=name))
 
 
-async def remove_table(visit: EditorVisit) -> Response:
+async def remove_table(visit: OwnerRequest) -> Response:
     """Take a table out of the project; its file stays where it is."""
-    name = visit.asked("table")
-    visit.editing.edit(visit.revision, {("tables", name): None})
-    return visit.redirect("./")
+    name, _ = visit.table()
+    return await visit.edited(lambda: {("tables", name): None}, show_table, "./")
 
 
-def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]:
+def _context(visit: OwnerRequest, name: str, model: TableModel) -> dict[str, Any]:
     source, trouble = _source(visit, name)
     drafted, remarks, samples = _looked(source) if source is not None else ({}, [], {})
     stored = _stored(source) if source is not None else {}
@@ -96,7 +96,7 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
         "unit": "" if unit in (None, MARK) else unit,
         "guess": guess_unit(names),
         "names": names,
-        "populations": list(visit.editing.content.get("populations", {})),
+        "populations": list(visit.content("populations")),
         "limits": {word: getattr(model, word) or "" for word in _NUMBERS},
         "checks": [],
         "facts": None,
@@ -119,28 +119,28 @@ def _context(visit: EditorVisit, name: str, model: TableModel) -> dict[str, Any]
     return context
 
 
-def _source(visit: EditorVisit, name: str) -> tuple[Source | None, str]:
+def _source(visit: OwnerRequest, name: str) -> tuple[Source | None, str]:
     try:
         return visit.viewed(name)[2], ""
     except TacitError as problem:
         return None, str(problem)
 
 
-def _checked(visit: EditorVisit, name: str, source: Source) -> list[DoctorCheck]:
+def _checked(visit: OwnerRequest, name: str, source: Source) -> list[DoctorCheck]:
     """Lines that are no rows, and values that are not of their type, in the whole file; each with a remedy."""
     try:
         project, table, _ = visit.viewed(name)
         if len(table.columns) > _MOST_CHECKED:
             return []
-        return visit.state.once("checks", table, source, lambda: list(csv_checks(project, name)))
+        return visit.shared.once("checks", table, source, lambda: list(csv_checks(project, name)))
     except TacitError:
         return []
 
 
-def _counted(visit: EditorVisit, name: str, unit: str) -> tuple[UnitFacts | None, RowsKept | None]:
+def _counted(visit: OwnerRequest, name: str, unit: str) -> tuple[UnitFacts | None, RowsKept | None]:
     project, table, source = visit.viewed(name)
     column = table.find(unit)
-    state = visit.state
+    state = visit.shared
     facts = None if column is None else state.once("unit", column, source, lambda: unit_facts(source, column))
     kept = state.once("kept", project.catalog.digest, source, lambda: rows_kept(project, name))
     return facts, kept
@@ -243,17 +243,17 @@ def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict
 
 
 def _limit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
-    changes: dict[Place, Any] = {}
-    for word in _NUMBERS:
-        said = form.get(word, "").strip()
-        value: Any = int(said) if said.isdecimal() and len(said) < 19 else said or None
-        if value != getattr(model, word):
-            changes[(*at, word)] = value
-    rows = form.get("unit_rows", "").strip()
-    stated = int(rows) if rows.isdecimal() and len(rows) < 19 else rows or UNIT_ROWS
-    if stated != model.unit_rows:
-        changes[(*at, "unit_rows")] = None if stated == UNIT_ROWS else stated
-    return changes
+    said = {word: _number(form.get(word, "")) for word in (*_NUMBERS, "unit_rows")}
+    known = {word: getattr(model, word) for word in _NUMBERS}
+    known["unit_rows"] = None if model.unit_rows == UNIT_ROWS else model.unit_rows
+    if said["unit_rows"] == UNIT_ROWS:
+        said["unit_rows"] = None
+    return {(*at, word): value for word, value in said.items() if value != known[word]}
+
+
+def _number(typed: str) -> int | str | None:
+    text = typed.strip()
+    return int(text) if text.isdecimal() and len(text) < 19 else text or None
 
 
 def _points(model: TableModel) -> bool:
@@ -261,7 +261,7 @@ def _points(model: TableModel) -> bool:
     return any(said.references is not None for said in model.columns.values())
 
 
-def _new_column(visit: EditorVisit, name: str) -> dict[Place, Any]:
+def _new_column(visit: OwnerRequest, name: str) -> dict[Place, Any]:
     """A column of the source that the table leaves out, as it is guessed."""
     source, _ = _source(visit, name)
     place = visit.form.get("place", "")

@@ -1,0 +1,369 @@
+"""Owner mode of the console: pages that write a project file, for one browser on the owner's own machine.
+
+The pages show rows of protected data, and every user and every page in a browser of this machine can reach a port on
+it. So a request counts only if it names this machine as its host (a name elsewhere that was made to point here does
+not), and brings the cookie that the first visit got in exchange for a secret, which works once; a form also brings a
+token that only the pages hold. The cookie is for a path that is drawn anew with each run, because browsers send those
+of 127.0.0.1 to every port.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+from urllib.parse import urlencode
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from tacit.core.errors import InputError, TacitError
+from tacit.curator.project_changes import opening_problems
+from tacit.project.project_editing import MOST_TEXT, EditedProject
+from tacit.project.project_file import Project, TableModel, validate
+from tacit.project.source import Source
+from tacit.project.toml_edit import Place
+from tacit.query.catalog import Table
+from tacit.server.api.request_limits import check_scope
+from tacit.server.console.csrf import new_door, same
+from tacit.server.console.error_pages import PageProblem, problem_of
+from tacit.server.console.page_request import PageContext, Visit, endpoint
+from tacit.server.errors import RequestError, Unknown
+from tacit.server.identity import Access, Person, Role, TokenScope
+from tacit.server.settings import Settings
+
+Words = ParamSpec("Words")
+Seen = TypeVar("Seen")
+_HOST: Final = "127.0.0.1"
+#: A form holds the text of the file at most, and every letter of it may be nine.
+_SETTINGS: Final = Settings(max_form=9 * MOST_TEXT + 65_536, body_seconds=30.0)
+_MOST_SEEN: Final = 64
+#: Bytes of files whose rows are counted for a picture.
+_LARGEST: Final = 1 << 32
+_MOST_LETTERS: Final = 60
+_MOST_WORDS: Final = 1000
+_STRANGER: Final = PageProblem(
+    "This link does not open the editor",
+    "The link that the terminal shows works once, in one browser.",
+    "Stop the command with Ctrl-C and call tacit init --edit again for a new one; what was saved stays.",
+    status=403,
+)
+
+
+class OwnerContext(PageContext):
+    """State of one run: the project, what lets its one browser in, and recent counts.
+
+    Args:
+        port: that it listens on; part of the names of its host and of its cookie, which browsers share among ports.
+        finish: ends the server, after the response that says so.
+    """
+
+    def __init__(self, editing: EditedProject, port: int, finish: Callable[[], None]) -> None:
+        super().__init__(_SETTINGS, editing.path.name)
+        self.editing = editing
+        self.finish = finish
+        self.secret = new_door()
+        owner = Person("owner", Role.OWNER, active=True)
+        self.owner = Access(owner, owner.scopes, "session", "", csrf=new_door())
+        #: Browsers send a cookie to every port of this machine, but only below its path, which no other server knows.
+        self.room = f"/{new_door()}"
+        self._session = new_door()
+        self._cookie = f"tacit_owner_{port}"
+        self._hosts = (f"{_HOST}:{port}", f"localhost:{port}")
+        self._used = False
+        self._lock = threading.Lock()
+        self._seen: dict[str, Any] = {}
+        self.pages.globals |= {"address": address, "readable": readable}
+        self.pages.filters["share"] = _share
+
+    def check_host(self, request: Request) -> None:
+        """Refuse a request that does not name this machine and port, or says twice what decides."""
+        check_scope(request.scope, self.settings)
+        if request.headers.get("host", "").lower() not in self._hosts:
+            raise RequestError("host", 421, f"this editor answers to {_HOST} alone")
+
+    def open(self, secret: str) -> bool:
+        """Whether the secret is right and was not used before; it is used now."""
+        with self._lock:
+            if self._used or not same(secret, self.secret):
+                return False
+            self._used = True
+            return True
+
+    def let_in(self, response: Response) -> None:
+        """Give the browser its cookie."""
+        response.set_cookie(self._cookie, self._session, path=self.room, httponly=True, samesite="strict")
+
+    def knows(self, request: Request) -> bool:
+        """Whether a request has the cookie."""
+        return same(request.cookies.get(self._cookie, ""), self._session)
+
+    def once(self, what: str, about: object, source: Source, work: Callable[[], Seen]) -> Seen:
+        """Count something, once per state of the files of a source and of what is declared."""
+        stamps = [(str(file), *_stamp(file)) for file in source.files]
+        if sum(stamp[2] for stamp in stamps) > _LARGEST:
+            raise InputError(
+                "source", "is larger than 4 GiB; its rows are not counted here, tacit doctor --look does it"
+            )
+        key = repr((what, about, source.path, source.csv, stamps))
+        if key not in self._seen:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            self._seen[key] = work()
+        found: Seen = self._seen[key]
+        return found
+
+
+class OwnerRequest(Visit[OwnerContext]):
+    """A request of the owner.
+
+    ``seen`` is the revision when it came: a form of the page that follows is about that one, whatever is edited while
+    the page is made.
+    """
+
+    def __init__(self, shared: OwnerContext, request: Request) -> None:
+        super().__init__(shared, request)
+        self.editing = shared.editing
+        self.seen = shared.editing.revision
+
+    async def identify(self) -> None:
+        """By the cookie of the one browser.
+
+        Raises:
+            RequestError: the request is for another host.
+            Unknown: it is another browser.
+        """
+        self.shared.check_host(self.request)
+        if self.shared.knows(self.request):
+            self.access = self.shared.owner
+        elif "secret" not in self.request.path_params:
+            raise Unknown("page")
+
+    @property
+    def revision(self) -> int:
+        """Revision that a form is about; 0 where it says none."""
+        said = self.form.get("revision", "")
+        return int(said) if said.isdecimal() and len(said) < 10 else 0
+
+    def asked(self, name: str) -> str:
+        """A word of the address."""
+        return self.request.query_params.get(name, "")
+
+    def content(self, part: str) -> dict[str, Any]:
+        """A part of the text, such as its tables; empty where it is none."""
+        found = self.editing.content.get(part, {})
+        return found if isinstance(found, dict) else {}
+
+    def table(self) -> tuple[str, TableModel]:
+        """The table that the address names, and what the text says of it.
+
+        Raises:
+            InputError: there is none, or the text says what the loader does not read.
+        """
+        name, tables = self.asked("table"), self.content("tables")
+        if name not in tables:
+            raise InputError("table", f"there is no table {name!r} in the project")
+        return name, validate(TableModel, tables[name], f"tables.{name}")
+
+    def viewed(self, name: str) -> tuple[Project, Table, Source]:
+        """A table as the text declares it so far, and its source.
+
+        Raises:
+            InputError: as the loader.
+        """
+        project = self.editing.viewable(name)
+        table = project.catalog.table(name)
+        if table is None:
+            raise InputError("table", f"there is no table {name!r} in the project")
+        return project, table, project.sources[name]
+
+    async def run(self, work: Callable[Words, Seen], *args: Words.args, **words: Words.kwargs) -> Seen:
+        """Run blocking work in a thread."""
+        return await run_in_threadpool(work, *args, **words)
+
+    async def edited(self, changes: Callable[[], Mapping[Place, Any]], again: Again, where: str) -> Response:
+        """Make the changes of a form and go on to a page; ``again`` shows the form with what is wrong with it."""
+        try:
+            self.editing.edit(self.revision, await self.run(changes))
+        except TacitError as problem:
+            return await again(self, str(problem))
+        return self.redirect(where)
+
+    async def head(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """The steps, the text of the file and what is still to do; nothing of the project for a stranger."""
+        if self.access is None:
+            return {"person": None, "project": "project editor", "home": "./", "csrf": "", "nav": []}
+        return await self.run(self._head)
+
+    def problem(self, raised: Exception) -> PageProblem:
+        """In full: the words are for the owner, whose data it is; they are on no other screen."""
+        if isinstance(raised, RequestError):
+            return problem_of(raised)
+        if self.access is None:
+            return _STRANGER
+        if isinstance(raised, Unknown):
+            return PageProblem("There is no such page", "", status=404)
+        if isinstance(raised, TacitError):
+            return PageProblem("Something to correct", str(raised), "Nothing was done.")
+        words = f"{type(raised).__name__}: {raised}"[:_MOST_WORDS]
+        return PageProblem("Something failed here", words, "Nothing was done.", status=500)
+
+    async def failed(self, problem: PageProblem, *, kept: str = "") -> Response:
+        """A page that says what is to be corrected."""
+        way = {"way_out": "" if self.access is None else "./", "way_words": "Back to the data"}
+        return await self.page("error.html", problem.status, problem=problem, kept=kept, **way)
+
+    def _head(self) -> dict[str, Any]:
+        editing = self.editing
+        try:
+            problems = opening_problems(editing)
+        except TacitError as problem:
+            problems = [str(problem)]
+        return {
+            "person": None,
+            "home": "./",
+            "csrf": self.csrf,
+            "revision": self.seen,
+            "text": editing.text,
+            "parts": self._parts(),
+            "problems": problems,
+            "is_changed": editing.is_changed,
+            "nav": self._steps(),
+        }
+
+    def _parts(self) -> tuple[str, str, str]:
+        """The text before the lines that the page is about, those lines, and the text after them."""
+        text = self.editing.text
+        table, column, people = map(self.asked, ("table", "column", "population"))
+        header = f"[tables.{table}]" if table else f"[populations.{people}]" if people else ""
+        start = text.find(f"{header}\n") if header else -1
+        end = start + len(header)
+        if start >= 0 and column:
+            found = re.compile(rf"^{re.escape(column)} *= .*$", re.MULTILINE).search(text, start)
+            start, end = (-1, -1) if found is None else found.span()
+        return (text[:start], text[start:end], text[end:]) if start >= 0 else (text, "", "")
+
+    def _steps(self) -> list[dict[str, Any]]:
+        page = self.request.url.path.rpartition("/")[2]
+        table, people = self.asked("table"), self.asked("population")
+        steps = [
+            ("Data", "./", page in ("", "database")),
+            *((name, address("table", table=name), table == name) for name in self.content("tables")),
+            *(
+                (f"Budget of {name}", address("budget", population=name), people == name)
+                for name in self.content("populations")
+            ),
+            ("Check and save", "save", page in ("save", "text")),
+        ]
+        return [{"name": name, "address": where, "here": is_here, "count": 0} for name, where, is_here in steps]
+
+
+Again = Callable[[OwnerRequest, str], Awaitable[Response]]
+
+
+def owner_app(shared: OwnerContext) -> Starlette:
+    """The pages of owner mode."""
+    from tacit.server.console import project_budget, project_column, project_pages, project_table
+
+    table: tuple[tuple[str, str, Callable[[OwnerRequest], Awaitable[Response]]], ...] = (
+        ("GET", "/", project_pages.show_data),
+        ("POST", "/", project_pages.add_file),
+        ("POST", "/database", project_pages.add_database),
+        ("POST", "/limits", project_pages.change_limits),
+        ("GET", "/files", project_pages.list_files_beside),
+        ("GET", "/table", project_table.show_table),
+        ("POST", "/table", project_table.change_table),
+        ("POST", "/remove", project_table.remove_table),
+        ("GET", "/column", project_column.show_column),
+        ("POST", "/column", project_column.change_column),
+        ("GET", "/budget", project_budget.show_budget),
+        ("POST", "/budget", project_budget.change_budget),
+        ("GET", "/save", project_pages.show_save),
+        ("POST", "/save", project_pages.save),
+        ("POST", "/text", project_pages.change_text),
+        ("POST", "/close", project_pages.close),
+    )
+    visit_of = partial(OwnerRequest, shared)
+    routes = [
+        Route(path, endpoint(visit_of, handler, needs=(TokenScope.ADMIN,)), methods=[method])
+        for method, path, handler in table
+    ]
+    door = Route("/open/{secret}", endpoint(visit_of, _enter, needs=None))
+    statics = Route("/console/static/{digest}/{name}", shared.statics.serve)
+    lost = Route("/{path:path}", endpoint(visit_of, _lost, needs=()), methods=["GET", "POST"])
+    return Starlette(routes=[statics, Mount(shared.room, routes=[*routes, lost]), door, lost])
+
+
+def run_owner_mode(editing: EditedProject, started: Callable[[str], None]) -> None:
+    """Serve owner mode to this machine alone until it is finished, or interrupted.
+
+    ``started`` gets the address to open, once; it holds the secret.
+    """
+    import uvicorn
+
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.bind((_HOST, 0))
+        port = listener.getsockname()[1]
+
+        def finish() -> None:
+            server.should_exit = True
+
+        shared = OwnerContext(editing, port, finish)
+        quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
+        config = uvicorn.Config(owner_app(shared), lifespan="off", timeout_graceful_shutdown=2, **quiet)
+        server = uvicorn.Server(config)
+        listener.listen(64)
+        # Ctrl-C is a way to end it, and arrives here again once the server has.
+        with suppress(KeyboardInterrupt):
+            started(f"http://{_HOST}:{port}/open/{shared.secret}")
+            server.run(sockets=[listener])
+
+
+def address(path: str, **words: str) -> str:
+    """An address of a page about something by name, relative to all pages."""
+    return f"{path}?{urlencode(words)}" if words else path
+
+
+def readable(text: Any, most: int = _MOST_LETTERS) -> str:
+    """A value of a row for a screen: short, and without signs that no reader sees."""
+    said = "".join(sign if sign.isprintable() else "·" for sign in str(text)[: most + 1])
+    return said if len(said) <= most else f"{said[: most - 1]}…"
+
+
+async def _enter(visit: OwnerRequest) -> Response:
+    """Let the browser in that brings the secret."""
+    shared = visit.shared
+    # A program that looks at a link before it is followed asks for its head, and must not use it up.
+    if visit.request.method != "GET" or not shared.open(visit.request.path_params["secret"]):
+        raise Unknown("page")
+    # The page asks for the next one by itself: a browser that came from elsewhere keeps a strict cookie back.
+    response = await visit.page("onward.html", here=f"{shared.room}/", words="The editor opens by itself.")
+    shared.let_in(response)
+    return response
+
+
+async def _lost(_: OwnerRequest) -> Response:
+    raise Unknown("page")
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _share(share: float) -> str:
+    """A share as a percentage; only the whole is 100 %, and only nothing 0 %."""
+    if share in (0, 1):
+        return f"{100 * share:.0f} %"
+    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
