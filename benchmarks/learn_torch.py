@@ -1,13 +1,13 @@
 """Steps per second of private training, Tacit beside Opacus and beside plain torch, in one run.
 
     .venv/bin/python benchmarks/learn_torch.py [--rounds 5] [--seconds 2] [--threads 1] [--brief]
-    .venv/bin/python benchmarks/learn_torch.py --accuracy | --strategies | --memory | --split | --exactness
+    .venv/bin/python benchmarks/learn_torch.py --accuracy | --memory | --split | --exactness
 
 The same network, rows, expected batch and optimizer for everyone; Poisson samples, per-example clipping, noise and
 update included. Contenders take turns, and processor time is counted, so that a busy machine changes little; the median
 of the rounds is shown, and the smallest and largest. Opacus draws its samples and noise from torch's generator
 (``secure_mode`` off), Tacit exact noise from the operating system. ``--accuracy`` trains on the digits of scikit-learn
-instead, ``--strategies`` compares correlated noise with secret samples there, and ``--memory`` takes the largest
+instead, and ``--memory`` takes the largest
 resident size of a fresh process for each contender, and of a second training in it; ``--split`` shows which parts of a
 step of Tacit take how long, and ``--exactness`` how fast steps are with exactness taken out piece by piece: noise of
 torch's generator, then sums of floats that are neither whole numbers nor checked. With ``--wall`` time is that of the
@@ -331,55 +331,6 @@ def accuracy(repeats: int) -> None:
         print(f"| {epsilon:g} | {' | '.join(cells)} |")
 
 
-def strategies(repeats: int, epsilons: list[float]) -> None:
-    """Correlated noise beside independent noise and secret samples at the same ε: noise of sums, and accuracy."""
-    import math
-
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-
-    from tacit.learn.torch import BandedToeplitz, BufferedToeplitz, PrivateTrainer
-
-    features, classes = load_digits(return_X_y=True)
-    rows, batch = 1437, 48
-    print(
-        "Digits, linear 64-10, batch 48 of 1437 rows, SGD, clip 1, δ = 1e-5, the best of lr 0.25, 0.5, 1, 2 for each.\n"
-    )
-    print("Noise is the root mean square over all steps of the noise in a sum of mean gradients, for each number.\n")
-    print("| ε | passes | contender | noise of sums | accuracy (mean, sd) |\n|---|---|---|---|---|")
-    contenders = {
-        "secret samples": None,
-        "turns, independent": BandedToeplitz(1),
-        "turns, 16 bands": BandedToeplitz(16),
-        "turns, 3 buffers": BufferedToeplitz(3),
-    }
-    for epsilon in epsilons:
-        for passes in (1, 4):
-            for name, strategy in contenders.items():
-                best = (0.0, 0.0)
-                for rate in (0.25, 0.5, 1.0, 2.0):
-                    scores = []
-                    for seed in range(repeats):
-                        parts = train_test_split(features / 16, classes, test_size=0.2, random_state=seed)
-                        X, test = (torch.tensor(part, dtype=torch.float32) for part in parts[:2])
-                        y, wanted = (torch.tensor(part) for part in parts[2:])
-                        torch.manual_seed(seed)
-                        model = nn.Linear(64, 10)
-                        trainer = PrivateTrainer(
-                            model, nn.CrossEntropyLoss(), torch.optim.SGD(model.parameters(), lr=rate), epsilon=epsilon,
-                            delta="1e-5", n=rows, batch_size=batch, epochs=passes, strategy=strategy,
-                        ).fit(X, y)  # fmt: skip
-                        scores.append(float((model(test).argmax(1) == wanted).float().mean()))
-                    best = max(best, (statistics.mean(scores), statistics.pstdev(scores)))
-                noise = trainer.noise * math.sqrt((trainer.steps + 1) / 2)
-                if strategy is not None:
-                    turns = round(rows / batch)
-                    moved = strategy.l2_sensitivity(trainer.steps, turns, 650, 1 << 20) / (1 << 20)
-                    noise = trainer.noise_multiplier / moved * strategy.error(trainer.steps, turns) / (rows / turns)
-                cells = f"{noise:.3f} | {best[0]:.3f} ± {best[1]:.3f}"
-                print(f"| {epsilon:g} | {passes} | {name} | {cells} |", flush=True)
-
-
 def memory() -> None:
     """Rise of the resident size in three steps: of a fresh process, and again once its code has been read."""
     columns = "code and data (MB) | beside ghost clipping | data (MB) | beside ghost clipping"
@@ -475,7 +426,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--brief", action="store_true")
     parser.add_argument("--accuracy", action="store_true")
-    parser.add_argument("--strategies", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--split", action="store_true")
     parser.add_argument("--exactness", action="store_true")
@@ -496,8 +446,6 @@ def main() -> None:
         exactness(arguments.rounds, arguments.seconds)
     elif arguments.split:
         split(arguments.seconds)
-    elif arguments.strategies:
-        strategies(arguments.repeats, arguments.epsilons)
     elif arguments.accuracy:
         accuracy(arguments.repeats)
     else:

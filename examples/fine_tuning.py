@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from tacit.learn.torch import BufferedToeplitz, PrivateTrainer
+from tacit.learn.torch import PrivateTrainer
 
 
 class LowRank(nn.Module):
@@ -60,7 +60,6 @@ def main() -> None:
         n=2000,
         batch_size=200,
         epochs=4,
-        strategy=BufferedToeplitz(2),  # rows in turns and correlated noise; leave it out for secret samples
     )
     trainer.fit(*private)
     print(f"after:  {accuracy(tuned, *test):.2f}, at {trainer.guarantee_!r}")

@@ -22,6 +22,7 @@ from support.bits import SeededBits
 from tacit.accounting.compose import compose
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.events import DiscreteGaussianEvent, PoissonSampledEvent, RepeatedEvent, event_from_json, event_to_json
+from tacit.learn.gradient import sample_rows
 from tacit.learn.torch import PrivateTrainer, select
 from tacit.learn.torch.gradient_grid import STEPS
 from tacit.noise import entropy
@@ -158,7 +159,7 @@ def test_noise_is_of_the_size_declared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batch_sizes_are_binomial() -> None:
     """Kolmogorov's distance of 2,000 sizes from Binomial(200, 1/4); 0.044 is passed by chance once in a thousand."""
     learner = trainer(stack())
-    sizes = np.array([len(learner._participation.of(0, 200)) for _ in range(2000)])
+    sizes = np.array([np.count_nonzero(sample_rows(200, learner.rate)) for _ in range(2000)])
     grid = np.arange(201)
     found = (sizes[:, None] <= grid).mean(0)
     assert np.abs(found - binom.cdf(grid, 200, 0.25)).max() < 0.044

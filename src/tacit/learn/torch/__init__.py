@@ -6,8 +6,6 @@ Modules:
 * :mod:`.averaging` — Exponential moving average of the weights of a network: post-processing of released parameters
 * :mod:`.batch_position_check` — Check on synthetic rows whether an example's place in a micro-batch matters
 * :mod:`.checkpoints` — Checkpoints: atomic loading, and steps counted by run
-* :mod:`.correlated` — Release of sums of gradients through a strategy: encoded in exact integers, noised once,
-  decoded from what came out
 * :mod:`.exact_sums` — Exact sums of whole numbers in floats: in float32 while a bound shows that nothing rounds, else
   in float64
 * :mod:`.examples` — Training rows in micro-batches of one fixed shape
@@ -24,17 +22,12 @@ Modules:
   then replayed
 * :mod:`.row_readers` — Rows of a dataset, read here or by worker processes
 * :mod:`.selection` — Selection among trained networks with every run accounted for
-* :mod:`.toeplitz` — Noise strategies: noise of a step partly taken back in later ones, as an alternative to secret
-  samples
 * :mod:`.torch_import` — Import of PyTorch, with a clear message where it is missing
 * :mod:`.trainer` — Private training of networks: sampling, clipping, noise, accounting and stopping
-* :mod:`.turns` — Which rows take part in a step: a secret sample, or rows in turns. Loaders and orders of the data
-  decide nothing
 * :mod:`.unsupported_layers` — Layers that cannot be trained privately, and their replacements
 """
 
 from tacit.learn.torch.selection import NetworkSelection, select
-from tacit.learn.torch.toeplitz import BandedToeplitz, BufferedToeplitz
 from tacit.learn.torch.trainer import PrivateTrainer
 
-__all__ = ["BandedToeplitz", "BufferedToeplitz", "NetworkSelection", "PrivateTrainer", "select"]
+__all__ = ["NetworkSelection", "PrivateTrainer", "select"]

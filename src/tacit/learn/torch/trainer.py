@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -21,20 +20,17 @@ from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
 from tacit.learn.budget_allocation import Phase, check_privacy, phase_event, spend
 from tacit.learn.estimator import PrivacyReport
-from tacit.learn.gradient import rate_on_grid
+from tacit.learn.gradient import rate_on_grid, sample_rows
 from tacit.learn.integer_rows import Integers
 from tacit.learn.progress import progress
 from tacit.learn.torch.averaging import WeightAverage
 from tacit.learn.torch.checkpoints import StepCount, load_together
-from tacit.learn.torch.correlated import CorrelatedRelease
 from tacit.learn.torch.examples import Examples
 from tacit.learn.torch.forward_pass import ForwardPass
 from tacit.learn.torch.gradient_grid import GradientGrid
 from tacit.learn.torch.gradients import ExampleGradients
 from tacit.learn.torch.parameters import Parameters
 from tacit.learn.torch.processes import ManyProcesses, OneProcess, Processes
-from tacit.learn.torch.toeplitz import NoiseStrategy
-from tacit.learn.torch.turns import Participation, PoissonSamples, Turns
 from tacit.learn.torch.unsupported_layers import check_model, checked_scheduler, trained_parameters
 
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
@@ -66,8 +62,6 @@ class PrivateTrainer:
         micro_batch: how many rows are held in memory at once; by default as suits the network. It changes nothing
             about the guarantee or the noise.
         relation: which tables are neighbours.
-        strategy: how the noise of steps is correlated, such as ``BufferedToeplitz()``. Rows then take turns, once in
-            each pass, instead of being sampled; by default samples are secret and noise is independent.
         augment: from the features of one row to another view of it, random by ``torch.rand`` and the like; the gradient
             of a row is the average over ``views`` views, before it is clipped. It costs no privacy.
         views: how many, with ``augment``.
@@ -88,8 +82,7 @@ class PrivateTrainer:
     Privacy:
         (ε, δ)-DP under ``relation`` for the parameters after every step together, where
 
-        * a step releases Σ g_i + noise on a Poisson sample of the rows, g_i the integer gradient of row i; with a
-          strategy C the steps together release C·G + noise, G the sums over the rows whose turn it is;
+        * a step releases Σ g_i + noise on a Poisson sample of the rows, g_i the integer gradient of row i;
         * the noise is discrete Gaussian, exact, drawn once per step on the CPU, whatever the micro-batches or device;
         * ε is that of the privacy loss distribution of these very steps (``event_``);
         * one row is one person.
@@ -97,12 +90,11 @@ class PrivateTrainer:
     Sensitivity:
         a row moves a sum by at most ``clip``, in integer steps of a public grid and with rounding included; checked for
         every row after rounding.
-        Twice that for replace-one. With a strategy, what a row moves in all its turns together is computed from the
-        coefficients that are used, rounded up. A gradient that is NaN, infinite, or too large for its norm to be a
-        float, counts as zero.
+        Twice that for replace-one. A gradient that is NaN, infinite, or too large for its norm to be a float, counts as
+        zero.
 
     Error:
-        each coordinate of a step's mean gradient has noise of standard deviation at most ``noise``.
+        each coordinate of a step's mean gradient has noise of standard deviation ``noise``.
 
     Assumes:
         that the device computes the same thing twice; that, where a row's place in a micro-batch was seen not to matter
@@ -111,9 +103,8 @@ class PrivateTrainer:
         that runs which go on from one checkpoint are brought together, or added up by hand.
 
     References:
-        Abadi et al. (2016) for the algorithm; Zhu, Dong, Wang (2022) for the account of Poisson samples; Denisov et
-        al. (2022) for strategies; De et al. (2022) for views and averages. Proofs: ``gradients.proof.md``,
-        ``correlated.proof.md``.
+        Abadi et al. (2016) for the algorithm; Zhu, Dong, Wang (2022) for the account of Poisson samples; De et al.
+        (2022) for views and averages. Proof: ``gradients.proof.md``.
     """
 
     def __init__(
@@ -131,7 +122,6 @@ class PrivateTrainer:
         clip: Number = 1,
         micro_batch: int | None = None,
         relation: Relation | str = "add_remove",
-        strategy: NoiseStrategy | None = None,
         augment: Callable[..., Any] | None = None,
         views: int = 1,
         precision: str | None = None,
@@ -150,10 +140,8 @@ class PrivateTrainer:
         self.n, self.batch_size = check_count(n, "n"), check_count(batch_size, "batch_size")
         if self.batch_size > self.n:
             raise InputError("batch_size", "must be at most n, the number of rows")
-        self.strategy = _checked_strategy(strategy)
-        self._period = max(round(Fraction(self.n, self.batch_size)), 1)
         #: Share of the rows in a step, on average.
-        self.rate = Fraction(1, self._period) if self.strategy else rate_on_grid(Fraction(self.batch_size, self.n))
+        self.rate = rate_on_grid(Fraction(self.batch_size, self.n))
         self.steps = _steps(epochs, steps, self.rate)
         self.clip = exact_positive(clip, "clip")
         if not _CLIPS[0] <= self.clip <= _CLIPS[1]:
@@ -168,28 +156,19 @@ class PrivateTrainer:
         self._average = None if ema is None else WeightAverage(model, ema)
         self._spent = spend([self._phase(self.steps)], epsilon=self.epsilon, delta=self.delta, relation=self.relation)
         self._processes: Processes = ManyProcesses() if distributed else OneProcess()
-        self._participation: Participation = Turns(self._period) if strategy else PoissonSamples(self.rate)
-        self._correlated = (
-            None if strategy is None else CorrelatedRelease(strategy.made_for(self.steps, self._period), self.sigma2)
-        )
-        self._data: tuple[Any, ...] | None = None
         self._steps = StepCount.begin()
         self._guarantees: dict[int, ApproxDP] = {}
 
     def _phase(self, count: int) -> Phase:
-        """The first ``count`` steps as one kind of release; with a strategy they are one vector."""
-        numbers, each = self._parameters.dimension, Fraction(1)
-        if self.strategy is None:
-            return Phase("gradient", self._grid.steps**2, numbers, each, count, self.rate)
-        moved = self.strategy.l2_sensitivity(self.steps, self._period, numbers, self._grid.steps, count)
-        return Phase("gradient", moved**2, count * numbers, each)
+        """The first ``count`` steps as one kind of release."""
+        return Phase("gradient", self._grid.steps**2, self._parameters.dimension, Fraction(1), count, self.rate)
 
     def fit(self, *data: Any, steps: int | None = None, workers: int = 0) -> PrivateTrainer:
         """Take all steps that are left, or this many of them.
 
         Args:
             data: features and targets as tensors (or arrays) with one row per example, or one dataset with ``len()``
-                and an index. With a strategy, the same objects in every call.
+                and an index.
             steps: how many steps; by default all that are left.
             workers: processes that read the rows of a dataset; which rows they read is drawn here.
 
@@ -207,7 +186,6 @@ class PrivateTrainer:
             raise BudgetError(
                 f"{left} of {self.steps} steps are left; plan more steps, or a larger epsilon, from the start"
             )
-        self._check_same(data)
         gradients = self._looked_at(examples)
         self._processes.agree(self._plan(), self.taken, self.model)
         if self._average is not None and not self.taken:
@@ -216,15 +194,6 @@ class PrivateTrainer:
             for _ in progress(range(wanted), "train"):
                 self._step(gradients, examples)
         return self
-
-    def _check_same(self, data: tuple[Any, ...]) -> None:
-        """With a strategy, refuse other data than in the first fit: rows would lose their turns."""
-        if self._correlated is None:
-            return
-        self._correlated.check_whole()
-        if self._data is not None and not _same_objects(self._data, data):
-            raise InputError("data", "must be the same objects in every fit with a strategy: each row keeps its turn")
-        self._data = data
 
     def _looked_at(self, examples: Examples) -> ExampleGradients:
         """The way to gradients that suits the network, found on made-up rows; again for other rows or modes."""
@@ -238,7 +207,7 @@ class PrivateTrainer:
         return found
 
     def _step(self, gradients: ExampleGradients, examples: Examples) -> None:
-        chosen = self._participation.of(self.taken, len(examples))
+        chosen = np.flatnonzero(sample_rows(len(examples), self.rate))
         raw = self._processes.summed(gradients.raw_sum(examples, chosen))
         # Counted before it is released: a step that fails from here on is spent.
         self._steps = self._steps.plus_one()
@@ -255,8 +224,6 @@ class PrivateTrainer:
 
     def _released(self, raw: Integers) -> NDArray[np.float64]:
         """The sum of a step with its noise: the only exit of what was computed from rows."""
-        if self._correlated is not None:
-            return self._correlated.release(raw, self.taken - 1)
         return release.release_gaussian(raw, self.sigma2)
 
     @property
@@ -266,16 +233,13 @@ class PrivateTrainer:
 
     @property
     def noise_multiplier(self) -> float:
-        """The standard deviation of the noise in a sum, in units of the clip; with a strategy, of the encoded sum."""
+        """The standard deviation of the noise in a sum, in units of the clip."""
         return math.sqrt(self.sigma2) / self._grid.steps
 
     @property
     def noise(self) -> float:
-        """The standard deviation of the noise in each coordinate of a step's mean gradient; of the noisiest step."""
-        spread = 1.0
-        if self.strategy is not None:
-            spread = float(np.linalg.norm(self.strategy.made_for(self.steps, self._period).inverse(self.steps)))
-        return math.sqrt(self.sigma2) * self._per_step * spread
+        """The standard deviation of the noise in each coordinate of a step's mean gradient."""
+        return math.sqrt(self.sigma2) * self._per_step
 
     @property
     def averaged(self) -> Any:
@@ -285,8 +249,7 @@ class PrivateTrainer:
     @cached_property
     def _per_step(self) -> float:
         """Worth of a step of the grid in the mean gradient: a public number."""
-        rows = self.batch_size if self.strategy is None else Fraction(self.n, self._period)
-        return float(self.clip / (self._grid.steps * rows))
+        return float(self.clip / (self._grid.steps * self.batch_size))
 
     @property
     def event_(self) -> Event:
@@ -311,9 +274,7 @@ class PrivateTrainer:
         """Guarantee of the training and how it was made up; printed, a short text."""
         noise = f"σ = {self.noise_multiplier:.4g} clips"
         released = f"gradient: {self.taken} of {self.steps} sums of {self._parameters.dimension} numbers, {noise}"
-        if self.strategy is not None:
-            released += f", correlated by {self.strategy!r}, each row in one of {self._period} turns"
-        elif self.rate < 1:
+        if self.rate < 1:
             released += f", each on a fresh secret sample of {format_up(self.rate)} of the rows"
         public = (
             f"n = {self.n}, batch_size = {self.batch_size}, steps = {self.steps}, clip = {format_up(self.clip)}",
@@ -329,12 +290,7 @@ class PrivateTrainer:
         return PrivacyReport("PrivateTrainer", self.guarantee_, self.event_, (released,), public, assumes)
 
     def state_dict(self) -> dict[str, Any]:
-        """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for.
-
-        Raises:
-            InputError: a run with a strategy is half way. What it needs to go on, sums without noise, is secret.
-        """
-        self._check_movable()
+        """State needed to go on elsewhere: parameters, optimizer, and which steps have been paid for."""
         return {
             "format": _FORMAT,
             "runs": self._steps.to_dict(),
@@ -344,13 +300,6 @@ class PrivateTrainer:
             **({} if self._average is None else {"averaged": self._average.model.state_dict()}),
             **({} if self.scheduler is None else {"scheduler": self.scheduler.state_dict()}),
         }
-
-    def _check_movable(self) -> None:
-        if self.strategy is not None and 0 < self.taken < self.steps:
-            raise InputError(
-                "strategy",
-                "keeps sums without noise between steps, so a run half way is not saved or copied; finish it",
-            )
 
     def load_state_dict(self, state: Any) -> None:
         """Go on from a checkpoint, its steps included in the account; all of it, or nothing.
@@ -372,8 +321,6 @@ class PrivateTrainer:
         if steps.total > self.steps:
             both = f"{self.taken} steps taken here and those of the checkpoint"
             raise BudgetError(f"{both} are {steps.total}, which exceed {self.steps}")
-        if self.strategy is not None and 0 < steps.total < self.steps:
-            raise InputError("state", "has some of the steps of a plan with a strategy, which is trained in one run")
         # Counted first, and taken back only once everything else is: what cannot be undone has been paid for.
         before, self._steps = self._steps, steps
         load_together(
@@ -393,13 +340,8 @@ class PrivateTrainer:
         return self._steps.total
 
     def __getstate__(self) -> dict[str, Any]:
-        self._check_movable()
-        # The way to compute gradients is found out again; rows, turns and sums without noise stay behind.
-        state = self.__dict__ | {"_gradients": None, "_data": None}
-        if self.strategy is not None:
-            made = self.strategy.made_for(self.steps, self._period)
-            state |= {"_participation": Turns(self._period), "_correlated": CorrelatedRelease(made, self.sigma2)}
-        return state
+        # The way to compute gradients is found again.
+        return self.__dict__ | {"_gradients": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copy and its original go on apart, so that each has steps which the other does not know of.
@@ -409,28 +351,16 @@ class PrivateTrainer:
     def _event(self, count: int) -> Event:
         if not count:
             return NoEvent(relation=self.relation)
-        phase = self._phase(count)
-        one = phase_event(replace(phase, count=1), self.sigma2, self.relation)
-        return one if self.strategy is not None else RepeatedEvent(one, count, relation=self.relation)
+        one = phase_event(self._phase(1), self.sigma2, self.relation)
+        return RepeatedEvent(one, count, relation=self.relation)
 
     def _plan(self) -> str:
         """Everything the account depends on, as text."""
         event = event_to_json(self._event(self.steps))
-        correlated = "" if self.strategy is None else f" {self.strategy.made_for(self.steps, self._period)!r}"
-        return f"{event} clip {self.clip} batch {self.batch_size} delta {self.delta}{correlated}"
+        return f"{event} clip {self.clip} batch {self.batch_size} delta {self.delta}"
 
     def __repr__(self) -> str:
         return f"<PrivateTrainer {type(self.model).__name__}: {self.taken} of {self.steps} steps, {self.planned!r}>"
-
-
-def _same_objects(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
-    return len(first) == len(second) and all(one is other for one, other in zip(first, second, strict=True))
-
-
-def _checked_strategy(strategy: Any) -> NoiseStrategy | None:
-    if strategy is None or isinstance(strategy, NoiseStrategy):
-        return strategy
-    raise InputError("strategy", "must be BandedToeplitz(…) or BufferedToeplitz(…), or left out for secret samples")
 
 
 def _checked_callbacks(callbacks: Any) -> tuple[Any, ...]:
