@@ -15,7 +15,5 @@ Modules:
 * :mod:`.normal` — Certified bounds on the normal distribution
 * :mod:`.numbers` — Exact numbers in, and floats out only with a named rounding direction
 * :mod:`.relations` — Neighbouring relations over rows and over histograms
-* :mod:`.row_sums` — Sums over rows that stay where they are: whole numbers computed row by row, and what is added up
-  of them
 * :mod:`.sensitivity` — Sensitivity: exact formulas under either relation, and measurement by trying all neighbours
 """

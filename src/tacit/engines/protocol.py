@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tacit.core.row_sums import WholeSums
     from tacit.query.planning.left_out import LossTable
     from tacit.query.question import FinalAggregation
     from tacit.query.relational.algebra import RelationNode
@@ -149,13 +147,7 @@ class DoctorCheck:
 
 
 class Engine(Closing):
-    """A database that can be measured.
-
-    Class attributes:
-        elsewhere: whether rows lie in another process, where sums for a model are better made than read here.
-    """
-
-    elsewhere: ClassVar[bool] = False
+    """A database that can be measured."""
 
     @abstractmethod
     def check(self, final: FinalAggregation) -> None:
@@ -234,17 +226,6 @@ class Engine(Closing):
         """One row of each unit, for a model that is trained in this process: ``numbers`` and ``label`` are slots."""
         self.check_examples(relation)
         raise InternalError("an engine that accepts rows for a model has to read them")
-
-    def summing(
-        self,
-        relation: RelationNode,
-        numbers: Sequence[int],  # noqa: ARG002 - an engine may read none
-        label: int | None,  # noqa: ARG002
-        key_secret: bytes,  # noqa: ARG002
-    ) -> AbstractContextManager[Callable[[WholeSums], NDArray[np.int64]]]:
-        """Sums of whole numbers over the rows that :meth:`examples` would read, which stay where they are."""
-        self.check_examples(relation)
-        raise InternalError("an engine that accepts rows for a model has to add them up")
 
     def marks(self, table: str) -> Marks | None:  # noqa: ARG002 - most tables are files
         """By what a table of the catalog is recognised; reads no row. None, the default, for tables that are files."""

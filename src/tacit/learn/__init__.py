@@ -22,8 +22,7 @@ Modules:
 * :mod:`.integer_rows` — Integer rows of exactly bounded norm from tables of floats
 * :mod:`.kmeans` — Private k-means: Lloyd's algorithm with noisy sums
 * :mod:`.labels` — Class labels: declared, or selected privately at a price
-* :mod:`.leaf_sums` — Exact sums of what rows add to the leaves of a tree, and to the bins of its nodes, here or where
-  rows are stored
+* :mod:`.leaf_sums` — Exact sums of what rows add to the leaves of a tree, and to the bins of its nodes
 * :mod:`.linear` — Linear models trained by noisy gradients, by their noisy minimiser, or by the minimiser of a
   noisy objective
 * :mod:`.logistic` — Logistic regression under differential privacy
@@ -58,13 +57,11 @@ Modules:
 * :mod:`.sklearn_compat` — Imports from scikit-learn, with a clear message where it is missing
 * :mod:`.smooth_losses` — Smooth convex losses for methods that need a minimiser
 * :mod:`.solver` — Certified minimiser of a regularised loss
-* :mod:`.stored_rows` — Rows that stay in a database: a fit says what each row adds, in whole numbers, and is told the
-  sums
 * :mod:`.svm` — A linear support vector classifier under differential privacy
 * :mod:`.torch` — Networks with a guarantee: one object that samples, clips, adds noise, accounts and stops, so that
   all five agree
 * :mod:`.training` — The three ways to train a linear model, each from (ε, δ) to weights: releases, noise, account
-* :mod:`.trees` — Trees of questions about bins, and the leaf of a row: by integers, here or where rows are stored
+* :mod:`.trees` — Trees of questions about bins, and the leaf of a row: by integers
 * :mod:`.unpaid_steps` — Warnings about scikit-learn around a private estimator: searches and steps that read rows
   without a price
 * :mod:`.value_reading` — Reading of tables to floats, value by value, without errors that depend on a value

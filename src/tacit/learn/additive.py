@@ -10,7 +10,7 @@ integers; ``additive.proof.md`` has the proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -21,7 +21,6 @@ from tacit.core.charts import altair
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
-from tacit.core.row_sums import Whole, looked_up, total_of
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -34,12 +33,9 @@ from tacit.learn.binned import (
     bins_of,
     noisy_bin_counts,
     raw_bin_sums,
-    stored_bin_sums,
-    stored_bins,
-    stored_residuals,
 )
 from tacit.learn.budget_allocation import Phase, Spent, check_gaussian_privacy, spend
-from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of, stored_slopes
+from tacit.learn.confidence import LEAST_EPSILON, confidence_phase, raw_slopes, scale_of
 from tacit.learn.estimator import NOISE_RULES
 from tacit.learn.integer_rows import UNIT, Box, Integers
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared, clip_residuals
@@ -54,7 +50,6 @@ from tacit.learn.shape_strategy import (
     strategy_of,
 )
 from tacit.learn.sklearn_compat import check_is_fitted
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import shared
 
 #: Rounds of sums of residuals.
@@ -159,9 +154,7 @@ class FittedShapes:
     hidden: bool = False
 
 
-def _descend(
-    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, counts: Floats, sigma2: Fraction, title: str
-) -> FittedShapes:
+def _descend(plan: _Rounds, loss: Loss, rows: BinnedRows, counts: Floats, sigma2: Fraction, title: str) -> FittedShapes:
     """Rounds of noisy sums of residuals: accelerated steps on shapes that are pulled towards straight lines.
 
     Args:
@@ -246,7 +239,7 @@ def _level_rounds(plan: _Rounds, noise: float) -> int:
 def _settle_constants(
     plan: _Rounds,
     loss: Loss,
-    rows: BinnedRows | StoredRows,
+    rows: BinnedRows,
     found: FittedShapes,
     total: float,
     sigma2: Fraction,
@@ -293,12 +286,8 @@ def raw_sums(strategies: Sequence[ShapeStrategy], residuals: Integers) -> Intege
     return np.stack([strategy.raw_sums(each) for strategy, each in zip(strategies, residuals, strict=True)])
 
 
-def raw_residuals(
-    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, scores: Integers, constants: Integers
-) -> Integers:
+def raw_residuals(plan: _Rounds, loss: Loss, rows: BinnedRows, scores: Integers, constants: Integers) -> Integers:
     """Sums of residuals per feature and bin before noise, exactly; a row adds at most clip·√features in norm."""
-    if isinstance(rows, StoredRows):
-        return _stored_residuals(plan, loss, rows, scores, constants)
     places, logits = rows.places, _raw_logits(rows.places, scores, constants)
     residuals = clip_residuals(loss.residuals(logits, rows.targets), np.full(len(places), plan.clip))
     residuals = shared(residuals, rows.shares)
@@ -313,29 +302,12 @@ def _raw_logits(places: Integers, scores: Integers, constants: Integers) -> Inte
     return logits
 
 
-def _stored_logits(scores: Integers, constants: Integers) -> Callable[[tuple[Whole, ...]], list[Whole]]:
-    """The same of a row that is stored."""
-    tables, offsets = scores.tolist(), constants.tolist()
-
-    def logits(places: tuple[Whole, ...]) -> list[Whole]:
-        found = [
-            [looked_up([entry[output] for entry in table], place) for table, place in zip(tables, places, strict=True)]
-            for output in range(len(offsets))
-        ]
-        return [total_of(each) + offset for each, offset in zip(found, offsets, strict=True)]
-
-    return logits
-
-
 def _made_confident(
-    plan: _Rounds, loss: Loss, rows: BinnedRows | StoredRows, fitted: FittedShapes, sigma2: Fraction
+    plan: _Rounds, loss: Loss, rows: BinnedRows, fitted: FittedShapes, sigma2: Fraction
 ) -> FittedShapes:
     """Shapes and constants of the size that noisy slopes of the loss ask for."""
     scores, constants = _on_grid(fitted.table), _on_grid(fitted.constants)
-    if isinstance(rows, StoredRows):
-        raw = stored_slopes(loss, plan.clip, _stored_logits(scores, constants), plan.outputs, rows)
-    else:
-        raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, constants), rows)
+    raw = raw_slopes(loss, plan.clip, _raw_logits(rows.places, scores, constants), rows)
     scale = scale_of(raw, sigma2)
     return FittedShapes(fitted.table * scale, fitted.constants * scale, fitted.errors * scale, fitted.hidden)
 
@@ -343,13 +315,6 @@ def _made_confident(
 def _on_grid(scores: Floats) -> Integers:
     """Public scores in whole steps."""
     return np.rint(np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID).astype(np.int64)
-
-
-def _stored_residuals(plan: _Rounds, loss: Loss, rows: StoredRows, scores: Integers, constants: Integers) -> Integers:
-    """The same sums where the rows are stored."""
-    left = stored_residuals(rows, _stored_logits(scores, constants), loss, plan.clip)
-    places, added = left.columns[: plan.features], left.columns[plan.features :]
-    return stored_bin_sums(left, places, added, BINS, classed=loss.classed)
 
 
 def _errors(strategy: ShapeStrategy, precision: Floats) -> Floats:
@@ -484,11 +449,7 @@ class AdditiveClassifier(_Additive, BinnedClassifier):
         """Learn the shapes, once; another fit costs the guarantee again."""
         begun = self._labelled(X, y, sample_weight, BINS)
         plan, rows, spent = begun.plan, begun.rows, begun.spent
-        counts = (
-            noisy_bin_counts(rows, spent.of("bins"))
-            if isinstance(rows, StoredRows)
-            else noisy_bin_counts(rows.places, spent.of("bins"), rows.shares)
-        )
+        counts = noisy_bin_counts(rows.places, spent.of("bins"), rows.shares)
         fitted = _descend(plan, begun.loss, rows, counts, spent.of("residuals"), type(self).__name__)
         if plan.confident:
             fitted = _made_confident(plan, begun.loss, rows, fitted, spent.of("confidence"))
@@ -555,16 +516,10 @@ class AdditiveRegressor(_Additive, BinnedRegressor):
         """Learn the shapes, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
         plan, spent = self._plan(steps.shape[1] - 1)
-        rows: BinnedRows | StoredRows
-        if isinstance(steps, StoredRows):
-            counts = noisy_bin_counts(stored_bins(steps, BINS), spent.of("bins"), target=True)
-            self._target = StandardTarget.from_counts(target_box, counts[-1])
-            rows = stored_bins(self._target.stored(steps), BINS)
-        else:
-            shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)
-            counts = noisy_bin_counts(places, spent.of("bins"), shares, target=True)
-            self._target = StandardTarget.from_counts(target_box, counts[-1])
-            rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
+        shares, places = self._shares(sample_weight, len(steps)), bins_of(steps)
+        counts = noisy_bin_counts(places, spent.of("bins"), shares, target=True)
+        self._target = StandardTarget.from_counts(target_box, counts[-1])
+        rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         fitted = _descend(plan, Squared(), rows, counts[:-1], spent.of("residuals"), type(self).__name__)
         self._keep_shapes(fitted, box, self._target.unit)
         self._keep(spent.price)

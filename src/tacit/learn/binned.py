@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, cast
@@ -19,16 +18,14 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent
 from tacit.core.numbers import Number, float_nearest
-from tacit.core.row_sums import Whole, where_at_least
 from tacit.learn import release
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy
 from tacit.learn.estimator import BoundedTarget, PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers
 from tacit.learn.labels import ClassLabels
-from tacit.learn.losses import GRID, Logistic, Loss, Softmax, clip_stored_residuals
+from tacit.learn.losses import GRID, Logistic, Loss, Softmax
 from tacit.learn.sklearn_compat import ClassifierMixin, RegressorMixin, check_is_fitted
-from tacit.learn.stored_rows import StoredRows
-from tacit.learn.weights import Weighted, shared, stored_shared
+from tacit.learn.weights import Weighted, shared
 
 Floats = NDArray[np.float64]
 
@@ -43,57 +40,6 @@ _WIDTHS: Final = np.geomspace(1 / 128, 1.0, 15)
 def bins_of(steps: Integers, bins: int = BINS) -> Integers:
     """The bin of each value given in steps between its bounds: 0 to bins - 1, by integers."""
     return cast("Integers", np.minimum((steps + FINE) * bins // (2 * FINE), bins - 1))
-
-
-def stored_bins(rows: StoredRows, *bins: int) -> StoredRows:
-    """Bins of stored rows: so many of each column, or of the last one where two numbers are given."""
-    last = len(rows.columns) - 1
-
-    def placed(found: tuple[Whole, ...]) -> list[Whole]:
-        counts = [bins[-1] if place == last else bins[0] for place in range(len(found))]
-        return [((w + FINE) * n).over(2 * FINE).at_most(n - 1) for w, n in zip(found, counts, strict=True)]
-
-    return rows.mapped(placed)
-
-
-def stored_bin_sums(
-    rows: StoredRows, places: Sequence[Whole], added: Sequence[Whole], bins: int, *, classed: bool = True
-) -> Integers:
-    """Sums of stored rows per place and bin; where targets are classes, rows without one are left out."""
-    counted = list(places)
-    if classed and rows.target is not None:
-        counted = [where_at_least(rows.target, 0, place, -1) for place in counted]
-    return rows.sums(added, bins, *counted).reshape(len(counted), bins, len(added))
-
-
-def stored_residuals(
-    rows: StoredRows,
-    logits: Callable[[tuple[Whole, ...]], list[Whole]],
-    loss: Loss,
-    clip: int,
-    *,
-    weighted: bool = True,
-) -> StoredRows:
-    """Columns of stored rows, and after them their clipped residuals, shared by weights, one per output.
-
-    Args:
-        rows: columns, such as bins, and targets.
-        logits: from the columns of a row to its scores, in steps of the loss.
-        loss: of the model.
-        clip: norm of residuals.
-        weighted: whether they are shared by weights.
-    """
-    width = len(rows.columns)
-    scored = rows.mapped(lambda found: [*found, *logits(found)])
-    prepared = scored.mapped(lambda found: [*found[:width], *loss.stored_scores(found[width:])])
-    target = cast("Whole", prepared.target)
-    left = prepared.mapped(
-        lambda found: [*found[:width], Whole.constant(clip), *loss.stored_residuals(found[width:], target)]
-    )
-    clipped = clip_stored_residuals(left, width)
-    if not weighted:
-        return clipped
-    return clipped.mapped(lambda found: [*found[:width], *stored_shared(found[width:], clipped.share)])
 
 
 def raw_bin_sums(places: Integers, added: Integers, bins: int = BINS) -> Integers:
@@ -133,20 +79,17 @@ class CountedRow:
         return cls(math.isqrt(UNIT * UNIT // (columns - 1 + heavy * heavy + times * times)), times, heavy)
 
 
-def raw_bin_counts(places: Integers | StoredRows, shares: Integers | None = None, *, target: bool = False) -> Integers:
+def raw_bin_counts(places: Integers, shares: Integers | None = None, *, target: bool = False) -> Integers:
     """Numbers of rows per column and bin and, last, of all rows, in steps before noise, exactly."""
     row = CountedRow.of(places.shape[1], target=target)
-    if isinstance(places, StoredRows):
-        raw = stored_bin_sums(places, places.columns, stored_shared([Whole.constant(row.unit)], places.share), BINS)
-    else:
-        raw = raw_bin_sums(places, shared(np.full((len(places), 1), row.unit, dtype=np.int64), shares))
+    raw = raw_bin_sums(places, shared(np.full((len(places), 1), row.unit, dtype=np.int64), shares))
     total = raw[-1].sum()
     raw[-1] *= row.target
     return np.append(raw.ravel(), row.times * total)
 
 
 def noisy_bin_counts(
-    places: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None, *, target: bool = False
+    places: Integers, sigma2: Fraction, shares: Integers | None = None, *, target: bool = False
 ) -> Floats:
     """Noisy numbers of rows per column and bin, none below zero; a row with a weight is a share of one.
 
@@ -237,7 +180,7 @@ class Labelled:
     plan: Any
     spent: Spent
     loss: Loss
-    rows: BinnedRows | StoredRows
+    rows: BinnedRows
     chosen: ApproxEvent | None
 
 
@@ -246,10 +189,6 @@ class BinnedEstimator(Weighted, PrivateEstimator):
 
     categories: Any
     _one_hot = False
-
-    def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone: not where categories are hashed."""
-        return self._listed_categories()
 
     def _nominal(self, columns: int, bins: int) -> tuple[int, ...]:
         """Places of columns of categories; every category needs a bin of its own."""
@@ -290,9 +229,6 @@ class BinnedClassifier(ClassLabels, ClassifierMixin, BinnedEstimator):  # type: 
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()
-        if isinstance(values, StoredRows):
-            labelled = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
-            return Labelled(box, plan, spent, loss, stored_bins(box.to_steps(labelled), bins), chosen)
         kept = places >= 0
         shares = self._row_shares(sample_weight, places, self.classes_)
         counted = BinnedRows(
@@ -353,10 +289,6 @@ class StandardTarget:
         """Targets in steps of their bounds, standardised by integers alone."""
         return cast("Integers", (steps - self.shift) * self.factor >> 30)
 
-    def stored(self, steps: StoredRows) -> StoredRows:
-        """Stored rows with such targets, from their last column."""
-        return steps.aimed(lambda target: ((target - self.shift) * self.factor).floored(30))
-
     @property
     def unit(self) -> float:
         """One standard deviation, in the units of the data."""
@@ -396,10 +328,6 @@ class BinnedRegressor(RegressorMixin, BoundedTarget, BinnedEstimator):  # type: 
     def _read_pairs(self, X: Any, y: Any) -> tuple[Box, Box, Any]:
         """Bounds of features and target, and both in steps of them, the target last."""
         values = self._read(X, reset=True)
-        if isinstance(values, StoredRows):
-            box, target_box = self._boxes(values.shape[1])
-            joint = box.joined(target_box, values.shape[1])
-            return box, target_box, joint.to_steps(self._stored_shares(values))
         self._check_target(y)
         box, target_box = self._boxes(values.shape[1])
         return box, target_box, self._joint_steps(values, y, box, target_box)

@@ -22,7 +22,6 @@ from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.learn import release
 from tacit.learn.binned import (
-    BINS,
     BinnedClassifier,
     BinnedEstimator,
     BinnedRegressor,
@@ -30,7 +29,6 @@ from tacit.learn.binned import (
     Floats,
     StandardTarget,
     bins_of,
-    stored_bins,
 )
 from tacit.learn.budget_allocation import Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, scale_of
@@ -45,12 +43,11 @@ from tacit.learn.forest_plan import (
     noisy_histograms,
 )
 from tacit.learn.integer_rows import Box
-from tacit.learn.leaf_sums import ROW, LeafScores, StoredLeafScores
+from tacit.learn.leaf_sums import ROW, LeafScores
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared
 from tacit.learn.progress import progress
 from tacit.learn.question_choice import chosen_questions, drawn_candidates, score_sensitivity
 from tacit.learn.sklearn_compat import check_is_fitted
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.trees import DecisionTree, Levels, TreeQuestion
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
@@ -85,7 +82,7 @@ _LARGEST_SCORE: Final = 32.0
 
 
 def _grow(
-    plan: Forest, loss: Loss, table: BinnedRows | StoredRows, histograms: Histograms, spent: Spent, title: str
+    plan: Forest, loss: Loss, table: BinnedRows, histograms: Histograms, spent: Spent, title: str
 ) -> list[DecisionTree]:
     """Trees one after the other, each on the residuals that those before it leave.
 
@@ -97,11 +94,7 @@ def _grow(
         spent: noise of the leaves, and of the confidence.
         title: for a progress bar.
     """
-    scored = (
-        StoredLeafScores(loss, plan.clip, plan.outputs, table, curved=plan.curved)
-        if isinstance(table, StoredRows)
-        else LeafScores(loss, plan.clip, plan.outputs, table, curved=plan.curved)
-    )
+    scored = LeafScores(loss, plan.clip, plan.outputs, table, curved=plan.curved)
     asked = _Chosen(plan, histograms, spent, scored) if plan.chosen else _Drawn(plan, histograms)
     # Few rows are learned by heart where many small trees follow each other in long steps.
     step = _CHOOSING_STEP * min(max(histograms.rows / _ENOUGH_ROWS, _SHORTEST), 1.0) if plan.chosen else STEP
@@ -145,9 +138,7 @@ class _Drawn:
 class _Chosen:
     """Questions of each node chosen by the exponential mechanism for some trees; others draw from those before."""
 
-    def __init__(
-        self, plan: Forest, histograms: Histograms, spent: Spent, scored: LeafScores | StoredLeafScores
-    ) -> None:
+    def __init__(self, plan: Forest, histograms: Histograms, spent: Spent, scored: LeafScores) -> None:
         self._plan, self._histograms, self._scored = plan, histograms, scored
         self._epsilon = spent.of("questions of a level")
         self._known: list[TreeQuestion] = []
@@ -381,17 +372,11 @@ class BoostedTreesRegressor(_Boosted, BinnedRegressor):
         """Grow the trees, once; another fit costs the guarantee again."""
         box, target_box, steps = self._read_pairs(X, y)
         plan, spent = self._plan(steps.shape[1] - 1)
-        rows: BinnedRows | StoredRows
-        if isinstance(steps, StoredRows):
-            histograms = noisy_histograms(plan, stored_bins(steps, FEATURE_BINS, BINS), spent.of("bins"))
-            self._target = StandardTarget.from_counts(target_box, histograms.target)
-            rows = stored_bins(self._target.stored(steps), FEATURE_BINS)
-        else:
-            shares = self._shares(sample_weight, len(steps))
-            places = np.hstack([bins_of(steps[:, :-1], FEATURE_BINS), bins_of(steps[:, -1:])])
-            histograms = noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
-            self._target = StandardTarget.from_counts(target_box, histograms.target)
-            rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
+        shares = self._shares(sample_weight, len(steps))
+        places = np.hstack([bins_of(steps[:, :-1], FEATURE_BINS), bins_of(steps[:, -1:])])
+        histograms = noisy_histograms(plan, BinnedRows(places, steps[:, -1:], shares), spent.of("bins"))
+        self._target = StandardTarget.from_counts(target_box, histograms.target)
+        rows = BinnedRows(places, self._target.standardised(steps[:, -1:]), shares)
         self._keep_trees(_grow(plan, Squared(), rows, histograms, spent, type(self).__name__), box)
         self._keep(spent.price)
         return self

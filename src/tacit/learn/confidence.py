@@ -8,21 +8,18 @@ where it is zero. Which class is the likeliest stays. ``confidence.proof.md`` ha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
 from tacit.core.numbers import float_nearest
-from tacit.core.row_sums import Whole, total_of
 from tacit.learn import release
-from tacit.learn.binned import BinnedRows, Floats, stored_residuals
+from tacit.learn.binned import BinnedRows, Floats
 from tacit.learn.budget_allocation import Phase
 from tacit.learn.integer_rows import Integers, scale_rows
 from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
-from tacit.learn.stored_rows import StoredRows
-from tacit.learn.weights import shared, stored_shared
+from tacit.learn.weights import shared
 
 #: Factors at which slopes are released, in eighths.
 FACTORS: Final = (4, 6, 8, 11, 16, 23, 32)
@@ -63,33 +60,6 @@ def raw_slopes(loss: Loss, clip: int, logits: Integers, rows: BinnedRows) -> Int
         product = (residuals * near).sum(axis=1, keepdims=True)
         total[place] = shared(np.sign(product) * (np.abs(product) // GRID), rows.shares).sum()
     return total
-
-
-def stored_slopes(
-    loss: Loss, clip: int, logits: Callable[[tuple[Whole, ...]], list[Whole]], outputs: int, rows: StoredRows
-) -> Integers:
-    """The same slopes where the rows are stored; ``logits`` maps the bins of a row to its scores."""
-    kept = rows.mapped(logits).mapped(lambda found: [each.between(-_FARTHEST, _FARTHEST) for each in found])
-    lengths = kept.with_length()
-    reach = _REACH * GRID
-    near = lengths.mapped(
-        lambda found: [
-            *found[:-1],
-            *((each * reach).over(found[-1].at_least(reach)).between(-reach, reach) for each in found[:-1]),
-        ]
-    )
-    total = []
-    for factor in FACTORS:
-
-        def at_factor(found: tuple[Whole, ...], factor: int = factor) -> list[Whole]:
-            return [(each * factor).floored(_EIGHTHS) for each in found[:outputs]]
-
-        left = stored_residuals(near, at_factor, loss, clip, weighted=False)
-        pairs = zip(left.columns[outputs : 2 * outputs], left.columns[2 * outputs :], strict=True)
-        product = total_of([score * residual for score, residual in pairs]).over(GRID)
-        group = [cast("Whole", left.target).between(-1, 0)] if loss.classed else []
-        total.append(int(left.sums(stored_shared([product], left.share), 1, *group)[0, 0]))
-    return np.array(total, dtype=np.int64)
 
 
 def scale_of(raw: Integers, sigma2: Fraction) -> float:

@@ -28,7 +28,6 @@ from tacit.learn.budget_allocation import FitPrice
 from tacit.learn.categories import Encoding
 from tacit.learn.integer_rows import Box, Integers
 from tacit.learn.sklearn_compat import BaseEstimator, check_is_fitted, validate_data
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.unpaid_steps import warn_of_unpaid_reading
 from tacit.learn.value_reading import (
     as_elements,
@@ -148,15 +147,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Cautions about the fitted model, from released numbers alone; usually none."""
         return ()
 
-    def sums_only(self) -> bool:
-        """Whether a fit with these parameters needs sums over rows alone, so that rows may stay in their database."""
-        return False
-
-    def _listed_categories(self) -> bool:
-        """Whether all declared categories are lists, which a database compares with; hashes are made here."""
-        declared = getattr(self, "categories", None) or {}
-        return isinstance(declared, Mapping) and not any(isinstance(each, int) for each in declared.values())
-
     def _read(self, X: Any, *, reset: bool, learning: bool = False) -> Any:
         """The features as floats; any values, any number of rows: none are refused where there is nothing to learn.
 
@@ -165,9 +155,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         if reset and not learning:
             self._forget()
-        if isinstance(X, StoredRows):
-            self.n_features_in_ = X.features
-            return X if getattr(self, "categories", None) is None else X.encoded(self._encoding(X.features))
         if reset:
             warn_of_unpaid_reading(PrivateEstimator)
         if getattr(self, "categories", None) is not None:

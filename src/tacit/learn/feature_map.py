@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.core.row_sums import Whole, is_place, total_of, where_at_least
 from tacit.learn import release
 from tacit.learn.budget_allocation import Phase
 from tacit.learn.integer_rows import (
@@ -33,8 +32,7 @@ from tacit.learn.integer_rows import (
     scale_rows,
     square_norms,
 )
-from tacit.learn.stored_rows import StoredRows, shortened
-from tacit.learn.weights import shared, stored_shared
+from tacit.learn.weights import shared
 
 #: The constant column beside the features of an unsurveyed row, a tenth of a row's norm.
 BIAS: Final = UNIT // 10
@@ -122,17 +120,6 @@ class AffineMap:
         finished = join_bias(scale_rows(rows, self.longest, smallest=self.longest), self.constant)
         return cast("NDArray[np.float64]", finished.astype(np.float64))
 
-    def stored(self, steps: StoredRows) -> StoredRows:
-        """The same rows where they are stored."""
-
-        def mapped(found: tuple[Whole, ...]) -> list[Whole]:
-            apart = [each - int(middle) for each, middle in zip(found, self.center, strict=True)]
-            lines = [[each * int(entry) for each, entry in zip(apart, line, strict=True)] for line in self.matrix]
-            return [total_of(line).floored(self.shift).between(-_LARGEST_ENTRY, _LARGEST_ENTRY) for line in lines]
-
-        cut = steps.mapped(mapped).scaled(self.longest, self.longest)
-        return cut.mapped(lambda found: [*found, Whole.constant(self.constant)])
-
     def unmapped(self, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Coefficients of values between -1 and 1, and constants, of weights of the rows; one column per output."""
         slopes = self.matrix.T @ weights[:-1] * (FINE / 2.0**self.shift / UNIT)
@@ -172,10 +159,8 @@ class Survey:
         """Cost of the survey."""
         return Phase("survey", UNIT**2, self.columns + _LENGTHS, share)
 
-    def raw_sums(self, steps: Integers | StoredRows, shares: Integers | None = None) -> Integers:
+    def raw_sums(self, steps: Integers, shares: Integers | None = None) -> Integers:
         """The sums before noise, exactly; no row moves them by more than UNIT, less with a share."""
-        if isinstance(steps, StoredRows):
-            return self._stored_sums(steps)
         lengths = ceil_sqrt(square_norms(steps))
         # Place 0 is the longest: no row within the bounds is longer than the corner.
         places = np.minimum((lengths[:, None] <= np.array(self._edges[1:])).sum(axis=1), _LENGTHS - 1)
@@ -183,20 +168,8 @@ class Survey:
         joined = shared(np.hstack([scale_rows(steps, beside_bias(_COUNTING)), members]), shares).astype(np.float64)
         return exact_product(np.ones((len(joined), 1)), joined, UNIT).ravel()
 
-    def _stored_sums(self, steps: StoredRows) -> Integers:
-        rows = steps.with_length()
-        length, norm = rows.columns[-1], beside_bias(_COUNTING)
-        near = [where_at_least(Whole.constant(edge), length, 1, 0) for edge in self._edges[1:]]
-        placed = rows.mapped(
-            lambda found: [*shortened(found[:-1], found[-1], norm, 0), total_of(near).at_most(_LENGTHS - 1)]
-        )
-        place = placed.columns[-1]
-        members = [is_place(place, number, _COUNTING, 0) for number in range(_LENGTHS)]
-        added = stored_shared([*placed.columns[:-1], *members], placed.share)
-        return cast("Integers", placed.sums(added)[0])
-
     def run(
-        self, steps: Integers | StoredRows, sigma2: Fraction, shares: Integers | None = None, *, common: bool = False
+        self, steps: Integers, sigma2: Fraction, shares: Integers | None = None, *, common: bool = False
     ) -> Surveyed:
         """Centre, spread and number of rows, from the noisy sums; ``common`` is that of :func:`shrink_to_noise`."""
         noisy = release.release_gaussian(self.raw_sums(steps, shares), sigma2)

@@ -14,7 +14,6 @@ import numpy as np
 
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.core.row_sums import Whole, is_place
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -25,15 +24,13 @@ from tacit.learn.binned import (
     middle_and_spread,
     one_row,
     raw_bin_sums,
-    stored_bin_sums,
 )
 from tacit.learn.budget_allocation import Phase
 from tacit.learn.confidence import confidence_phase
 from tacit.learn.integer_rows import UNIT, Integers
 from tacit.learn.leaf_sums import ROW
 from tacit.learn.question_choice import CANDIDATES
-from tacit.learn.stored_rows import StoredRows
-from tacit.learn.weights import shared, stored_shared
+from tacit.learn.weights import shared
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
 
@@ -176,14 +173,12 @@ def _shuffled(count: int) -> Integers:
     return order
 
 
-def raw_histograms(plan: Forest, rows: BinnedRows | StoredRows) -> Integers:
+def raw_histograms(plan: Forest, rows: BinnedRows) -> Integers:
     """Numbers of rows per column and bin before noise, for categories per class, exactly.
 
     A row adds ``one_row`` to one number of each column.
     """
     unit = one_row(plan.columns)
-    if isinstance(rows, StoredRows):
-        return _stored_histograms(plan, rows, unit)
     ones = shared(np.full((len(rows.places), 1), unit, dtype=np.int64), rows.shares)
     by_class = plan.nominal if plan.classes > 1 else ()
     plain = [place for place in range(plan.columns) if place not in by_class]
@@ -194,20 +189,7 @@ def raw_histograms(plan: Forest, rows: BinnedRows | StoredRows) -> Integers:
     return np.concatenate(parts)
 
 
-def _stored_histograms(plan: Forest, rows: StoredRows, unit: int) -> Integers:
-    """The same numbers where the rows are stored."""
-    by_class = plan.nominal if plan.classes > 1 else ()
-    plain = [each for place, each in enumerate(rows.columns) if place not in by_class]
-    one = stored_shared([Whole.constant(unit)], rows.share)
-    parts = [stored_bin_sums(rows, plain, one, FEATURE_BINS).ravel()] if plain else []
-    if by_class:
-        target = cast("Whole", rows.target)
-        spread = [is_place(target, number, 1, 0) * one[0] for number in range(plan.classes)]
-        parts.append(stored_bin_sums(rows, [rows.columns[place] for place in by_class], spread, FEATURE_BINS).ravel())
-    return np.concatenate(parts)
-
-
-def noisy_histograms(plan: Forest, rows: BinnedRows | StoredRows, sigma2: Fraction) -> Histograms:
+def noisy_histograms(plan: Forest, rows: BinnedRows, sigma2: Fraction) -> Histograms:
     """Numbers of rows per bin with noise, and rates of classes in the bins of categories."""
     unit = one_row(plan.columns)
     noise = math.sqrt(float_nearest(sigma2)) / unit

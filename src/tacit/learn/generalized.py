@@ -21,7 +21,6 @@ from tacit.learn.integer_rows import FINE, Box, Integers
 from tacit.learn.losses import GRID, WHOLE, GammaDeviance, Loss, Pinball, PoissonDeviance
 from tacit.learn.regression import LinearPredictor
 from tacit.learn.sklearn_compat import d2_tweedie_score
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import GradientFit
 from tacit.learn.whitening import Covariance
 
@@ -90,7 +89,7 @@ class _LogLink(_Generalized):
     def _by_gradient(
         self,
         fit: GradientFit,
-        joint: Integers | StoredRows,
+        joint: Integers,
         found: Covariance,
         sigma2: Fraction,
         shares: Integers | None,
@@ -100,13 +99,9 @@ class _LogLink(_Generalized):
         start = math.floor((box.low[0] + box.high[0]) / (box.high[0] - box.low[0]) * FINE)
         mean = max(round(float(found.center[-1]) * FINE) + start, _LEAST_MEAN)
         factor = max((GRID << _FACTOR_BITS) // mean, 1)
-        if isinstance(joint, StoredRows):
-            aimed = joint.aimed(lambda target: ((target + start) * factor).floored(_FACTOR_BITS))
-            model = fit.on_stored(aimed, found.part(columns), sigma2)
-        else:
-            targets = (joint[:, -1:] + start) * factor >> _FACTOR_BITS
-            counts = np.ones(len(joint), np.bool_)
-            model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
+        targets = (joint[:, -1:] + start) * factor >> _FACTOR_BITS
+        counts = np.ones(len(joint), np.bool_)
+        model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
         self._mean = (GRID << _FACTOR_BITS) / factor / FINE * float(box.half_width[0])
         return model.slopes[:, 0], float(model.constants[0])
 

@@ -18,13 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.core.row_sums import Whole, total_of
 from tacit.learn import release
 from tacit.learn.integer_rows import UNIT, Integers, ceil_sqrt, exact_product, square_norms
-from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals, clip_stored_residuals
+from tacit.learn.losses import GRID, WHOLE, Loss, clip_residuals
 from tacit.learn.progress import progress
-from tacit.learn.stored_rows import StoredRows
-from tacit.learn.weights import shared, stored_shared
+from tacit.learn.weights import shared
 from tacit.noise import entropy
 
 #: Steps of the grid of weights per unit.
@@ -86,7 +84,7 @@ class Descent:
     momentum: float = 0.0
     settled: float = 0.5
 
-    def run(self, table: GradientTable | StoredRows, *, title: str = "fit") -> NDArray[np.float64]:
+    def run(self, table: GradientTable, *, title: str = "fit") -> NDArray[np.float64]:
         """The weights, one column per output: the average over the last steps, shrunk as far as it may be noise.
 
         Two halves of these steps have averages of their own. Half of their difference is as noisy as the average of
@@ -108,10 +106,8 @@ class Descent:
         size = float((middle**2).sum())
         return cast("NDArray[np.float64]", middle * (max(1 - float((apart**2).sum()) / size, 0.0) if size else 1.0))
 
-    def raw_sum(self, table: GradientTable | StoredRows, weights: NDArray[np.float64]) -> Integers:
+    def raw_sum(self, table: GradientTable, weights: NDArray[np.float64]) -> Integers:
         """The sum of clipped gradients of a sample before noise, exactly; a row moves it by at most clip·UNIT."""
-        if isinstance(table, StoredRows):
-            return self._stored_sum(table, weights)
         if self.rate < 1:
             chosen = np.flatnonzero(sample_rows(len(table), self.rate) & table.counts)
         else:
@@ -124,33 +120,6 @@ class Descent:
             clipped = clip_residuals(residuals, self.clip * UNIT // lengths(rows))
             total += exact_product(rows, clipped.astype(np.float64), self.clip * UNIT)
         return total
-
-    def _stored_sum(self, rows: StoredRows, weights: NDArray[np.float64]) -> Integers:
-        """The same sum where the rows are stored, over rows that have a target."""
-        entries, width = weights.astype(np.int64).tolist(), len(rows.columns)
-        digits = (UNIT * WEIGHTS // GRID).bit_length() - 1
-        classed = self.loss.classed
-
-        def scored(found: tuple[Whole, ...]) -> list[Whole]:
-            scores = [
-                total_of([each * entries[place][output] for place, each in enumerate(found[:width])]).floored(digits)
-                for output in range(self.outputs)
-            ]
-            return [*found, *scores]
-
-        scores = rows.with_length().mapped(scored)
-
-        def residual(found: tuple[Whole, ...]) -> list[Whole]:
-            allowed = Whole.constant(self.clip * UNIT).over(found[width].at_least(1)).at_most(1 << 30)
-            residuals = self.loss.stored_residuals(found[width + 1 :], target)
-            return [*found[:width], allowed, *stored_shared(residuals, prepared.share)]
-
-        prepared = scores.mapped(lambda found: [*found[: width + 1], *self.loss.stored_scores(found[width + 1 :])])
-        target = cast("Whole", prepared.target)
-        clipped = clip_stored_residuals(prepared.mapped(residual), width)
-        added = [each * residual for each in clipped.columns[:width] for residual in clipped.columns[width:]]
-        group = [cast("Whole", clipped.target).between(-1, 0)] if classed else []
-        return clipped.sums(added, 1, *group).reshape(width, self.outputs)
 
 
 def lengths(rows: NDArray[np.float64]) -> Integers:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, cast, overload
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest
 from tacit.core.sensitivity import check_bounds
-from tacit.learn.stored_rows import StoredRows
 
 #: Integers held in int64.
 Integers = NDArray[np.int64]
@@ -89,14 +88,8 @@ class Box:
         """Half the distance of the bounds, as floats; 1 where they coincide, since the column then says nothing."""
         return np.array([float_nearest((b - a) / 2) or 1.0 for a, b in zip(self.low, self.high, strict=True)])
 
-    @overload
-    def to_steps(self, values: NDArray[np.float64]) -> Integers: ...
-    @overload
-    def to_steps(self, values: StoredRows) -> StoredRows: ...
-    def to_steps(self, values: NDArray[np.float64] | StoredRows) -> Integers | StoredRows:
+    def to_steps(self, values: NDArray[np.float64]) -> Integers:
         """Each value as a whole number of steps from its midpoint, between -FINE and FINE."""
-        if isinstance(values, StoredRows):
-            return values.to_steps(self, FINE)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             scaled = (values - self.middle) / self.half_width
         # An overflow on the way is beyond the bounds like any large value; what was no number at all is the midpoint.
@@ -104,12 +97,6 @@ class Box:
         # Nothing is NaN here, but a NaN would become a huge integer, so this does not rest on an argument.
         scaled[np.isnan(scaled)] = 0.0
         return cast("Integers", np.rint(scaled * FINE).astype(np.int64))
-
-    def joined(self, other: Box, columns: int) -> Box:
-        """The bounds of so many columns, and of one more."""
-        wide = len(self.low) == columns
-        low, high = (self.low, self.high) if wide else (self.low * columns, self.high * columns)
-        return Box((*low, *other.low), (*high, *other.high))
 
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Numbers between -1 and 1 in the units of the data again."""

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
-from tacit.core.row_sums import Whole, least, total_of, where_at_least
 from tacit.learn import release
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, check_gaussian_privacy, spend
 from tacit.learn.estimator import PrivateEstimator
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias, exact_product, join_bias, scale_rows
 from tacit.learn.progress import progress
 from tacit.learn.sklearn_compat import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, check_is_fitted
-from tacit.learn.stored_rows import StoredRows
 from tacit.noise.gaussian import DiscreteGaussian
 
 #: The constant beside a row: counts matter as much as sums.
@@ -35,8 +33,6 @@ _MERGING: Final = 30
 _MOST_CLUSTERS: Final = 1000
 #: Distances that are held at once.
 _BLOCK: Final = 1 << 22
-#: Each candidate is a column, of which databases have few, and planners take their time.
-_MOST_STORED: Final = 256
 #: Steps of the survey's square, beside sum and count.
 _SQUARE: Final = UNIT // 2
 
@@ -142,15 +138,9 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         """The clusters of the rows of ``X`` after a fit to them; as private as those rows are."""
         return self.fit(X, y).predict(X)
 
-    def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone, of a few candidates."""
-        return _CANDIDATES * self.n_clusters <= _MOST_STORED
-
     def _rows(self, box: Box, values: Any) -> Any:
         """Rows beside a constant; none within the bounds is cut."""
         corner = FINE * _corner(box, values.shape[1])
-        if isinstance(values, StoredRows):
-            return box.to_steps(values).scaled(beside_bias(_COUNT), corner)
         return scale_rows(box.to_steps(values), beside_bias(_COUNT), smallest=corner).astype(np.float64)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -189,14 +179,11 @@ def _corner(box: Box, columns: int) -> int:
     return 1 if box.ball else math.isqrt(max(columns - 1, 0)) + 1
 
 
-def raw_survey(rows: NDArray[np.float64] | StoredRows) -> Integers:
+def raw_survey(rows: NDArray[np.float64]) -> Integers:
     """Sums, squares and number of rows, exactly; a row adds at most UNIT in norm.
 
     Halved rows have a norm below UNIT/2, their squares are measured by at most UNIT/2, the constant is UNIT/2.
     """
-    if isinstance(rows, StoredRows):
-        square = (total_of([each.squared() for each in rows.columns]) * _SQUARE).over(UNIT**2)
-        return cast("Integers", rows.sums([*[each.over(2) for each in rows.columns], square, _COUNT])[0])
     whole = rows.astype(np.int64)
     halves = np.sign(whole) * (np.abs(whole) // 2)
     squares = (whole * whole).sum(axis=1, keepdims=True) * _SQUARE // UNIT**2
@@ -204,7 +191,7 @@ def raw_survey(rows: NDArray[np.float64] | StoredRows) -> Integers:
     return exact_product(np.ones((len(joined), 1)), joined, UNIT).ravel()
 
 
-def _first_centers(rows: NDArray[np.float64] | StoredRows, clusters: int, sigma2: Fraction) -> NDArray[np.float64]:
+def _first_centers(rows: NDArray[np.float64], clusters: int, sigma2: Fraction) -> NDArray[np.float64]:
     noisy = release.release_gaussian(raw_survey(rows), sigma2)
     sigma = math.sqrt(float_nearest(sigma2))
     count = max(float(noisy[-1]), sigma, float(_COUNT)) / _COUNT
@@ -217,10 +204,8 @@ def _first_centers(rows: NDArray[np.float64] | StoredRows, clusters: int, sigma2
     return _on_grid(mean + drawn / lengths * math.sqrt(spread))
 
 
-def raw_clusters(rows: NDArray[np.float64] | StoredRows, centers: NDArray[np.float64]) -> Integers:
+def raw_clusters(rows: NDArray[np.float64], centers: NDArray[np.float64]) -> Integers:
     """Sums and numbers of rows of every cluster, exactly; a row adds at most UNIT in norm, to one line."""
-    if isinstance(rows, StoredRows):
-        return _stored_clusters(rows, centers)
     total = np.zeros((len(centers), rows.shape[1] + 1), dtype=np.int64)
     for taken in _blocks(rows, centers):
         members = (nearest(rows[taken], centers)[:, None] == np.arange(len(centers))).astype(np.float64)
@@ -228,30 +213,8 @@ def raw_clusters(rows: NDArray[np.float64] | StoredRows, centers: NDArray[np.flo
     return total
 
 
-def _stored_clusters(rows: StoredRows, centers: NDArray[np.float64]) -> Integers:
-    whole, width = centers.astype(np.int64).tolist(), len(rows.columns)
-
-    def scored(found: tuple[Whole, ...]) -> list[Whole]:
-        scores = [
-            Whole.constant(sum(entry * entry for entry in center))
-            - total_of([each * (2 * entry) for each, entry in zip(found, center, strict=True)])
-            for center in whole
-        ]
-        return [*found, *scores]
-
-    def placed(found: tuple[Whole, ...]) -> list[Whole]:
-        # The first of equally near ones. Side by side: statements that nest as deep as there are centres fail.
-        last = len(whole) - 1
-        near = [where_at_least(found[-1], found[width + number], number, last) for number in range(len(whole))]
-        return [*found[:width], least(near)]
-
-    scores = rows.mapped(scored).mapped(lambda found: [*found, least(found[width:])])
-    given = scores.mapped(placed)
-    return given.sums([*given.columns[:-1], _COUNT], len(whole), given.columns[-1])
-
-
 def _next_centers(
-    rows: NDArray[np.float64] | StoredRows, centers: NDArray[np.float64], sigma2: Fraction
+    rows: NDArray[np.float64], centers: NDArray[np.float64], sigma2: Fraction
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """One round: the new centres, and the noisy numbers of rows, those that are not above their noise as zero."""
     noisy = release.release_gaussian(raw_clusters(rows, centers), sigma2)

@@ -16,7 +16,6 @@ from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.numbers import Number, exact_positive
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.integer_rows import Integers
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.value_reading import as_elements, one_column
 from tacit.mechanisms.base import check_iterable
 from tacit.mechanisms.partition_selection import PartitionSelection
@@ -99,7 +98,7 @@ class ClassLabels:
 
     def _read_classes(
         self,
-        values: NDArray[np.float64] | StoredRows,
+        values: NDArray[np.float64],
         y: Any,
         privacy: tuple[Fraction, Fraction | None],
         known: NDArray[Any] | None = None,
@@ -110,10 +109,6 @@ class ClassLabels:
         """
         if y is None:
             raise InputError("y", f"requires y to be passed, but the target y is None: {type(self).__name__}")
-        if isinstance(values, StoredRows):
-            # Labels stay with the rows.
-            self.classes_ = self._declared_classes()
-            return np.empty(0, dtype=np.int64), privacy, None
         labels = read_labels(y)
         if len(labels) != len(values):
             # Two lengths that differ are a mistake of the program, whatever they are; neither is named.

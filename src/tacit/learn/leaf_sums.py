@@ -1,4 +1,4 @@
-"""Exact sums of what rows add to the leaves of a tree, and to the bins of its nodes, here or where rows are stored."""
+"""Exact sums of what rows add to the leaves of a tree, and to the bins of its nodes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import Final, cast
 
 import numpy as np
 
-from tacit.core.row_sums import Whole, looked_up, total_of
-from tacit.learn.binned import BinnedRows, stored_bin_sums, stored_residuals
-from tacit.learn.confidence import raw_slopes, stored_slopes
+from tacit.learn.binned import BinnedRows
+from tacit.learn.confidence import raw_slopes
 from tacit.learn.integer_rows import Integers
 from tacit.learn.losses import WHOLE, Loss, clip_residuals
-from tacit.learn.stored_rows import StoredRows
-from tacit.learn.trees import DecisionTree, Levels, leaves_of, stored_leaf
-from tacit.learn.weights import SHARES, shared, stored_shared
+from tacit.learn.trees import DecisionTree, Levels, leaves_of
+from tacit.learn.weights import SHARES, shared
 
 #: Weight of a row in the number of rows of a leaf, beside a residual of one.
 ROW: Final = WHOLE // 4
@@ -93,58 +91,3 @@ class LeafScores:
     def raw_slopes(self) -> Integers:
         """Slopes of the loss along a factor of the scores."""
         return raw_slopes(self._loss, self._clip, self._logits, self._rows)
-
-
-class StoredLeafScores:
-    """Scores of rows that stay in their database, which computes them from all trees so far."""
-
-    def __init__(self, loss: Loss, clip: int, outputs: int, rows: StoredRows, *, curved: bool = False) -> None:
-        self._loss, self._clip, self._outputs, self._rows, self._curved = loss, clip, outputs, rows, curved
-        self._trees: list[tuple[DecisionTree, list[list[int]]]] = []
-
-    def raw_sums(self, levels: Levels) -> Integers:
-        """The same sums."""
-        left, width = self._residuals()
-        leaf = stored_leaf(left.columns[:width], levels)
-        residuals = left.columns[width:]
-        row = _stored_curved(residuals[0]) if self._curved else Whole.constant(ROW)
-        added = stored_shared([*residuals, row], left.share)
-        return cast("Integers", stored_bin_sums(left, [leaf], added, 1 << len(levels), classed=self._loss.classed)[0])
-
-    def raw_bins(self, levels: Levels, columns: int, width: int) -> Integers:
-        """The same sums by column, node and bin."""
-        left, many = self._residuals()
-        count = 1 << len(levels)
-        within = stored_leaf(left.columns[:many], levels) * width if levels else Whole.constant(0)
-        places = [within + each for each in left.columns[:columns]]
-        added = stored_shared([*left.columns[many:], Whole.constant(SHARES)], left.share)
-        total = stored_bin_sums(left, places, added, count * width, classed=self._loss.classed)
-        return total.reshape(columns, count, width, -1)
-
-    def _residuals(self) -> tuple[StoredRows, int]:
-        """Columns and, after so many, clipped residuals of the rows."""
-        left = stored_residuals(self._rows, self._logits, self._loss, self._clip, weighted=False)
-        return left, len(self._rows.columns)
-
-    def add(self, tree: DecisionTree, values: Integers) -> None:
-        """Take over a tree, with its values in whole steps."""
-        self._trees.append((tree, values.T.tolist()))
-
-    def raw_slopes(self) -> Integers:
-        """The same slopes."""
-        return stored_slopes(self._loss, self._clip, self._logits, self._outputs, self._rows)
-
-    def _logits(self, places: tuple[Whole, ...]) -> list[Whole]:
-        if not self._trees:
-            return [Whole.constant(0)] * self._outputs
-        leaves = [stored_leaf(places, tree.levels) for tree, _ in self._trees]
-        return [
-            total_of([looked_up(values[at], leaf) for (_, values), leaf in zip(self._trees, leaves, strict=True)])
-            for at in range(self._outputs)
-        ]
-
-
-def _stored_curved(residual: Whole) -> Whole:
-    """4p(1 - p) of a stored row, in steps of :data:`ROW`."""
-    size = residual.at_least(Whole.constant(0) - residual).between(0, WHOLE)
-    return (size * (Whole.constant(WHOLE) - size) * (4 * ROW)).over(WHOLE**2)

@@ -22,7 +22,6 @@ from tacit.learn.labels import ClassLabels
 from tacit.learn.losses import Loss
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
 from tacit.learn.smooth_losses import SmoothLoss
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import (
     Data,
     GradientFit,
@@ -99,12 +98,6 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         box = self._stated_box()
         box.check_columns(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
-        if isinstance(values, StoredRows):
-            stored = self._stored_shares(values.labelled(self.classes_.tolist()), self.classes_)
-            self._check_weighted(method, stored.share is not None)
-            plan = self._plan(method, values.shape[1], len(self.classes_), privacy)
-            self._learn(plan, Data(stored, places, places >= 0, box))
-            return self
         counts = places >= 0
         shares = self._row_shares(sample_weight, places, self.classes_)
         self._check_weighted(method, shares is not None)
@@ -122,11 +115,6 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         self._check_weights(classes)
         self._check_weighted(method, self._class_shares(classes) is not None)
         return self._plan(method, columns, len(classes), privacy).price
-
-    def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone: gradients of whitened rows without samples."""
-        plain = self._listed_categories() and self.batch_rate is None
-        return plain and self.standardize and self._chosen_method() == "gradient"
 
     def check_weighed(self) -> None:
         """See :meth:`Weighted.check_weighed`."""

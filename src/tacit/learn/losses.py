@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import cache
-from typing import ClassVar, Final, cast
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.row_sums import Whole, is_place, least, looked_up, total_of, where_at_least
 from tacit.learn.integer_rows import Integers, ceil_sqrt, square_norms
-from tacit.learn.stored_rows import StoredRows
 
 #: Steps of the grid of logits per unit.
 GRID: Final = 1 << 10
@@ -42,19 +39,9 @@ class Loss(ABC):
 
     Attributes:
         curvature: the largest second derivative in any direction of the logits.
-        classed: whether the target of a stored row is the place of its class, below 0 for none.
     """
 
     curvature: float
-    classed: ClassVar[bool] = False
-
-    def stored_scores(self, logits: Sequence[Whole]) -> list[Whole]:
-        """Numbers that the residuals of a stored row are computed from, one per output; the logits themselves."""
-        return list(logits)
-
-    @abstractmethod
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """The same residuals of a row that is stored, one per output."""
 
     @abstractmethod
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
@@ -71,27 +58,17 @@ class Logistic(Loss):
     """ln(1 + e^-z) for targets 1, ln(1 + e^z) for targets 0; one output."""
 
     curvature = 0.25
-    classed = True
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """σ(z) - target."""
         places = np.clip(logits, -_FARTHEST, _FARTHEST) + _FARTHEST
         return cast("Integers", _sigmoids()[places] - targets * WHOLE)
 
-    def stored_scores(self, logits: Sequence[Whole]) -> list[Whole]:
-        """σ(z)."""
-        return [looked_up(_sigmoids().tolist(), logits[0].between(-_FARTHEST, _FARTHEST) + _FARTHEST)]
-
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """σ(z) - target."""
-        return [scores[0] - target.between(0, 1) * WHOLE]
-
 
 class Softmax(Loss):
     """The cross-entropy of a softmax; targets are class numbers, one output per class."""
 
     curvature = 0.5
-    classed = True
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """softmax(z) - the unit vector of the class."""
@@ -102,18 +79,6 @@ class Softmax(Loss):
         result[np.arange(len(result)), targets[:, 0]] -= WHOLE
         return cast("Integers", result)
 
-    def stored_scores(self, logits: Sequence[Whole]) -> list[Whole]:
-        """E to the logit minus the largest."""
-        nothing = Whole.constant(0)
-        top = nothing - least([nothing - each for each in logits])
-        return [looked_up(_exponentials().tolist(), (top - each).between(0, _FARTHEST)) for each in logits]
-
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """softmax(z) - the unit vector of the class."""
-        total = total_of(scores)
-        shares = [(each * (2 * WHOLE) + total).over(total * 2).between(0, WHOLE) for each in scores]
-        return [share - is_place(target, place, WHOLE, 0) for place, share in enumerate(shares)]
-
 
 class HuberHinge(Loss):
     """The hinge loss with a rounded corner, for targets of ±1, any number of outputs (one against the rest).
@@ -122,25 +87,12 @@ class HuberHinge(Loss):
     """
 
     curvature = 1.0
-    classed = True
 
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """-target · min(max(3/2 - m, 0), 1)."""
         margins = targets * logits
         slopes = np.clip((3 * GRID // 2 - margins) * (WHOLE // GRID), 0, WHOLE)
         return cast("Integers", -targets * slopes)
-
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """-target · min(max(3/2 - m, 0), 1)."""
-        # With one output the second class is 1; with several, each class against the rest.
-        only = len(scores) == 1
-        signs = [is_place(target, 1 if only else place, 1, -1) for place in range(len(scores))]
-        near = [each.between(-2 * GRID, 2 * GRID) for each in scores]
-        slopes = [
-            (Whole.constant(3 * GRID // 2) - sign * each).between(0, GRID) * (WHOLE // GRID)
-            for sign, each in zip(signs, near, strict=True)
-        ]
-        return [(Whole.constant(0) - sign) * slope for sign, slope in zip(signs, slopes, strict=True)]
 
 
 class Squared(Loss):
@@ -151,10 +103,6 @@ class Squared(Loss):
     def residuals(self, logits: Integers, targets: Integers) -> Integers:
         """The logit minus the target."""
         return cast("Integers", (np.clip(logits, -_FARTHEST, _FARTHEST) - targets) * (WHOLE // GRID))
-
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """The logit minus the target."""
-        return [(scores[0].between(-_FARTHEST, _FARTHEST) - target) * (WHOLE // GRID)]
 
 
 class PoissonDeviance(Loss):
@@ -168,11 +116,6 @@ class PoissonDeviance(Loss):
         means = _means()[np.clip(logits, -_LARGEST_LOG, _LARGEST_LOG) + _LARGEST_LOG]
         return _cut(means - targets * (WHOLE // GRID))
 
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """The mean minus the target."""
-        mean = looked_up(_means().tolist(), scores[0].between(-_LARGEST_LOG, _LARGEST_LOG) + _LARGEST_LOG)
-        return [(mean - target * (WHOLE // GRID)).between(-_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)]
-
 
 class GammaDeviance(Loss):
     """z + target·e^-z, for means e^z; targets in steps of 1/GRID of the mean of the table, one output."""
@@ -183,12 +126,6 @@ class GammaDeviance(Loss):
         """One minus the target over the mean."""
         shares = _means()[_LARGEST_LOG - np.clip(logits, -_LARGEST_LOG, _LARGEST_LOG)]
         return _cut(WHOLE - targets * shares // GRID)
-
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """One minus the target over the mean."""
-        place = Whole.constant(_LARGEST_LOG) - scores[0].between(-_LARGEST_LOG, _LARGEST_LOG)
-        part = (target * looked_up(_means().tolist(), place)).floored(GRID.bit_length() - 1)
-        return [(Whole.constant(WHOLE) - part).between(-_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)]
 
 
 class Pinball(Loss):
@@ -208,11 +145,6 @@ class Pinball(Loss):
         above = np.clip(logits - targets + _CORNER, 0, 2 * _CORNER) * (WHOLE // (2 * _CORNER))
         return cast("Integers", above - self._quantile)
 
-    def stored_residuals(self, scores: Sequence[Whole], target: Whole) -> list[Whole]:
-        """1 - quantile above the target, -quantile below it, a straight line between."""
-        above = (scores[0] - target + _CORNER).between(0, 2 * _CORNER) * (WHOLE // (2 * _CORNER))
-        return [above - self._quantile]
-
 
 def _cut(residuals: Integers) -> Integers:
     return cast("Integers", np.clip(residuals, -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL))
@@ -225,23 +157,6 @@ def clip_residuals(residuals: Integers, norms: Integers) -> Integers:
     lengths = ceil_sqrt(square_norms(residuals))[:, None]
     shrunk = np.sign(residuals) * (np.abs(residuals) * allowed // np.maximum(lengths, 1))
     return cast("Integers", np.where(lengths > allowed, shrunk, residuals))
-
-
-def clip_stored_residuals(rows: StoredRows, width: int) -> StoredRows:
-    """The same for stored rows: ``width`` columns stay, then comes the norm allowed, then residuals."""
-    if len(rows.columns) > width + 2:
-        squares = rows.mapped(lambda found: [*found, total_of([each.squared() for each in found[width + 1 :]])])
-        rows = squares.mapped(lambda found: [*found[:-1], found[-1].root()])
-    else:
-        rows = rows.mapped(lambda found: [*found, Whole.constant(0)])
-    return rows.mapped(lambda found: [*found[:width], *_clipped(found[width + 1 : -1], found[-1], found[width])])
-
-
-def _clipped(residuals: Sequence[Whole], length: Whole, allowed: Whole) -> list[Whole]:
-    if len(residuals) == 1:
-        return [residuals[0].at_most(allowed).at_least(Whole.constant(0) - allowed)]
-    shrunk = [(each * allowed).over(length.at_least(1)) for each in residuals]
-    return [where_at_least(length, allowed + 1, small, each) for small, each in zip(shrunk, residuals, strict=True)]
 
 
 @cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ from numpy.typing import NDArray
 from tacit.core.numbers import float_nearest
 from tacit.learn import release
 from tacit.learn.budget_allocation import Phase
-from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, exact_product
-from tacit.learn.stored_rows import StoredRows
+from tacit.learn.integer_rows import UNIT, Box, Integers, exact_product
 
 
 @dataclass(frozen=True)
@@ -40,18 +38,15 @@ class SecondMoments:
         """Cost of the second moments."""
         return Phase(self.name, UNIT**4, len(self._places[0]), share)
 
-    def release(self, rows: NDArray[np.float64] | StoredRows, sigma2: Fraction) -> NDArray[np.float64]:
+    def release(self, rows: NDArray[np.float64], sigma2: Fraction) -> NDArray[np.float64]:
         """The noisy matrix, symmetric, in units of UNIT²; released entries have noise of σ/UNIT²."""
         noisy = release.release_gaussian(self.raw_sums(rows), sigma2) / UNIT**2
         matrix = np.zeros((self.width, self.width))
         matrix[self._places] = noisy
         return matrix + np.triu(matrix, 1).T
 
-    def raw_sums(self, rows: NDArray[np.float64] | StoredRows) -> Integers:
+    def raw_sums(self, rows: NDArray[np.float64]) -> Integers:
         """The entries before noise, exactly."""
-        if isinstance(rows, StoredRows):
-            pairs = zip(*(places.tolist() for places in self._places), strict=True)
-            return cast("Integers", rows.sums([rows.columns[one] * rows.columns[other] for one, other in pairs])[0])
         if not self.diagonal:
             return raw_triangle(rows)
         ones, last = np.ones((len(rows), 1)), rows[:, -1:]
@@ -100,26 +95,18 @@ class FeatureSums:
         """Cost of the sums: a row adds c² + Σ(p·x)² + Σ(p·x²)² <= UNIT²."""
         return Phase("sums", UNIT**2, self.groups * self.numbers, share)
 
-    def raw_sums(self, values: NDArray[np.float64] | StoredRows, places: Integers | None) -> Integers:
+    def raw_sums(self, values: NDArray[np.float64], places: Integers) -> Integers:
         """The sums before noise, exactly, one line per group; rows whose place is negative are in none."""
         constant, part = self._parts
-        if isinstance(values, StoredRows):
-            found = self.box.to_steps(values)
-            linear = [(each * part).over(FINE) for each in found.columns]
-            square = [(each.squared().over(FINE) * part).over(FINE) for each in found.columns]
-            groupings = [] if found.target is None else [found.target]
-            return found.sums([constant, *linear, *square], self.groups, *groupings)
         steps = self.box.to_steps(values)
         # ⌊p·x⌋ and ⌊p·x²⌋ towards zero, in integers: no entry exceeds p.
         first = np.sign(steps) * (np.abs(steps) * part >> 20)
         second = (steps * steps >> 20) * part >> 20
         joined = np.hstack([np.full((len(steps), 1), constant), first, second])
-        members = (cast("Integers", places)[:, None] == np.arange(self.groups)).astype(np.float64)
+        members = (places[:, None] == np.arange(self.groups)).astype(np.float64)
         return exact_product(members, joined.astype(np.float64), UNIT)
 
-    def release(
-        self, values: NDArray[np.float64] | StoredRows, places: Integers | None, sigma2: Fraction
-    ) -> NDArray[np.float64]:
+    def release(self, values: NDArray[np.float64], places: Integers, sigma2: Fraction) -> NDArray[np.float64]:
         """The noisy sums, one line per group."""
         return release.release_gaussian(self.raw_sums(values, places), sigma2)
 

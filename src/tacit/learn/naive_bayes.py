@@ -18,7 +18,6 @@ from tacit.learn.labels import ClassLabels, check_classes
 from tacit.learn.moments import FeatureSums
 from tacit.learn.partial_sums import PartialSums
 from tacit.learn.sklearn_compat import ClassifierMixin, check_is_fitted
-from tacit.learn.stored_rows import StoredRows
 
 
 class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[misc]
@@ -106,8 +105,6 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta), known)
         sums = FeatureSums(box, values.shape[1], len(self.classes_))
         spent = self._spent(sums, *check_gaussian_privacy(*privacy))
-        if isinstance(values, StoredRows):
-            values = values.labelled(self.classes_.tolist())
         noisy, sigma2 = self._added(sums, sums.release(values, places, spent.sigma2[0]), spent, fresh=fresh)
         if chosen is not None:
             self._add_discovery(chosen)
@@ -127,10 +124,6 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         self.var_ = np.maximum(trust * variances + (1 - trust) * pooled, 0.01) + noise
         self.class_prior_ = shares
         return self
-
-    def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone."""
-        return True
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,10 +96,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         self._keep(spent.price)
         return self
 
-    def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone."""
-        return True
-
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
         return self._plan(columns)[-1].price
@@ -120,7 +116,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         """The coordinates of rows along the components; values are clipped to the bounds and measured from -1 to 1."""
         check_is_fitted(self, "components_")
         scaled = self._box.to_steps(self._read(X, reset=False)) / FINE
-        return cast("NDArray[np.float64]", (scaled - self._center) @ self.components_.T)
+        return (scaled - self._center) @ self.components_.T
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Rows in the units of the data from coordinates along the components."""

@@ -28,7 +28,6 @@ from tacit.learn.integer_rows import FINE, Box, Integers
 from tacit.learn.losses import GRID, Loss, Squared
 from tacit.learn.partial_sums import PartialCalls
 from tacit.learn.sklearn_compat import RegressorMixin, available_if, check_is_fitted
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.training import GradientFit, Preparing, Privacy, check_clip, steps_for
 from tacit.learn.weights import Weighted
 from tacit.learn.whitening import Covariance, Whitening
@@ -93,8 +92,6 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget, PartialCalls):  #
             )
         self._check_target(y)
         columns = values.shape[1]
-        if isinstance(values, StoredRows):
-            return self._fit_stored(values, fresh=not continued)
         box, target_box = self._boxes(columns)
         joint = self._joint_steps(values, y, box, target_box)
         shares = self._shares(sample_weight, len(values))
@@ -111,19 +108,9 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget, PartialCalls):  #
         if weighted and self.n is not None:
             raise InputError("n", "must be left out where rows have weights: it counts each row as one")
 
-    def _fit_stored(self, rows: StoredRows, *, fresh: bool) -> LinearPredictor:
-        """The same on rows that stay where they are."""
-        columns = rows.shape[1]
-        box, target_box = self._boxes(columns)
-        rows = self._stored_shares(rows)
-        self._check_counted(rows.share is not None)
-        preparing, gradients = self._plan(columns)
-        joint = box.joined(target_box, columns).to_steps(rows)
-        return self._learn(joint, box, target_box, preparing, gradients, None, fresh=fresh)
-
     def _learn(
         self,
-        joint: Integers | StoredRows,
+        joint: Integers,
         box: Box,
         target_box: Box,
         preparing: Spent,
@@ -151,7 +138,7 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget, PartialCalls):  #
     def _by_gradient(
         self,
         fit: GradientFit,
-        joint: Integers | StoredRows,
+        joint: Integers,
         found: Covariance,
         sigma2: Fraction,
         shares: Integers | None,
@@ -167,10 +154,6 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget, PartialCalls):  #
 
     def _loss(self) -> Loss:
         return Squared()
-
-    def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone: not where rows are sampled or categories are hashed."""
-        return self.batch_rate is None and self._listed_categories()
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
@@ -383,7 +366,7 @@ class Ridge(LinearPredictor):
 
 
 def by_gradient(
-    fit: GradientFit, joint: Integers | StoredRows, found: Covariance, sigma2: Fraction, shares: Integers | None
+    fit: GradientFit, joint: Integers, found: Covariance, sigma2: Fraction, shares: Integers | None
 ) -> tuple[NDArray[np.float64], float]:
     """Noisy gradient descent on whitened rows and standardised targets."""
     columns = joint.shape[1] - 1
@@ -392,13 +375,9 @@ def by_gradient(
     # A whole factor and a shift: the target in steps of 1/GRID of its standard deviation, by integers alone.
     shift = 20 + min(max(math.floor(math.log2(height)), -_TARGET_BITS + 20), 0) + _TARGET_BITS - 20
     factor = max(round(GRID / (height * FINE) * 2.0**shift), 1)
-    if isinstance(joint, StoredRows):
-        aimed = joint.aimed(lambda target: ((target - middle) * factor).floored(shift))
-        model = fit.on_stored(aimed, found.part(columns), sigma2)
-    else:
-        targets = (joint[:, -1:] - middle) * factor >> shift
-        counts = np.ones(len(joint), np.bool_)
-        model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
+    targets = (joint[:, -1:] - middle) * factor >> shift
+    counts = np.ones(len(joint), np.bool_)
+    model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
     unit = GRID * 2.0**shift / (factor * FINE)
     return model.slopes[:, 0] * unit, float(model.constants[0]) * unit + middle / FINE
 

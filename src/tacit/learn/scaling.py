@@ -19,7 +19,6 @@ from tacit.learn.integer_rows import FINE
 from tacit.learn.moments import FeatureSums
 from tacit.learn.partial_sums import PartialSums
 from tacit.learn.sklearn_compat import OneToOneFeatureMixin, TransformerMixin, check_is_fitted
-from tacit.learn.stored_rows import StoredRows
 
 
 class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
@@ -76,7 +75,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
         check_is_fitted(self, "guarantee_")
         low, high = self._range
         share = (self._box.to_steps(self._read(X, reset=False)) / FINE + 1) / 2
-        return cast("NDArray[np.float64]", low + share * (high - low))
+        return low + share * (high - low)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Values in the units of the data."""
@@ -152,7 +151,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # ty
         sums, spent = self._plan(values.shape[1])
         if not fresh:
             self._check_continued(sums, as_relation(self.relation))
-        places = None if isinstance(values, StoredRows) else np.zeros(len(values), dtype=np.int64)
+        places = np.zeros(len(values), dtype=np.int64)
         noisy, sigma2 = self._added(sums, sums.release(values, places, spent.sigma2[0]), spent, fresh=fresh)
         _, means, variances = sums.estimates(noisy, sigma2)
         box = sums.box
@@ -160,10 +159,6 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # ty
         self.var_ = variances[0] * box.half_width**2
         self.scale_ = np.sqrt(np.maximum(variances[0], 1e-6)) * box.half_width
         return self
-
-    def sums_only(self) -> bool:
-        """Whether a fit needs sums over rows alone."""
-        return True
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""

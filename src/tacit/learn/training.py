@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,6 @@ from tacit.learn.objective_perturbation import ObjectiveRelease
 from tacit.learn.output_perturbation import OutputRelease, laplace_sensitivity, moved_steps
 from tacit.learn.smooth_losses import SmoothLoss
 from tacit.learn.solver import Problem
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.weights import SHARES
 from tacit.learn.whitening import Covariance, Whitening
 
@@ -67,12 +66,9 @@ _LARGEST_REGULARIZATION: Final = Fraction(1 << 20)
 
 @dataclass(frozen=True)
 class Data:
-    """Training data of a model: raw values, targets as integers, which rows count, where the values lie, and shares.
+    """Training data of a model: raw values, targets as integers, which rows count, where the values lie, and shares."""
 
-    Values that are :class:`StoredRows` hold their targets.
-    """
-
-    values: Any
+    values: NDArray[np.float64]
     targets: Integers
     counts: NDArray[np.bool_]
     box: Box
@@ -81,7 +77,7 @@ class Data:
     @property
     def steps(self) -> Integers:
         """The values in steps of their bounds."""
-        return cast("Integers", self.box.to_steps(self.values))
+        return self.box.to_steps(self.values)
 
     def table(self, rows: NDArray[np.float64]) -> GradientTable:
         """The rows as the model sees them."""
@@ -167,7 +163,7 @@ class Preparing:
         spent = spend(phases, epsilon=privacy.epsilon, delta=privacy.delta, relation=privacy.relation)
         return cls(whitening, rows, counted, spent)
 
-    def whitened(self, steps: Integers | StoredRows, shares: Integers | None = None) -> Covariance | None:
+    def whitened(self, steps: Integers, shares: Integers | None = None) -> Covariance | None:
         """Centre and covariance of the rows, or None where they are not paid for."""
         return None if self.whitening is None else self.whitening.run(steps, self.spent, shares)
 
@@ -237,17 +233,6 @@ class GradientFit:
         shares: Integers | None = None,
     ) -> Linear:
         """The model of rows whose covariance was paid for."""
-        descent, affine = self._on_whitened(found, sigma2)
-        table = GradientTable(affine(steps), targets, counts, shares)
-        return Linear(*affine.unmapped(descent.run(table, title=self.title)))
-
-    def on_stored(self, steps: StoredRows, found: Covariance, sigma2: Fraction) -> Linear:
-        """The same model of rows that stay where they are, with their targets."""
-        descent, affine = self._on_whitened(found, sigma2)
-        return Linear(*affine.unmapped(descent.run(affine.stored(steps), title=self.title)))
-
-    def _on_whitened(self, found: Covariance, sigma2: Fraction) -> tuple[Descent, AffineMap]:
-        """Steps of the descent, and the map of rows that it meets."""
         matrix, largest = found.whitener()
         noise, typical = self.noise(sigma2), math.sqrt(self.columns + 1)
         reach = self.clip or reach_for(noise * math.sqrt(self._dimension) / found.rows_estimate)
@@ -257,7 +242,8 @@ class GradientFit:
         scales = found.variances if self.standardized else np.ones(self.columns)
         penalty[:-1, :-1] = self.regularization * (matrix * scales) @ matrix.T / radius**2
         scene = _Scene(found.rows_estimate, largest / radius**2, typical / radius, penalty)
-        return self._descent(scene, sigma2), affine
+        table = GradientTable(affine(steps), targets, counts, shares)
+        return Linear(*affine.unmapped(self._descent(scene, sigma2).run(table, title=self.title)))
 
     def on_bounded(self, data: Data, rows_estimate: float, sigma2: Fraction) -> Linear:
         """The model of rows as their bounds measure them."""
@@ -289,9 +275,6 @@ def plan_gradient(fit: GradientFit, *, whitening: Whitening | None, rows: int | 
     sigma2 = preparing.spent.of("gradient")
 
     def train(data: Data) -> Linear:
-        if isinstance(data.values, StoredRows):
-            stored = data.box.to_steps(data.values)
-            return fit.on_stored(stored, cast("Covariance", preparing.whitened(stored)), sigma2)
         steps = data.steps
         found = preparing.whitened(steps, data.shares)
         if found is None:

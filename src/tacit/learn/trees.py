@@ -1,14 +1,12 @@
-"""Trees of questions about bins, and the leaf of a row: by integers, here or where rows are stored."""
+"""Trees of questions about bins, and the leaf of a row: by integers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from tacit.core.row_sums import Whole, looked_up, total_of, where_at_least
 from tacit.learn.binned import Floats
 from tacit.learn.integer_rows import Integers
 
@@ -85,25 +83,3 @@ def _answers(places: Integers, level: Level, nodes: Integers) -> Integers:
             asked[here] = each.asked(asked[here])
     firsts = np.array([each.first for each in level], dtype=np.int64)[nodes]
     return cast("Integers", (asked >= firsts).astype(np.int64))
-
-
-def stored_leaf(places: Sequence[Whole], levels: Levels) -> Whole:
-    """The leaf of a stored row: the same number."""
-    weights = [1 << (len(levels) - 1 - depth) for depth in range(len(levels))]
-    if all(len(level) == 1 for level in levels):
-        pairs = zip(levels, weights, strict=True)
-        return total_of([_stored_answer(places, level[0], weight, 0) for level, weight in pairs])
-
-    def below(depth: int, node: int) -> Whole:
-        if depth == len(levels):
-            return Whole.constant(node)
-        question = levels[depth][node % len(levels[depth])]
-        return _stored_answer(places, question, below(depth + 1, 2 * node + 1), below(depth + 1, 2 * node))
-
-    return below(0, 0)
-
-
-def _stored_answer(places: Sequence[Whole], question: TreeQuestion, yes: Whole | int, no: Whole | int) -> Whole:
-    place = places[question.feature]
-    asked = place if question.ranks is None else looked_up(question.ranks.tolist(), place)
-    return where_at_least(asked, question.first, yes, no)

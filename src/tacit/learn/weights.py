@@ -8,7 +8,7 @@ that of the row without a weight, whatever the weights of other rows are; ``inte
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cache
 from typing import Any, Final, cast
@@ -17,9 +17,7 @@ import numpy as np
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, float_nearest
-from tacit.core.row_sums import Whole, looked_up
 from tacit.learn.integer_rows import Integers
-from tacit.learn.stored_rows import StoredRows
 from tacit.learn.value_reading import as_elements, one_column, read_numbers
 
 #: Steps of a whole row's weight.
@@ -41,19 +39,6 @@ def shared_squares(rows: Integers, shares: Integers | None) -> Integers:
         return rows
     roots = _roots()[shares][:, None]
     return cast("Integers", np.sign(rows) * (np.abs(rows) * roots // SHARES))
-
-
-def stored_shared(parts: Sequence[Whole], share: Whole | None) -> list[Whole]:
-    """The same of a row that is stored."""
-    return list(parts) if share is None else [(each * share).over(SHARES) for each in parts]
-
-
-def stored_shared_squares(rows: StoredRows) -> StoredRows:
-    """Stored rows times the roots of their shares."""
-    if rows.share is None:
-        return rows
-    rooted = rows.mapped(lambda found: [*found, looked_up(_roots().tolist(), cast("Whole", rows.share))])
-    return rooted.mapped(lambda found: [(each * found[-1]).over(SHARES) for each in found[:-1]])
 
 
 @cache
@@ -94,13 +79,6 @@ class Weighted:
     def check_weighed(self) -> None:
         """Refuse a fit with weights of rows that cannot be, by parameters alone: before it is paid for."""
         self._largest_weight()
-
-    def _stored_shares(self, rows: StoredRows, classes: Any = None) -> StoredRows:
-        """Raw rows with their shares; those of classes need rows with labels."""
-        self._check_weights()
-        ours = None if classes is None else self._class_shares(classes)
-        largest = None if rows.weight is None else self._largest_weight()
-        return rows.weighted(largest, SHARES, None if ours is None else ours.tolist())
 
     def _check_weights(self, classes: Any = None) -> None:
         """Refuse declared weights that are none; the same words as in a fit."""

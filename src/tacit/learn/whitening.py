@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.numbers import float_nearest
-from tacit.core.row_sums import Whole
 from tacit.learn.budget_allocation import Phase, Spent
 from tacit.learn.feature_map import Survey, Surveyed, shrink_to_noise
 from tacit.learn.integer_rows import FINE, UNIT, Integers, beside_bias, join_bias, scale_rows
 from tacit.learn.moments import SecondMoments
-from tacit.learn.stored_rows import StoredRows, shortened
-from tacit.learn.weights import shared_squares, stored_shared_squares
+from tacit.learn.weights import shared_squares
 
 #: Part of a row's norm that the constant beside it has, in second moments.
 _CONSTANT: Final = UNIT // 3
@@ -143,17 +141,14 @@ class Whitening:
         share = 1 - _SURVEY_SHARE if self.final else _MOMENTS_SHARE
         return [self.survey.phase(_SURVEY_SHARE), self.moments.phase(share)]
 
-    def run(self, steps: Integers | StoredRows, spent: Spent, shares: Integers | None = None) -> Covariance:
+    def run(self, steps: Integers, spent: Spent, shares: Integers | None = None) -> Covariance:
         """Centre and covariance of rows given in steps of their bounds, and perhaps shares of their weights."""
         found = self.survey.run(steps, spent.of("survey"), shares, common=not self.final)
         sigma2 = spent.of("second moments")
         noise = math.sqrt(float_nearest(sigma2)) / UNIT**2
         reach = self._reach(noise * math.sqrt(self.survey.columns) / found.rows_estimate)
         radius = max(reach * found.spread, 1e-6)
-        if isinstance(steps, StoredRows):
-            noisy = self.moments.release(stored_centred_rows(steps, found.center, radius, _CONSTANT), sigma2)
-        else:
-            noisy = self.moments.release(centred_rows(steps, found.center, radius, _CONSTANT, shares), sigma2)
+        noisy = self.moments.release(centred_rows(steps, found.center, radius, _CONSTANT, shares), sigma2)
         return _covariance(self, noisy, noise, found, radius)
 
     def _reach(self, ratio: float) -> float:
@@ -170,15 +165,6 @@ def centred_rows(
     shifted = steps - np.rint(center * FINE).astype(np.int64)
     cut = scale_rows(shifted, beside_bias(constant), smallest=max(math.ceil(radius * FINE), 1))
     return shared_squares(join_bias(cut, constant), shares).astype(np.float64)
-
-
-def stored_centred_rows(steps: StoredRows, center: Floats, radius: float, constant: int) -> StoredRows:
-    """The same rows where they are stored."""
-    middles = np.rint(center * FINE).astype(np.int64).tolist()
-    shifted = steps.mapped(lambda found: [each - middle for each, middle in zip(found, middles, strict=True)])
-    smallest = max(math.ceil(radius * FINE), 1)
-    cut = shifted.with_length().mapped(lambda found: shortened(found[:-1], found[-1], beside_bias(constant), smallest))
-    return stored_shared_squares(cut.mapped(lambda found: [*found, Whole.constant(constant)]))
 
 
 def _covariance(plan: Whitening, noisy: Floats, noise: float, found: Surveyed, radius: float) -> Covariance:

@@ -1,17 +1,16 @@
 """Models fitted to protected rows inside the curator, charged and receipted like questions.
 
-The life of a fit: resolve the rows → declare what is public about them → price → reserve → add up, or read, one row of
-each unit → fit → commit → hand out the model. The ledger keeps the model, so that it is read again for nothing.
+The life of a fit: resolve the rows → declare what is public about them → price → reserve → read one row of each unit →
+fit → commit → hand out the model. The ledger keeps the model, so that it is read again for nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tacit.accounting.currencies import currency_named
@@ -27,7 +26,7 @@ from tacit.charges.payment import (
     paid_before,
     pay,
 )
-from tacit.core.errors import EngineError, InputError, InternalError
+from tacit.core.errors import InputError, InternalError
 from tacit.core.events import Event
 from tacit.core.guarantees import Guarantee
 from tacit.core.relations import ADD_REMOVE, as_relation
@@ -42,16 +41,10 @@ from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.receipts.release_format import canonical, digest_of
 
-if TYPE_CHECKING:
-    from tacit.core.row_sums import WholeSums
-    from tacit.learn.stored_rows import StoredRows
-
 _LABEL: Final = "fit "
 
 _NUMBERS = (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 _CLASSES = (Kind.BOOLEAN, Kind.INTEGER, Kind.TEXT)
-#: Columns and classes of rows that are added up in a database, where each may become a column; others are read.
-_WIDEST: Final = 256
 _BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and the row"
 
 
@@ -117,19 +110,6 @@ class _Columns:
         width = len(self.features)
         weights = None if self.weight is None else raw[:, -1]
         return raw[:, :width], labels if self.target is None else raw[:, width], weights
-
-    def stored(self, run: Callable[[WholeSums], NDArray[np.int64]]) -> StoredRows:
-        """The same rows where they are, by the places of what is read."""
-        from tacit.learn.stored_rows import StoredRows
-
-        count, width = len(self.numbers), len(self.features)
-        return StoredRows(
-            width,
-            run,
-            aim=None if self.target is None else width,
-            weight=None if self.weight is None else count - 1,
-            label=None if self.classes is None else count,
-        )
 
 
 @dataclass(frozen=True)
@@ -282,24 +262,10 @@ def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = N
 
 
 def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, secret: bytes) -> None:
-    """Fit to rows of another process by sums that are made there, where the model needs no more; else read rows."""
-    classes = 0 if columns.classes is None else len(declared._declared_classes())
-    narrow = declared._width(len(columns.features)) + classes <= _WIDEST
-    if not (engine.elsewhere and narrow and declared.sums_only()):
-        raw_features, raw_labels, weights = columns.read(engine, rows, secret)
-        weighted = {} if weights is None else {"sample_weight": weights}
-        _fit_hidden(lambda: declared.fit(raw_features, raw_labels, **weighted))
-        return
-    with engine.summing(rows, columns.numbers, columns.classes, secret) as run:
-        stored = columns.stored(run)
-        _fit_hidden(lambda: declared.fit(stored, stored))
-
-
-def _fit_hidden(fit: Callable[[], Any]) -> None:
+    raw_features, raw_labels, weights = columns.read(engine, rows, secret)
+    weighted = {} if weights is None else {"sample_weight": weights}
     try:
-        fit()
-    except EngineError:
-        raise
+        declared.fit(raw_features, raw_labels, **weighted)
     except Exception as problem:
         # Words of a failure may quote rows, whatever its class.
         raise InternalError("a fit failed on its rows") from problem

@@ -133,10 +133,6 @@ class DuckDB(Dialect):
         """The narrowest: narrow columns are summed faster."""
         return "INTEGER" if largest <= _INTEGER else "BIGINT" if largest <= _BIGINT else "HUGEINT"
 
-    def looked_up(self, numbers: Sequence[int], place: str) -> str:
-        """A list, read once from a text."""
-        return f"list_extract(CAST('[{','.join(map(str, numbers))}]' AS BIGINT[]), {place} + 1)"
-
     def divided(self, left: str, right: str, *, wide: bool) -> str:  # noqa: ARG002 - the same for both
         """Towards zero."""
         return f"{left} // {right}"
@@ -202,7 +198,9 @@ class DuckDB(Dialect):
             inside = f"{number} BETWEEN {low} AND {high}"
             if step > 1:
                 inside, between = f"CASE WHEN {inside} THEN {between} % {step} = 0 END", f"({between} // {step})"
-            return f"(CASE WHEN {inside} THEN nullif({self.looked_up(numbers, between)}, -1) END)"
+            # A list, read once from a text.
+            found = f"list_extract(CAST('[{','.join(map(str, numbers))}]' AS BIGINT[]), {between} + 1)"
+            return f"(CASE WHEN {inside} THEN nullif({found}, -1) END)"
 
         return self.let(value, placed)
 

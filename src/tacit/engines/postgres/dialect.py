@@ -188,10 +188,6 @@ class Postgres(Dialect):
         """Of INTEGER where that cannot overflow; sums of BIGINT are NUMERIC here."""
         return f"sum(CAST({value} AS INTEGER))" if largest is not None and largest < _SHORT else f"sum({value})"
 
-    def looked_up(self, numbers: Sequence[int], place: str) -> str:
-        """An array, read once from a text."""
-        return f"(CAST('{{{','.join(map(str, numbers))}}}' AS BIGINT[]))[CAST({place} + 1 AS INTEGER)]"
-
     def divided(self, left: str, right: str, *, wide: bool) -> str:
         """Towards zero."""
         return f"div({left}, {right})" if wide else f"{left} / {right}"

@@ -104,8 +104,6 @@ class PostgresEngine(SqlEngine):
         InputError: the server cannot be reached or is not fit, or a table lacks a column or cannot be read as declared.
     """
 
-    elsewhere = True
-
     dialect = POSTGRES
     writer = PostgresWriter
 

@@ -249,11 +249,6 @@ class Spark(Dialect):
 
     # -- whole numbers
 
-    def looked_up(self, numbers: Sequence[int], place: str) -> str:
-        """A list, split once from a text: thousands of constants would take long to plan."""
-        listed = f"split('{','.join(map(str, numbers))}', ',')"
-        return f"CAST(element_at({listed}, CAST({place} + 1 AS INT)) AS BIGINT)"
-
     def divided(self, left: str, right: str, *, wide: bool) -> str:
         """Towards zero; quotients of the wide type stay below 10^32."""
         if not wide:

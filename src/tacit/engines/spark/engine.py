@@ -178,8 +178,6 @@ class SparkEngine(SqlEngine):
             read as declared, or lacks a column.
     """
 
-    elsewhere = True
-
     dialect = SPARK
     writer = SparkWriter
 

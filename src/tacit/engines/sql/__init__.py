@@ -15,7 +15,6 @@ Modules:
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
 * :mod:`.result_keys` — Keys of the groups that a statement returned: as canonical values, in order, and where each
   stands
-* :mod:`.row_sums` — Sums over rows of whole numbers, as SQL: what a model adds up, computed where the rows are
 * :mod:`.scalars` — Expressions as SQL: total casts, one lowering per function id, and ranges that need no check
 * :mod:`.statements` — Measuring statements: rows, bounded per unit, summed per group
 * :mod:`.unit_totals` — Per-unit totals in a group: values quantised, summed measure by measure, and clamped to

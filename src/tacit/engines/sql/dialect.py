@@ -183,10 +183,6 @@ class Dialect(ABC):
         """An aggregate: the sum of any number of whole numbers of at most ``largest`` in size, or of 64 bits."""
         return f"sum({value})"
 
-    @abstractmethod
-    def looked_up(self, numbers: Sequence[int], place: str) -> str:
-        """An entry of a public list of whole numbers, BIGINT; ``place`` counts from 0 and is never beyond the list."""
-
     def flag(self, condition: str, kind: str = "BIGINT") -> str:
         """1 for true, 0 for false, NULL for NULL."""
         return f"CAST({condition} AS {kind})"

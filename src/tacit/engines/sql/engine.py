@@ -13,7 +13,7 @@ import uuid
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
@@ -21,14 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import EngineError, InternalError, TacitError
-from tacit.core.row_sums import WholeSums
 from tacit.engines.protocol import Engine, Limits, Measurements, MeasurementTask
 from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser, Groups
 from tacit.engines.sql.loss_cells import cells_and_rows
 from tacit.engines.sql.relations import StoredTable, check_windows, has_row_units, relation_sql, tables_of
 from tacit.engines.sql.result_keys import KeyTuple, keys_in_order, listed_keys, value_of
-from tacit.engines.sql.row_sums import add_up, sum_statements
 from tacit.engines.sql.statements import SPREAD, KeyTotals, SpreadRows, Statement, Writer
 from tacit.engines.sql.unit_totals import check_width, fits_64_bits
 from tacit.query.catalog import Catalog
@@ -284,25 +282,6 @@ class SqlEngine(Engine):
             raw[:, place] = found[place]
         return raw, None if label is None else found[-1]
 
-    @contextmanager
-    def summing(
-        self, relation: RelationNode, numbers: Sequence[int], label: int | None, key_secret: bytes
-    ) -> Iterator[Callable[[WholeSums], NDArray[np.int64]]]:
-        """Sums over one row of each unit, the same rows as :meth:`examples`, on one snapshot where there are any."""
-        self.check_examples(relation)
-        kinds = [_example_type(relation.fields[slot].type) for slot in numbers]
-        kinds += [] if label is None else [relation.fields[label].type]
-        with ExitStack() as held:
-            session, tables = self._hidden(relation, lambda: held.enter_context(self._session(relation, None)))
-            chosen = examples_sql(self.dialect, relation, numbers, label, key_secret, tables)
-
-            def run(wanted: WholeSums) -> NDArray[np.int64]:
-                made = sum_statements(self.dialect, wanted, chosen, kinds)
-                found = self._hidden(relation, lambda: [(first, session.rows(sql)) for first, sql in made])
-                return add_up(wanted, found)
-
-            yield run
-
     @property
     def limits(self) -> Limits:
         """Resources of one question."""
@@ -484,7 +463,7 @@ def examples_sql(
     secret: bytes,
     tables: Mapping[str, StoredTable],
 ) -> str:
-    """The statement: one row of each unit, the numbers as doubles, and the label unchanged."""
+    """The statement: one row of each unit, the numbers as doubles and the label unchanged, in the order of these."""
     unit = relation.unit
     assert unit is not None  # noqa: S101 - the rows of public tables are not asked for here
     read = [*numbers, *([] if label is None else [label])]
@@ -503,7 +482,9 @@ def examples_sql(
         for slot, kind in zip(numbers, kinds, strict=True)
     ]
     shown += [] if label is None else [column(label)]
-    return f"SELECT {', '.join(f'{sql} AS e{place}' for place, sql in enumerate(shown))} FROM {d.derived(inner)}"
+    made = f"SELECT {', '.join(f'{sql} AS e{place}' for place, sql in enumerate(shown))} FROM {d.derived(inner)}"
+    order = ", ".join(f"e{place} NULLS LAST" for place in range(len(shown)))
+    return f"SELECT * FROM {d.derived(made)} ORDER BY {order}"
 
 
 def _example_type(kind: SqlType) -> SqlType:
