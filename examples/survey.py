@@ -1,14 +1,13 @@
 """A survey in which no one holds the answers: each device randomises its own."""
 
-from tacit.local import Aggregator, Client, choose
+from tacit.local import Aggregator, Client, KaryResponse
 
 
 def main() -> None:
     """Estimate how many drink tea, from randomised reports."""
     answers = ["tea"] * 2500 + ["coffee"] * 1500 + ["water"] * 1000
-    found = choose(["tea", "coffee", "water"], epsilon="1", n=len(answers))
-    print(found.reason)
-    client, collector = Client(found.protocol), Aggregator(found.protocol)
+    protocol = KaryResponse(categories=["tea", "coffee", "water"], epsilon="1")
+    client, collector = Client(protocol), Aggregator(protocol)
     for answer in answers:
         collector.add(client.report(answer))  # a report protects its sender, whatever the collector does
     found_shares = collector.estimate()

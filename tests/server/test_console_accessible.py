@@ -13,22 +13,20 @@ import pytest
 from support.accessible import DESK, FLAGS, findings
 from support.served import COUNT, Served, serve
 from support.visiting import PASSWORD, listening
-from tacit.local import KaryResponse
 from tacit.server.api.request_body import read_body
 from tacit.wire.requests import SynthesisSchema, WorkloadSchema
 
 pytestmark = pytest.mark.browser
 
-PAGES = ("questions", "datasets", "history", "budget", "guarantee", "synthetic", "surveys", "people",
+PAGES = ("questions", "datasets", "history", "budget", "guarantee", "synthetic", "people",
          "people/one?name=alice", "ledger", "password", "nowhere", "answers/1", "workloads")  # fmt: skip
-OUTSIDE = ("sign-in", "survey/drinks", "setup/x")
+OUTSIDE = ("sign-in", "setup/x")
 
 
 @pytest.fixture(scope="module")
 def hospital() -> Iterator[Served]:
     found = serve(slot=0.05)
     found.people.set_password("olga", PASSWORD, operator="test")
-    found.people.surveys.create("drinks", KaryResponse(categories=["tea", "coffee"], epsilon="1"), operator="olga")
     yield found
     found.close()
 

@@ -24,7 +24,6 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from support.served import COUNT, STAFF, Served, error, serve
-from tacit.local import KaryResponse
 from tacit.server.api.openapi import description
 from tacit.server.api.routes import ROUTES
 
@@ -65,7 +64,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             quotes_per_minute=FREE,
             reads_per_minute=FREE,
             failures_per_minute=FREE,
-            collects_per_minute=FREE,
         )
         yield found
         found.close()
@@ -176,10 +174,6 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
         "Revoked": served.call("DELETE", "/v1/people/zoe", "olga"),
         "ErrorBody": served.get("/v1/receipts/9"),
     }
-    served.people.surveys.create("s", KaryResponse(categories=2, epsilon="1"), operator="test")
-    cases["SurveyBody"] = served.get("/v1/surveys/s", "")
-    cases["SurveyCollected"] = served.call("POST", "/v1/collect/s", "", json={"version": 1, "reports": "AQ=="})
-    cases["SurveyResults"] = served.get("/v1/results/s")
     token = cases["Tokens"].json()["tokens"][0]["id"]
     cases["Withdrawn"] = served.call("DELETE", f"/v1/tokens/{token}", "olga")
     for name, response in cases.items():
@@ -192,7 +186,6 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
         # The shapes say everything: one field more, and it is another shape.
         assert not validator.is_valid({**response.json(), "more": 1}), name
     bodies = {"Question": {"sql": COUNT, "epsilon": 1}, "NewPerson": {"name": "x", "role": "analyst"}}
-    bodies |= {"Reports": {"version": 1, "reports": "AQ=="}}
     bodies |= {"NewToken": {"name": "x", "days": 1}, "Quota": {"name": "x", "population": "y", "caps": {}}}
     for name, body in bodies.items():
         assert resolved(document, name).is_valid(body)

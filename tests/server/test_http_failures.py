@@ -120,7 +120,6 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
     monkeypatch.setattr(served.people.jobs, "find", broken)
-    monkeypatch.setattr(served.people.surveys, "find", broken)
     monkeypatch.setattr(type(served.curator.ledger), "head", property(broken))
     monkeypatch.setattr(type(served.curator.ledger), "successions", broken)
     bodies = {

@@ -39,7 +39,6 @@ def test_the_limits_are_those_of_the_settings() -> None:
         f"| questions of one person | {settings.asks_per_minute} a minute",
         f"| quotes of one person | {settings.quotes_per_minute} a minute",
         f"| everything else | {settings.reads_per_minute} a minute",
-        f"which need no token | {settings.collects_per_minute} a minute",
         f"{settings.failures_per_minute} a minute; a client",
         f"{settings.threads} and {settings.queue} in each",
         f"A slot is {settings.slot} seconds",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import datetime as dt
 import json
 import re
@@ -19,7 +18,6 @@ from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.relations import as_relation
 from tacit.curator.curator import Curator
-from tacit.local import KaryResponse
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, decimal
@@ -190,22 +188,6 @@ def _record(served: Served, to: Recorder) -> None:
     call("error_caps_missing", "POST", "/v1/quotas", "olga", json={"name": "bob", "population": "patients"})
     served.engine.measure = _broken
     call("error_engine", "POST", "/v1/query", json={"sql": COUNT, "epsilon": 0.25})
-    _surveys(served, call)
-
-
-def _surveys(served: Served, call: Any) -> None:
-    """A survey without a trusted party: described, answered, answered again, and estimated."""
-    protocol = KaryResponse(categories=["tea", "coffee", "other"], epsilon="1")
-    served.people.surveys.create("drinks", protocol, question="What do you drink?", operator="olga")
-    call("survey", "GET", "/v1/surveys/drinks", "")
-    reports = {"version": 1, "reports": base64.b64encode(bytes([0, 0, 1, 2, 0])).decode()}
-    call("survey_collected", "POST", "/v1/collect/drinks", "", json=reports, headers={"idempotency-key": "a"})
-    call("survey_repeated", "POST", "/v1/collect/drinks", "", json=reports, headers={"idempotency-key": "a"})
-    call("survey_results", "GET", "/v1/results/drinks")
-    call("error_survey", "GET", "/v1/surveys/none", "")
-    call("error_reports", "POST", "/v1/collect/drinks", "", json={"version": 1, "reports": "AwM="})
-    call("error_version", "POST", "/v1/collect/drinks", "", json={"version": 2, "reports": "AwM="})
-    call("error_base64", "POST", "/v1/collect/drinks", "", json={"version": 1, "reports": "?"})
 
 
 async def _jobs(served: Served, to: Recorder) -> None:

@@ -26,7 +26,6 @@ Modules:
 * :mod:`.release` — ``tacit release``: publish a planned set of statistics under one total
 * :mod:`.repl` — Interactive prompt of ``tacit query``: multi-line questions, price shown before payment
 * :mod:`.serve` — ``tacit serve``: run the HTTP API and the console
-* :mod:`.survey` — ``tacit survey``: collect answers that are randomised on people's devices
 * :mod:`.synth` — ``tacit synth``: publish a synthetic table with its report and its receipt
 * :mod:`.terminal` — Terminal output: colour and boxes for a terminal, plain text for a pipe, JSON for a program
 * :mod:`.tokens` — ``tacit analysts`` subcommands for tokens, invitations and passwords

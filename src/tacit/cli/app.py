@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import analysts, course, ledger, receipt, survey
+from tacit.cli import analysts, course, ledger, receipt
 from tacit.cli.attack import attack
 from tacit.cli.audit import audit
 from tacit.cli.budget import budget
@@ -34,7 +34,6 @@ app.add_typer(analysts.app, name="analysts")
 app.add_typer(course.app, name="course")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(receipt.app, name="receipt")
-app.add_typer(survey.app, name="survey")
 
 
 def _show_version(wanted: bool) -> None:

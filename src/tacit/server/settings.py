@@ -52,7 +52,6 @@ class Settings:
         asks_per_minute: of one person, at all workers together; as many may come at once.
         quotes_per_minute: likewise.
         reads_per_minute: likewise, for everything else.
-        collects_per_minute: batches of reports to surveys from one address, which need no token.
         failures_per_minute: failed sign-ins from one address, and as many requests without a token that counts.
         history_page: the most charges of one page.
         history_look: the most entries of the ledger that one page looks at.
@@ -88,7 +87,6 @@ class Settings:
     asks_per_minute: int = 60
     quotes_per_minute: int = 600
     reads_per_minute: int = 600
-    collects_per_minute: int = 600
     failures_per_minute: int = 20
     history_page: int = 50
     history_look: int = 2_000

@@ -1,4 +1,4 @@
-"""Bodies of responses about people, their tokens and surveys."""
+"""Bodies of responses about people and their tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 
 from tacit.wire.account_responses import ShareSchema
 from tacit.wire.requests import Role, Scopes
-from tacit.wire.response_body import Exact, ResponseBody
+from tacit.wire.response_body import ResponseBody
 
 
 def _sorted(names: Any) -> Any:
@@ -35,47 +35,6 @@ class Me(ResponseBody):
     scopes: _Scopes
     populations: _Populations
     audits: bool
-
-
-class SurveyBody(ResponseBody):
-    """A survey as the people who are asked may read it: question, protocol and promise."""
-
-    name: str
-    question: str
-    open: bool
-    epsilon: Exact
-    total_epsilon: Exact
-    protocol: dict[str, Any]
-    report_bytes: int
-    probabilities: dict[str, str]
-
-
-class SurveyCollected(ResponseBody):
-    """Reports were kept."""
-
-    survey: str
-    accepted: int
-    repeated: bool
-
-
-class SurveyEstimateTold(ResponseBody):
-    """An estimated share, mean or total, with its interval."""
-
-    label: str
-    value: float
-    standard_error: float | None
-    low: float
-    high: float
-
-
-class SurveyResults(ResponseBody):
-    """Estimates of a survey from all its reports."""
-
-    name: str
-    n: int
-    confidence: float
-    epsilon: Exact
-    estimates: list[SurveyEstimateTold]
 
 
 class PersonBody(ResponseBody):

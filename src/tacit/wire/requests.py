@@ -5,8 +5,6 @@ Numbers of privacy are JSON numbers, read from their digits (:class:`NumberText`
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self, get_args
@@ -40,8 +38,6 @@ _KNOWN_SCOPES: Final = get_args(get_args(Scopes)[0])
 _MOST_NAMES: Final = 256
 _LONGEST: Final = 200
 _MOST_DAYS: Final = 3650
-#: Version of the bytes of reports.
-_REPORTS_VERSION: Final = 1
 
 
 class NumberText(str):
@@ -118,19 +114,6 @@ def _days(name: str, value: Any) -> int:
     if not 1 <= (days := _count(name, value)) <= _MOST_DAYS:
         raise InputError(name, f"must be a whole number from 1 to {_MOST_DAYS}")
     return days
-
-
-def _version(name: str, value: Any) -> int:
-    if (found := _count(name, value)) != _REPORTS_VERSION:
-        raise InputError(name, f"must be {_REPORTS_VERSION}")
-    return found
-
-
-def _base64(name: str, value: Any) -> bytes:
-    try:
-        return base64.b64decode(_text(name, value), validate=True)
-    except (ValueError, binascii.Error):
-        raise InputError(name, "must be base64") from None
 
 
 def _sets(name: str, value: Any) -> list[list[str]]:
@@ -380,15 +363,6 @@ class WorkloadSchema(RequestBody):
         said = self.stated
         options = {name: said[name] for name in said if name not in ("source", "workload")}
         return self.source, workload_from_plain(self.workload), options
-
-
-class Reports(RequestBody):
-    """Reports to a survey, made on the devices of people: payloads in a row, each as long as the protocol says."""
-
-    version: Annotated[int, _by(_version), WithJsonSchema({"type": "integer", "const": _REPORTS_VERSION})]
-    reports: Annotated[
-        bytes, _by(_base64), WithJsonSchema({"type": "string", "contentEncoding": "base64", "minLength": 1})
-    ]
 
 
 class Quota(RequestBody):

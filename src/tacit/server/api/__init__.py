@@ -13,7 +13,6 @@ Modules:
 * :mod:`.request_body` — Strict JSON bodies of requests
 * :mod:`.request_limits` — Limits on paths, headers and bodies of requests
 * :mod:`.routes` — Endpoints for analysts
-* :mod:`.survey_routes` — Endpoints of surveys without a trusted party
 * :mod:`.thread_pools` — Bounded thread pools of a worker, whose threads analysts take in turns
 * :mod:`.worker_runtime` — Thread pools, response timing and rate limits of one worker
 """

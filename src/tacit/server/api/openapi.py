@@ -80,20 +80,6 @@ _ABOUT: Final = {
     ),
     "GET /v1/me": _About("Person that the token stands for", {200: people.Me}),
     "GET /v1/health": _About("Whether questions can be asked", {200: sent.Health}),
-    "GET /v1/surveys/{survey}": _About(
-        "Question, protocol and promise of a survey, for the people who are asked",
-        {200: people.SurveyBody},
-        fails=(404, 429),
-    ),
-    "POST /v1/collect/{survey}": _About(
-        "Send reports that were randomised before they were sent; needs no token",
-        {200: people.SurveyCollected},
-        taken.Reports,
-        (403, 404, 409, 429),
-    ),
-    "GET /v1/results/{survey}": _About(
-        "Estimates of a survey, with simultaneous intervals", {200: people.SurveyResults}, fails=(404,)
-    ),
     "POST /v1/synthesize": _About(
         "Make a synthetic table, as a job; for owners. It is charged once, and free to use for everyone",
         {202: jobs.JobPut},
@@ -142,7 +128,6 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "table": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
     "id": {"type": "string", "minLength": 1, "maxLength": 64},
     "name": {"type": "string", "minLength": 1, "maxLength": 200},
-    "survey": {"type": "string", "minLength": 1, "maxLength": 60},
 }
 _Header = tuple[str, dict[str, Any], str]
 
@@ -169,7 +154,6 @@ _SEEN: Final[_Header] = (
 _HEADERS: Final = {
     "/v1/key": (_SEEN,),
     **dict.fromkeys(("/v1/synthesize", "/v1/workload", "/v1/fit"), (_NAMED,)),
-    "/v1/collect/{survey}": (_named("a name for these reports, so that they may be sent again and count once"),),
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import InputError
 from tacit.server.api import admin_routes as operating
-from tacit.server.api import release_routes, survey_routes
+from tacit.server.api import release_routes
 from tacit.server.api.content_negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job
 from tacit.server.api.jobs import poll, put_off
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
@@ -169,7 +169,6 @@ ROUTES: Final = (
     Route("GET", "/v1/key", key),
     Route("GET", "/v1/me", whoami),
     Route("GET", "/v1/health", health, rate=""),
-    *survey_routes.ROUTES,
     *release_routes.ROUTES,
     *operating.ROUTES,
 )

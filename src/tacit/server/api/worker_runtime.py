@@ -52,7 +52,7 @@ class WorkerRuntime:
         self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
         self.rates = {
             name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
-            for name in ("asks", "quotes", "reads", "collects")
+            for name in ("asks", "quotes", "reads")
         }
         #: Bytes of answers and quotes that were sent lately; their sources never change.
         self.shown: WeightedLRUCache[tuple[str, ...], bytes] = WeightedLRUCache(_SHOWN)

@@ -33,7 +33,6 @@ Modules:
 * :mod:`.question_pages` — Pages of saved questions: one's own, and those that others share
 * :mod:`.quotes` — Quotes as pages show them, and the form that asks for one
 * :mod:`.sign_in` — Sign-in, sign-out, set-up, invitation and password pages
-* :mod:`.survey_pages` — Pages of surveys: estimates for those who run them, and a form that randomises in the browser
 * :mod:`.synthetic_pages` — Pages of synthetic tables: their quality and files for everyone who sees the population,
   a form for owners
 * :mod:`.static_files` — Static files at content-addressed URLs

@@ -293,7 +293,6 @@ class PageRequest(Visit[ConsoleContext]):
             ("Synthetic", "/console/synthetic", True, 0),
             ("Workloads", "/console/workloads", True, 0),
             ("Models", "/console/models", True, 0),
-            ("Surveys", "/console/surveys", True, 0),
             ("The promise", "/console/guarantee", True, 0),
             ("People", "/console/people", access.has(TokenScope.ADMIN), 0),
             ("Ledger", "/console/ledger", access.has(TokenScope.ADMIN) or access.has(TokenScope.AUDIT), full),

@@ -17,7 +17,6 @@ from tacit.server.console import (
     price_curve,
     question_pages,
     sign_in,
-    survey_pages,
     synthetic_pages,
     workload_pages,
 )
@@ -68,8 +67,6 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("GET", "/receipts/{position:int}", history_pages.receipt, _SIGNED_IN),
         ("GET", "/budget", history_pages.show_budget, _SIGNED_IN),
         ("GET", "/guarantee", history_pages.show_guarantee, _SIGNED_IN),
-        ("GET", "/surveys", survey_pages.show_surveys, _SIGNED_IN),
-        ("GET", "/survey/{name}", survey_pages.show_form, _NO_SESSION),
         ("GET", "/synthetic", synthetic_pages.show_tables, _SIGNED_IN),
         ("POST", "/synthetic", synthetic_pages.make, _OWNS),
         ("GET", "/synthetic/{position:int}", synthetic_pages.show_synthetic, _SIGNED_IN),

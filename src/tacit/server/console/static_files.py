@@ -12,7 +12,6 @@ from starlette.responses import PlainTextResponse, Response
 from tacit.server.console.csrf import HEADERS
 
 _KINDS: Final = {
-    "collect.js": "text/javascript; charset=utf-8",
     "console.css": "text/css; charset=utf-8",
     "console.js": "text/javascript; charset=utf-8",
     "editor.js": "text/javascript; charset=utf-8",

@@ -12,7 +12,6 @@ Modules:
 * :mod:`.saved_questions` — Storage of saved questions: a title, a text and options; private or shared
 * :mod:`.scram` — SCRAM-SHA-256: verifiers of secrets, and the server's side of one exchange
 * :mod:`.sessions` — Passwords, sessions and login throttling
-* :mod:`.surveys` — Storage of surveys: descriptions, the reports that arrived, and the sums of those added up
 * :mod:`.tables` — Tables of people: their schema, beside the ledger's own tables in the same database
 * :mod:`.tokens` — Tokens of programs
 """

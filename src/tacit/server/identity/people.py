@@ -22,7 +22,6 @@ from tacit.server.identity.passwords import Hasher, Hashing, check_password
 from tacit.server.identity.saved_questions import SavedQuestions
 from tacit.server.identity.scram import ClientProof
 from tacit.server.identity.sessions import Sessions
-from tacit.server.identity.surveys import Surveys
 from tacit.server.identity.tables import open_tables
 from tacit.server.identity.tokens import Tokens
 
@@ -47,8 +46,6 @@ class People(Closing):
         self.jobs = JobStore(context)
         #: Questions that people keep, beside the people.
         self.questions = SavedQuestions(context)
-        #: Surveys without a trusted party, beside the people.
-        self.surveys = Surveys(context)
 
     @classmethod
     def open(
