@@ -87,15 +87,6 @@ _HOMES = {
     "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.receipts.receipt:Receipt",
     "verify_receipt": "tacit.receipts.verify_receipt:verify_receipt",
-    # questions in method calls
-    "Frame": "tacit.query.frames.frame:Frame",
-    **{
-        name: f"tacit.query.frames.column_expressions:{name}"
-        for name in (
-            *("col", "lit", "when", "fn", "count", "n_unique", "sum", "mean", "median", "std", "var", "min", "max"),
-            *("mode", "quantile"),
-        )
-    },
     # rooms
     "laws": "tacit.laws",
     "lab": "tacit.lab",
@@ -161,22 +152,6 @@ if TYPE_CHECKING:
     from tacit.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
     from tacit.mechanisms.top_k import TopK as TopK
-    from tacit.query.frames.column_expressions import col as col
-    from tacit.query.frames.column_expressions import count as count
-    from tacit.query.frames.column_expressions import fn as fn
-    from tacit.query.frames.column_expressions import lit as lit
-    from tacit.query.frames.column_expressions import max as max  # noqa: A004
-    from tacit.query.frames.column_expressions import mean as mean
-    from tacit.query.frames.column_expressions import median as median
-    from tacit.query.frames.column_expressions import min as min  # noqa: A004
-    from tacit.query.frames.column_expressions import mode as mode
-    from tacit.query.frames.column_expressions import n_unique as n_unique
-    from tacit.query.frames.column_expressions import quantile as quantile
-    from tacit.query.frames.column_expressions import std as std
-    from tacit.query.frames.column_expressions import sum as sum  # noqa: A004
-    from tacit.query.frames.column_expressions import var as var
-    from tacit.query.frames.column_expressions import when as when
-    from tacit.query.frames.frame import Frame as Frame
     from tacit.receipts.receipt import Receipt as Receipt
     from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
     from tacit.synth.workload import Workload as Workload

@@ -7,8 +7,8 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from ibis import _
 
-import tacit
 from tacit.core.errors import InputError, QueryError
 from tacit.core.names import is_column_name
 from tacit.curator.curator import Curator
@@ -75,15 +75,10 @@ def test_sql_takes_them(curator: Curator, sql: str) -> None:
     assert rows.column_names[0].lower() == "a.b"
 
 
-def test_the_dataframe_door_takes_them(curator: Curator) -> None:
-    asked = (
-        curator.table("visits")
-        .filter(tacit.col("visit cost") >= 0)
-        .group_by("a.b")
-        .agg(n=tacit.count(), tall=tacit.mean("Größe (cm), gemessen"))
-    )
-    answer = asked.collect(epsilon="9")
-    rows = answer.to_arrow()
+def test_an_expression_takes_them(curator: Curator) -> None:
+    visits = curator.tables()[0].to_ibis()
+    grouped = visits.filter(visits["visit cost"] >= 0).group_by("a.b")
+    rows = curator.sql(grouped.agg(n=_.count(), tall=_["Größe (cm), gemessen"].mean()), epsilon="9").to_arrow()
     assert rows.column_names[:3] == ["a.b", "n", "tall"]
     assert [abs(n - many) < 9 for n, many in zip(rows.column(1).to_pylist(), (300, 100), strict=True)] == [True, True]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlglot
 
 import tacit
 from support.command_line import run_command
@@ -112,8 +113,8 @@ def test_the_command_line(place: Path) -> None:
     assert run_command("budget", BEDS, "--project", str(place)).exit_code != 0
 
 
-def test_a_frame(clinic: Curator) -> None:
-    answer = clinic.table("wards").filter(tacit.col("beds") > 5).sort("beds").head(1).collect()
+def test_an_expression(clinic: Curator) -> None:
+    answer = clinic.sql(sqlglot.select("*").from_("wards").where("beds > 5").order_by("beds").limit(1))
     assert answer.finished.values == (("a", 10),)
 
 

@@ -31,7 +31,7 @@ from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.paid_work.model_fit import Fitted, ModelRelease
 from tacit.paid_work.workload_release import WorkloadRelease
-from tacit.query.frames.frame import Frame, table_frame
+from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.receipts.receipt import Receipt, is_of_sums
 from tacit.receipts.release_format import digest_of
@@ -127,7 +127,7 @@ class RemoteCurator(Closing):
     @takes_options
     def sql(
         self,
-        sql: str,
+        sql: Query,
         *,
         analyst: str | None = None,
         idempotency_key: str = "",
@@ -136,7 +136,7 @@ class RemoteCurator(Closing):
         """The answer to a question in SQL.
 
         Args:
-            sql: the question.
+            sql: the query: text, or an expression of Ibis or SQLGlot.
             options: see below.
             analyst: cannot be chosen here: it is the owner of the token.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
@@ -145,6 +145,7 @@ class RemoteCurator(Closing):
             TrustError: the receipt does not hold, or is about something else. The charge, if any, stands.
         """
         _check_own(analyst)
+        sql = query_text(sql)
         request = Request.of(sql, options)
         reply = self._ask(request, idempotency_key)
         with parsing("the answer"):
@@ -158,16 +159,12 @@ class RemoteCurator(Closing):
         return RemoteAnswer(rows, charge, receipt, body.note)
 
     @takes_options
-    def explain(self, sql: str, **options: Unpack[QuestionOptions]) -> RemoteQuote:
+    def explain(self, sql: Query, **options: Unpack[QuestionOptions]) -> RemoteQuote:
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
-        reply = self._channel.post("/v1/explain", request_text(Request.of(sql, options)))
+        reply = self._channel.post("/v1/explain", request_text(Request.of(query_text(sql), options)))
         with parsing("the quote"):
             body = QuoteBody.read(reply.content)
             return RemoteQuote(*body.to_domain(), body.questions_left, body.leaves_after)
-
-    def table(self, name: str) -> Frame[RemoteAnswer, RemoteQuote]:
-        """A table as a frame: a question in method calls instead of SQL; see :class:`tacit.Frame`."""
-        return table_frame(self, name)
 
     def budget(
         self,
@@ -257,7 +254,7 @@ class RemoteCurator(Closing):
 
     def synthesize(
         self,
-        source: str | Mapping[str, Sequence[str] | None],
+        source: Query | Mapping[str, Sequence[str] | None],
         columns: Sequence[str] | None = None,
         *,
         rows: int | None = None,
@@ -282,15 +279,16 @@ class RemoteCurator(Closing):
         prices = ("epsilon", "delta", "rho", "mu", "max_rows")
         shapes = {name: value for name, value in options.items() if name in SynthesisSchema.model_fields}
         words = {name: value for name, value in shapes.items() if name not in prices}
+        made_from = source if isinstance(source, Mapping) else query_text(source, "source")
         body = synthesis_text(
-            {"source": source, "columns": columns, "rows": rows, "method": method, **words},
+            {"source": made_from, "columns": columns, "rows": rows, "method": method, **words},
             {name: value for name, value in options.items() if name not in words},
         )
         return self._synthetic(self._job("/v1/synthesize", body, idempotency_key, progress).synthesis)
 
     def answer_workload(
         self,
-        source: str,
+        source: Query,
         workload: Workload,
         *,
         idempotency_key: str = "",
@@ -306,7 +304,9 @@ class RemoteCurator(Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        body = synthesis_text({"source": source, "workload": workload_to_plain(workload)}, options, WorkloadSchema)
+        body = synthesis_text(
+            {"source": query_text(source, "source"), "workload": workload_to_plain(workload)}, options, WorkloadSchema
+        )
         return self._workload(self._job("/v1/workload", body, idempotency_key, progress).workload)
 
     def workloads(self) -> tuple[WorkloadRelease, ...]:
@@ -395,7 +395,7 @@ class RemoteCurator(Closing):
     def fit(
         self,
         estimator: Any,
-        sql: str,
+        sql: Query,
         *,
         weight: str | None = None,
         idempotency_key: str = "",
@@ -414,6 +414,7 @@ class RemoteCurator(Closing):
 
         if type(estimator).__name__ not in MODELS:
             raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
+        sql = query_text(sql)
         told = {"estimator": type(estimator).__name__, "parameters": parameters_told(estimator), "sql": sql}
         told |= {} if weight is None else {"weight": weight}
         body = self._job("/v1/fit", json.dumps(told), idempotency_key, progress).model

@@ -11,6 +11,7 @@ from typing import Any
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
+from tacit.query.parsing.sql_text import Query, query_text
 from tacit.receipts.receipt import Receipt
 from tacit.wire.job_responses import SyntheticTableBody, WorkloadBody
 
@@ -37,9 +38,9 @@ class RemoteSyntheticTable:
         """The table as a pandas frame."""
         return self._table.to_pandas()
 
-    def sql(self, question: str) -> Any:
+    def sql(self, question: Query) -> Any:
         """The answer to ordinary SQL about the table, computed here: free, and without intervals."""
-        found = query_public(question, {self.name: self._table})
+        found = query_public(query_text(question, "question"), {self.name: self._table})
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": self.body.note.encode()})
 
     def save(self, path: str | Path) -> None:

@@ -22,8 +22,12 @@ def install_command(extra: str) -> str:
     return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
-def load_frames(module: str) -> Any:
+def load_frames(module: str, package: str = "") -> Any:
     """Import a library of frames, which is no part of an extra: people have their own.
+
+    Args:
+        module: its name.
+        package: its name on the package index, where that is another one.
 
     Raises:
         MissingError: it is not installed; the message has the command to type.
@@ -33,7 +37,7 @@ def load_frames(module: str) -> Any:
     except ModuleNotFoundError as missing:
         if missing.name != module:
             raise
-        raise MissingError(module, f"is not installed: pip install {module}") from None
+        raise MissingError(module, f"is not installed: pip install {package or module}") from None
 
 
 def load(module: str, extra: str, use: str) -> Any:

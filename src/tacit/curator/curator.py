@@ -13,6 +13,7 @@ from tacit.charges.notebook_tables import ChargeList, curator_html, known_of, ow
 from tacit.charges.payment import Caller, entry_of, hide_internal_errors
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
+from tacit.core.extras import load_frames
 from tacit.curator.answer import answer, free_release, quote, quote_public
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
@@ -31,8 +32,9 @@ from tacit.paid_work.workload_release import (
     read_workload,
 )
 from tacit.query.catalog import Table
-from tacit.query.frames.frame import Frame, table_frame
+from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QuestionOptions, Request, takes_options
+from tacit.query.types import Kind
 from tacit.receipts.keys import key_of
 from tacit.receipts.ledger_comparison import check_against_ledger
 from tacit.receipts.receipt import Receipt
@@ -56,6 +58,17 @@ class TableInfo:
     def name(self) -> str:
         """Name of the table in queries."""
         return self.table.name
+
+    def to_ibis(self) -> Any:
+        """The table as one of Ibis, for expressions; needs ``ibis-framework``."""
+        kinds = {Kind.INTEGER: "int64", Kind.DOUBLE: "float64", Kind.TEXT: "string"}
+        schema = {
+            each.name: f"decimal(18, {each.type.scale})"
+            if each.type.kind is Kind.DECIMAL
+            else kinds.get(each.type.kind, each.type.kind.value)
+            for each in self.table.columns
+        }
+        return load_frames("ibis", "ibis-framework").table(schema, name=self.name)
 
     def __str__(self) -> str:
         columns = ((each, known_of(self.table, each)) for each in self.table.columns)
@@ -106,7 +119,7 @@ class Curator(Closing):
     @takes_options
     def sql(
         self,
-        sql: str,
+        sql: Query,
         *,
         analyst: str | None = None,
         idempotency_key: str = "",
@@ -118,12 +131,13 @@ class Curator(Closing):
         with the same parameters, asked again, gets the same answer for nothing.
 
         Args:
-            sql: the question.
+            sql: the query: text, or an expression of Ibis or SQLGlot.
             options: see below.
             analyst: who asks; by default the curator's own.
             idempotency_key: a name for this request, so that it may be sent again: the same request under the same
                 key gets the same answer and is charged once; another request under it is refused.
         """
+        sql = query_text(sql)
         request = Request.of(sql, options)
         caller = Caller(analyst or self.analyst, idempotency_key)
         if sys.stderr is None or not sys.stderr.isatty():
@@ -132,8 +146,9 @@ class Curator(Closing):
             return answer(self._context, sql, request, caller, progress)
 
     @takes_options
-    def explain(self, sql: str, **options: Unpack[QuestionOptions]) -> Quote:
+    def explain(self, sql: Query, **options: Unpack[QuestionOptions]) -> Quote:
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
+        sql = query_text(sql)
         request = Request.of(sql, options)
         public = quote_public(self._context, sql, request)
         if public is not None:
@@ -142,10 +157,6 @@ class Curator(Closing):
         with hide_internal_errors():
             free = free_release(self._context, planned.plan)
             return planned.quote if free is None else free.quote
-
-    def table(self, name: str) -> Frame[Answer, Quote]:
-        """A table as a frame: a question in method calls instead of SQL; see :class:`tacit.Frame`."""
-        return table_frame(self, name)
 
     def budget(
         self,
@@ -245,7 +256,7 @@ class Curator(Closing):
     def fit(
         self,
         estimator: Any,
-        sql: str,
+        sql: Query,
         *,
         weight: str | None = None,
         analyst: str | None = None,
@@ -270,7 +281,8 @@ class Curator(Closing):
             Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
-        return fit_privately(self._context, estimator, sql, Caller(analyst or self.analyst, idempotency_key), weight)
+        caller = Caller(analyst or self.analyst, idempotency_key)
+        return fit_privately(self._context, estimator, query_text(sql), caller, weight)
 
     def models(self) -> tuple[ModelRelease, ...]:
         """The models that were paid for, the oldest first; free."""
@@ -283,7 +295,7 @@ class Curator(Closing):
     @takes_options
     def answer_workload(
         self,
-        source: str,
+        source: Query,
         workload: Workload,
         *,
         analyst: str | None = None,
@@ -308,12 +320,12 @@ class Curator(Closing):
             BudgetError: the account does not allow the charge.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        return answer_workload(self._context, source, workload, options, caller)
+        return answer_workload(self._context, query_text(source, "source"), workload, options, caller)
 
     @takes_options
-    def explain_workload(self, source: str, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
+    def explain_workload(self, source: Query, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
         """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
-        return quote_workload(self._context, source, workload, options)
+        return quote_workload(self._context, query_text(source, "source"), workload, options)
 
     def workloads(self) -> tuple[WorkloadRelease, ...]:
         """The workloads that were paid for, the oldest first; free."""
@@ -325,7 +337,7 @@ class Curator(Closing):
 
     @overload
     def synthesize(
-        self, source: str, columns: Sequence[str] | None = None, *, rows: int | None = None, method: Method = "aim",
+        self, source: Query, columns: Sequence[str] | None = None, *, rows: int | None = None, method: Method = "aim",
         analyst: str | None = None, idempotency_key: str = "", progress: Callable[[str], None] | None = None,
         **options: Unpack[SynthesisOptions],
     ) -> SyntheticTable: ...  # fmt: skip
@@ -339,7 +351,7 @@ class Curator(Closing):
 
     def synthesize(
         self,
-        source: str | Mapping[str, Sequence[str] | None],
+        source: Query | Mapping[str, Sequence[str] | None],
         columns: Sequence[str] | None = None,
         *,
         rows: int | None = None,
@@ -374,7 +386,8 @@ class Curator(Closing):
             BudgetError: the account does not allow the charge.
         """
         caller = Caller(analyst or self.analyst, idempotency_key)
-        request = request_of(source, columns, method, options)
+        made_from = source if isinstance(source, Mapping) else query_text(source, "source")
+        request = request_of(made_from, columns, method, options)
         return synthesize(self._context, request, caller, rows=rows, progress=progress)
 
     def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:

@@ -30,7 +30,7 @@ def sum_and_average_errors(draft: Draft, table: DraftTable, column: str, epsilon
     """Errors of the sum and of the average of a column asked together; None where no plan can be made."""
     from tacit.project.declared_values import as_declared
     from tacit.query.catalog import Catalog, Column, Population, Table
-    from tacit.query.frames.sql_text import name_text
+    from tacit.query.parsing.sql_text import name_text
     from tacit.query.planning.plan import make_plan
     from tacit.query.request import Request
     from tacit.query.types import INTEGER, parse_type

@@ -11,7 +11,6 @@ Modules:
 * :mod:`.contribution` — Contribution numbers: ``max_groups`` and ``max_rows``, each a whole number or AUTO
 * :mod:`.exact_aggregates` — Exact aggregates: types and ranges inside the rows of one unit, and values over released
   cells
-* :mod:`.frames` — Frames: questions written as method calls, in the manner of Polars and Ibis, which become SQL text
 * :mod:`.limits` — Public limits on the size of a query
 * :mod:`.parsing` — Parsing: SQL text to a checked syntax tree
 * :mod:`.planning` — Planning: releases, noise, price and expected error of a question

@@ -21,6 +21,7 @@ from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
+from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.types import Kind
 from tacit.receipts.receipt import Receipt
 from tacit.synth.expanded_shares import ExpandedShares
@@ -240,9 +241,9 @@ class SyntheticStar:
             raise InputError("table", f"must be one of {', '.join(self.names)}")
         return table_bytes(self.to_arrow()[table], form)
 
-    def sql(self, question: str) -> Any:
+    def sql(self, question: Query) -> Any:
         """The answer to ordinary SQL about both tables, as an Arrow table: free, and without intervals."""
-        found = query_public(question, self.to_arrow())
+        found = query_public(query_text(question, "question"), self.to_arrow())
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     def report(self) -> str:

@@ -28,6 +28,7 @@ from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError, InternalError
 from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
+from tacit.query.parsing.sql_text import Query, query_text
 from tacit.receipts.receipt import Receipt
 from tacit.synth.count_chart import count_chart
 from tacit.synth.count_noise import COUNT_NOISES
@@ -186,12 +187,12 @@ class SyntheticTable:
         """The table as the content of a ``"parquet"`` or ``"csv"`` file."""
         return table_bytes(self.to_arrow(), form)
 
-    def sql(self, question: str) -> Any:
+    def sql(self, question: Query) -> Any:
         """The answer to ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
 
         Its metadata has a note that noise has an interval only where a marginal was measured; see :meth:`marginal`.
         """
-        found = query_public(question, {self.name: self.to_arrow()})
+        found = query_public(query_text(question, "question"), {self.name: self.to_arrow()})
         return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
 
     # -- counts

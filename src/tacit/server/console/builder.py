@@ -18,7 +18,7 @@ from tacit.curator.curator import TableInfo
 from tacit.curator.views.answer_text import format_value
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Column, Table
-from tacit.query.frames.sql_text import constant_text
+from tacit.query.parsing.sql_text import constant_text
 from tacit.query.types import Kind, SqlType, ordinal
 from tacit.server.console.editor import typed_constant, typed_name
 

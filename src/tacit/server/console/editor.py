@@ -15,8 +15,8 @@ from tacit.core.errors import InputError
 from tacit.curator.curator import TableInfo
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.catalog import Column
-from tacit.query.frames.sql_text import constant_text, name_text
 from tacit.query.parsing.parse import is_bare_name
+from tacit.query.parsing.sql_text import constant_text, name_text
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.types import Value

@@ -1,26 +1,53 @@
-"""Names, constants and types as SQL text that cannot mean anything else.
+"""Names, constants and queries as SQL text.
 
 A name stands between double quotes and a text between single ones, with the quote itself doubled; the parser knows no
-other escapes. Everything that could not be read back as the same name or the same value is refused here.
+other escapes. Everything that could not be read back as the same name or the same value is refused here. A query may be
+an expression of Ibis or SQLGlot: it becomes text of DuckDB's dialect, which is parsed and checked like any other.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import re
+import sys
 from decimal import Decimal
-from typing import Final
+from typing import Final, Protocol
+
+from sqlglot import exp
 
 from tacit.core.errors import InputError
-from tacit.core.names import is_name
 
-#: Values that a question can hold.
+#: Values that a query can hold.
 Constant = str | int | float | bool | Decimal | dt.date | dt.datetime | None
 
 _LONGEST: Final = 63
-_TYPE: Final = re.compile(r"decimal\(\d{1,2}, ?\d{1,2}\)\Z")
-_TYPES: Final = ("integer", "double", "text", "boolean", "date", "timestamp", "decimal")
+
+
+class IbisExpression(Protocol):
+    """An expression of Ibis, which is not imported here."""
+
+    def to_sql(self, dialect: str | None = None) -> str:
+        """The expression as SQL."""
+
+
+#: What methods that take a query accept.
+Query = str | exp.Expression | IbisExpression
+
+
+def query_text(query: object, parameter: str = "sql") -> str:
+    """The SQL of a query.
+
+    >>> query_text(exp.select("COUNT(*)").from_("visits").where("age >= 40"))
+    'SELECT COUNT(*) FROM visits WHERE age >= 40'
+    """
+    if isinstance(query, str):
+        return query
+    if isinstance(query, exp.Expression):
+        return query.sql(dialect="duckdb", comments=False)
+    ibis = sys.modules.get("ibis")
+    if ibis is not None and isinstance(query, ibis.Expr):
+        return str(ibis.to_sql(query, dialect="duckdb", pretty=False))
+    raise InputError(parameter, f"must be text, or an expression of Ibis or SQLGlot, got {type(query).__name__}")
 
 
 def name_text(name: object) -> str:
@@ -37,7 +64,7 @@ def name_text(name: object) -> str:
 
 
 def constant_text(value: Constant) -> str:
-    """A constant of the question.
+    """A constant of a query.
 
     >>> constant_text("it's"), constant_text(-3), constant_text(None)
     ("'it''s'", '-3', 'NULL')
@@ -60,7 +87,7 @@ def constant_text(value: Constant) -> str:
         case dt.date():
             return f"DATE '{value.isoformat()}'"
         case _:
-            raise InputError("constant", f"cannot be written in a question: {type(value).__name__}")
+            raise InputError("constant", f"cannot be written in a query: {type(value).__name__}")
 
 
 def _number(value: float | Decimal) -> str:
@@ -74,20 +101,5 @@ def _printable(text: str, what: str) -> str:
     bad = next((c for c in text if ord(c) < 32 and c not in "\t\n\r"), None)
     bad = bad or next((c for c in text if 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000), None)
     if bad is not None:
-        raise InputError(what, f"holds the character U+{ord(bad):04X}, which no question may hold")
+        raise InputError(what, f"holds the character U+{ord(bad):04X}, which no query may hold")
     return text
-
-
-def call_text(name: object) -> str:
-    """The name of a function, which stands without quotes."""
-    if not isinstance(name, str) or not is_name(name):
-        raise InputError("function", f"must be the name of a function, got {name!r}")
-    return name.upper()
-
-
-def type_text(name: object) -> str:
-    """A type to cast to: integer, double, text, boolean, date, timestamp or decimal(p, s)."""
-    word = name.lower() if isinstance(name, str) else ""
-    if word not in _TYPES and not _TYPE.match(word):
-        raise InputError("type", f"must be one of {', '.join(_TYPES)} or decimal(p, s), got {name!r}")
-    return word.upper()
