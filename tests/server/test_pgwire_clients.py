@@ -111,18 +111,12 @@ def test_psycopg_in_both_formats(pg: PgServed, binary: bool) -> None:
             assert [len(named.fetchmany(2)) for _ in range(3)] == [2, 1, 0]
 
 
-def test_psycopg_in_a_pipeline_with_copy_and_asynchronously(pg: PgServed) -> None:
+def test_psycopg_in_a_pipeline_and_asynchronously(pg: PgServed) -> None:
     with psycopg.connect(**pg.words(options=OPTIONS), autocommit=True) as connection:
         with connection.pipeline():
             first = connection.execute(COUNT)
             second = connection.execute("SELECT COUNT(*) AS n FROM visits WHERE ward = %s", ("a",))
         assert (len(first.fetchall()), len(second.fetchall())) == (3, 1)
-        with connection.cursor().copy(f"COPY ({COUNT}) TO STDOUT WITH (FORMAT csv, HEADER)") as copied:
-            text = b"".join(bytes(piece) for piece in copied).decode()
-        assert text.splitlines()[0] == "ward,n"
-        with connection.cursor().copy(f"COPY ({COUNT}) TO STDOUT (FORMAT binary)") as copied:
-            copied.set_types(["text", "int8"])
-            assert [row[0] for row in copied.rows()] == ["a", "b", "c"]
 
     async def ask() -> Any:
         async with await psycopg.AsyncConnection.connect(**pg.words(options=OPTIONS)) as connection:

@@ -158,9 +158,8 @@ VALUES: list[tuple[int, Any]] = [
     (DATE_OID, dt.date(1, 1, 1)),
     (DATE_OID, dt.date(9999, 12, 31)),
     (TIMESTAMP_OID, dt.datetime(2024, 2, 29, 23, 59, 59, 999_999)),
-    (1009, ["a", None, 'q"{,}\\', ""]),
-    (1016, [1, 2, 3]),
 ]
+LISTS: list[tuple[int, Any]] = [(1009, ["a", None, 'q"{,}\\', ""]), (1016, [1, 2, 3])]
 
 
 @pytest.mark.parametrize("form", [TEXT, BINARY])
@@ -169,6 +168,15 @@ def test_values_come_back_in_both_formats(oid: int, value: Any, form: int) -> No
     assert decode(encode(value, oid, form), oid, form) == value
     assert encode(None, oid, form) is None
     assert decode(None, oid, form) is None
+
+
+@pytest.mark.parametrize(("oid", "value"), LISTS, ids=repr)
+def test_lists_come_back_as_text_and_are_refused_in_binary(oid: int, value: Any) -> None:
+    assert decode(encode(value, oid, TEXT), oid, TEXT) == value
+    with pytest.raises(BadValue, match="as text"):
+        encode(value, oid, BINARY)
+    with pytest.raises(BadValue, match="as text"):
+        decode(b"\0" * 12, oid, BINARY)
 
 
 @settings(max_examples=150, deadline=None)

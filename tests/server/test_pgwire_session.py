@@ -320,6 +320,8 @@ def test_several_statements_stop_at_the_first_that_fails(pg: PgServed) -> None:
             "CREATE TABLE t (a int)",
             "COPY visits TO STDOUT",
             "COPY visits FROM STDIN",
+            "COPY (SELECT COUNT(*) FROM visits) TO STDOUT",
+            "BEGIN; DECLARE held CURSOR WITH HOLD FOR SELECT COUNT(*) FROM visits",
         ):
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 connection.execute(refused)  # type: ignore[call-overload]

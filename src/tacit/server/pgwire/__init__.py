@@ -9,7 +9,6 @@ Modules:
   that are kept
 * :mod:`.client_questions` — Questions of one connected client: asked, quoted and explained, and queries about the
   catalogue
-* :mod:`.copying` — Rows as COPY sends them: text, CSV or binary
 * :mod:`.messages` — Messages of the protocol: a strict reader and a writer
 * :mod:`.server` — Connections: TLS, start-up, proof of identity, cancelling, shutdown
 * :mod:`.session` — One connected client: statements, portals, transactions

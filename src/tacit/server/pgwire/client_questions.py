@@ -25,7 +25,6 @@ from tacit.query.request import Request
 from tacit.server.api.thread_pools import let_run
 from tacit.server.errors import Unauthenticated
 from tacit.server.pgwire.catalogues import Catalogues
-from tacit.server.pgwire.copying import CopyFormat
 from tacit.server.pgwire.messages import WireColumn, error_response
 from tacit.server.pgwire.sqlstates import StatementFault, error_of
 from tacit.server.pgwire.statements import StatementKind, WireStatement, after_explain, infer_types, split_statements
@@ -55,7 +54,6 @@ class WireResult:
 
     Args:
         columns: of the rows; None where there are none to send.
-        copy: the form in which COPY sends the rows.
         found: an answer about the catalogue, which keeps the bytes of its rows.
     """
 
@@ -63,7 +61,6 @@ class WireResult:
     columns: tuple[WireColumn, ...] | None = None
     rows: Sequence[Sequence[Any]] = ()
     notices: tuple[bytes, ...] = ()
-    copy: CopyFormat | None = None
     found: CatalogueResult | None = None
 
 

@@ -24,7 +24,7 @@ MAX_SASL: Final = 4_096
 MAX_PARAMETERS: Final = 1_000
 TEXT: Final = 0
 BINARY: Final = 1
-_PARTLY: Final = {b"Q", b"P", b"B", b"D", b"E", b"C", b"H", b"S", b"X", b"p", b"d", b"c", b"f", b"F"}
+_PARTLY: Final = {b"Q", b"P", b"B", b"D", b"E", b"C", b"H", b"S", b"X", b"p", b"F"}
 
 
 class WireFault(Exception):  # noqa: N818  (of the client)
@@ -117,11 +117,6 @@ class SaslMessage:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CopyMessage:
-    """Data of a COPY into the server, which takes none."""
-
-
 FrontendMessage = (
     QueryMessage
     | ParseMessage
@@ -133,7 +128,6 @@ FrontendMessage = (
     | SyncMessage
     | TerminateMessage
     | SaslMessage
-    | CopyMessage
 )
 
 
@@ -212,11 +206,6 @@ def _bind(body: _Body) -> BindMessage:
     return found
 
 
-def _copy(body: _Body) -> CopyMessage:
-    body.rest()
-    return CopyMessage()
-
-
 def _call(_: _Body) -> FrontendMessage:
     raise WireFault("calls of functions by number are not supported", "0A000")
 
@@ -232,7 +221,6 @@ _READ: Final[dict[bytes, Callable[[_Body], FrontendMessage]]] = {
     b"S": lambda _: SyncMessage(),
     b"X": lambda _: TerminateMessage(),
     b"p": lambda body: SaslMessage(body.rest()),
-    **dict.fromkeys((b"d", b"c", b"f"), _copy),
     b"F": _call,
 }
 
@@ -401,16 +389,6 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
 def command_complete(tag: str) -> bytes:
     """End of a statement that succeeded."""
     return message(b"C", _z(tag))
-
-
-def copy_out(columns: int, form: int) -> bytes:
-    """Beginning of rows as COPY sends them."""
-    return message(b"H", struct.pack(f"!BH{columns}H", form, columns, *[form] * columns))
-
-
-def copy_data(data: bytes) -> bytes:
-    """Part of what COPY sends."""
-    return message(b"d", data)
 
 
 def error_response(

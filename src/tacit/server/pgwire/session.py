@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.core.errors import InputError
 from tacit.server.errors import Unauthenticated
 from tacit.server.pgwire.client_questions import ClientQuestions, WireResult
-from tacit.server.pgwire.copying import read_copy
 from tacit.server.pgwire.messages import (
-    BINARY,
     TEXT,
     BindMessage,
     CloseMessage,
-    CopyMessage,
     DescribeMessage,
     ExecuteMessage,
     FlushMessage,
@@ -34,8 +31,6 @@ from tacit.server.pgwire.messages import (
     WireColumn,
     WireFault,
     command_complete,
-    copy_data,
-    copy_out,
     data_row,
     error_response,
     message,
@@ -89,7 +84,6 @@ class Portal:
     formats: tuple[int, ...]
     result: WireResult | None = None
     sent: int = 0
-    hold: bool = False
 
 
 class WireSession:
@@ -124,9 +118,6 @@ class WireSession:
                 await self._ready()
             case FlushMessage():
                 await self._stream.flush()
-            case CopyMessage():
-                # A client may still send data of a COPY that was refused.
-                pass
             case QueryMessage(sql):
                 self._skipping = False
                 await self._guarded(self._simple(sql))
@@ -166,7 +157,7 @@ class WireSession:
     def _end_implicit(self) -> None:
         """End the transaction that PostgreSQL makes of one series of messages: portals do not outlive it."""
         if self._state == "I":
-            self._portals = {name: each for name, each in self._portals.items() if each.hold}
+            self._portals.clear()
 
     # -- the two protocols
 
@@ -178,9 +169,6 @@ class WireSession:
             if statement.parameters:
                 raise StatementFault("42P02", "there is no parameter $1", "Send parameters by the extended protocol.")
             result = await self._run(statement, (), ())
-            if result.copy is not None:
-                await self._copy(result)
-                continue
             self._write(b"".join(result.notices))
             if result.columns is not None:
                 formats = (TEXT,) * len(result.columns)
@@ -259,11 +247,6 @@ class WireSession:
             portal.result = await self._run(statement, portal.values, portal.prepared.types)
             self._write(b"".join(portal.result.notices))
         result = portal.result
-        if result.copy is not None:
-            if portal.sent == 0:
-                portal.sent = 1
-                await self._copy(result)
-            return
         if result.columns is None:
             self._write(command_complete(result.tag))
             return
@@ -289,17 +272,6 @@ class WireSession:
             cells = [encode(value, oid, form) for value, oid, form in zip(row, oids, formats, strict=True)]
             self._write(data_row(cells))
             await self._stream.spill()
-
-    async def _copy(self, result: WireResult) -> None:
-        if result.copy is None or result.columns is None:
-            return
-        self._write(b"".join(result.notices))
-        self._write(copy_out(len(result.columns), result.copy.code))
-        for piece in result.copy.lines(result.columns, result.rows):
-            self._write(copy_data(piece))
-            await self._stream.spill()
-        self._write(message(b"c"))
-        self._write(command_complete(result.tag))
 
     def _check_held(self) -> None:
         """Refuse to execute anything, before it is charged, while open portals hold many rows."""
@@ -350,8 +322,6 @@ class WireSession:
                 return await self._declare(statement, values, types)
             case StatementKind.FETCH:
                 return self._fetch(statement)
-            case StatementKind.COPY:
-                return await self._copied(statement, values, types)
             case StatementKind.CLOSE:
                 if statement.upper(1) == "ALL":
                     self._portals.clear()
@@ -438,32 +408,29 @@ class WireSession:
     # -- cursors
 
     async def _declare(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        """``DECLARE name … CURSOR [WITH HOLD] FOR query``: the question is asked, and charged, here."""
+        """``DECLARE name … CURSOR FOR query``: the question is asked, and charged, here."""
         name = name_at(statement, 1)
         place = next((i for i, word in enumerate(statement.words) if word.upper == "FOR"), 0)
         words = [word.upper for word in statement.words[2:place]]
-        hold = "HOLD" in words and "WITHOUT" not in words
         if not place or "CURSOR" not in words or ("SCROLL" in words and "NO" not in words):
             raise StatementFault("0A000", "cursors are read forward", "DECLARE name CURSOR FOR SELECT …")
-        if self._state == "I" and not hold:
-            raise StatementFault("25P01", "a cursor needs a transaction", "Send BEGIN first, or declare it WITH HOLD.")
+        if "BINARY" in words or ("HOLD" in words and "WITHOUT" not in words):
+            words_of = "a cursor ends with its transaction, and is read as text"
+            raise StatementFault("0A000", words_of, "DECLARE name CURSOR FOR SELECT …")
+        if self._state == "I":
+            raise StatementFault("25P01", "a cursor needs a transaction", "Send BEGIN first.")
         if name in self._portals:
             raise StatementFault("42P03", "a cursor of that name exists")
         if len(self._portals) >= MAX_PORTALS:
             raise StatementFault("54000", "too many cursors are open; close some")
         self._check_held()
-        inner = await self._inner(statement.after(place + 1))
-        result = await self._run(inner, values, types)
-        portal = Portal(Prepared(inner, tuple(types)), tuple(values), (BINARY,) if "BINARY" in words else ())
-        portal.result, portal.hold = WireResult(result.tag, result.columns, result.rows), hold
-        self._portals[name] = portal
-        return WireResult("DECLARE CURSOR", notices=result.notices)
-
-    async def _inner(self, text: str) -> WireStatement:
-        found = (await self._questions.split(text))[0]
-        if found.kind not in (StatementKind.QUESTION, StatementKind.CATALOGUE):
+        inner = (await self._questions.split(statement.after(place + 1)))[0]
+        if inner.kind not in (StatementKind.QUESTION, StatementKind.CATALOGUE):
             raise StatementFault("0A000", "only a SELECT can stand here")
-        return found
+        result = await self._run(inner, values, types)
+        prepared, held = Prepared(inner, tuple(types)), WireResult(result.tag, result.columns, result.rows)
+        self._portals[name] = Portal(prepared, tuple(values), (), held)
+        return WireResult("DECLARE CURSOR", notices=result.notices)
 
     def _fetch(self, statement: WireStatement) -> WireResult:
         count, name = fetched(statement)
@@ -474,12 +441,6 @@ class WireSession:
         rows = portal.result.rows[portal.sent : end]
         portal.sent = end
         return WireResult(f"FETCH {len(rows)}", portal.result.columns, rows)
-
-    async def _copied(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
-        first, last, form = read_copy(statement.words)
-        inner = await self._inner(statement.text[statement.words[first].start : statement.words[last].end + 1])
-        result = await self._run(inner, values, types)
-        return WireResult(f"COPY {len(result.rows)}", result.columns, result.rows, result.notices, form)
 
     def _deallocate(self, statement: WireStatement) -> WireResult:
         place = 2 if statement.upper(1) == "PREPARE" else 1

@@ -60,7 +60,6 @@ class StatementKind(Enum):
     DECLARE = "declare"
     FETCH = "fetch"
     CLOSE = "close"
-    COPY = "copy"
     DEALLOCATE = "deallocate"
     DISCARD = "discard"
     NOTHING = "nothing"
@@ -73,7 +72,7 @@ _BY_WORD: Final = {
     "COMMIT": StatementKind.COMMIT, "END": StatementKind.COMMIT, "ROLLBACK": StatementKind.ROLLBACK,
     "ABORT": StatementKind.ROLLBACK, "SAVEPOINT": StatementKind.SAVEPOINT, "RELEASE": StatementKind.RELEASE,
     "DECLARE": StatementKind.DECLARE, "FETCH": StatementKind.FETCH, "CLOSE": StatementKind.CLOSE,
-    "COPY": StatementKind.COPY, "DEALLOCATE": StatementKind.DEALLOCATE, "DISCARD": StatementKind.DISCARD,
+    "DEALLOCATE": StatementKind.DEALLOCATE, "DISCARD": StatementKind.DISCARD,
     "UNLISTEN": StatementKind.NOTHING,
 }  # fmt: skip
 _READS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})

@@ -10,7 +10,6 @@ import datetime as dt
 import math
 import re
 import struct
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -166,7 +165,7 @@ def _element(value: Any) -> str:
 
 def _binary(value: Any, oid: int) -> bytes:
     if oid in ARRAYS:
-        return _binary_array(value, ARRAYS[oid])
+        raise BadValue("lists are sent as text alone; ask for the text format, or cast them to text")
     if oid == BOOL:
         return b"\x01" if value else b"\x00"
     if oid in _INTEGERS:
@@ -180,16 +179,6 @@ def _binary(value: Any, oid: int) -> bytes:
     if oid == NUMERIC:
         return _binary_numeric(Decimal(value))
     return _text(value).encode("utf-8", "replace")
-
-
-def _binary_array(values: Sequence[Any], oid: int) -> bytes:
-    if not values:
-        return struct.pack("!iiI", 0, 0, oid)
-    parts = [struct.pack("!iiIii", 1, int(None in values), oid, len(values), 1)]
-    for each in values:
-        cell = encode(each, oid, BINARY)
-        parts.append(b"\xff\xff\xff\xff" if cell is None else struct.pack("!I", len(cell)) + cell)
-    return b"".join(parts)
 
 
 def _binary_numeric(value: Decimal) -> bytes:
@@ -223,6 +212,8 @@ def decode(raw: bytes | None, oid: int, form: int) -> Any:
     """
     if raw is None:
         return None
+    if form == BINARY and oid in ARRAYS:
+        raise BadValue("lists are read as text alone; send the parameter as text")
     if oid not in TYPES and oid not in ARRAYS:
         raise BadValue(f"parameters of type {oid} are not supported; write the constant into the text")
     try:
@@ -258,8 +249,6 @@ def _from_text(text: str, oid: int) -> Any:
 
 
 def _from_binary(raw: bytes, oid: int) -> Any:
-    if oid in ARRAYS:
-        return _array(raw, ARRAYS[oid])
     if oid in _TEXTS:
         return _from_text(raw.decode(), oid)
     if oid == BOOL:
@@ -286,26 +275,6 @@ def _numeric(raw: bytes) -> Decimal:
         raise ValueError("numeric")
     number = sum((Decimal(digit) * Decimal(10000) ** (weight - i) for i, digit in enumerate(digits)), Decimal(0))
     return -number if sign else number
-
-
-def _array(raw: bytes, element: int) -> list[Any]:
-    dimensions, _, oid = struct.unpack_from("!iiI", raw)
-    if dimensions == 0:
-        return []
-    if dimensions != 1 or oid != element:
-        raise ValueError("array")
-    count, _ = struct.unpack_from("!ii", raw, 12)
-    at, found = 20, list[Any]()
-    if not 0 <= count <= len(raw):
-        raise ValueError("array")
-    for _ in range(count):
-        (length,) = struct.unpack_from("!i", raw, at)
-        at += 4
-        if length < -1 or at + max(length, 0) > len(raw):
-            raise ValueError("array")
-        found.append(None if length == -1 else _from_binary(raw[at : at + length], element))
-        at += max(length, 0)
-    return found
 
 
 def _elements(text: str) -> list[str | None]:
@@ -356,6 +325,3 @@ def _finite(number: Any) -> Any:
 
 def _plain_time(value: dt.datetime) -> dt.datetime:
     return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-
-
-Decoder = Callable[[bytes | None, int, int], Any]
