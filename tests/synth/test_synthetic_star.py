@@ -79,12 +79,11 @@ def people(count: int = 500) -> tuple[list[dict[str, Any]], list[dict[str, Any]]
     return patients, visits
 
 
-def opened(folder: Path, patients: list[dict[str, Any]], visits: list[dict[str, Any]], *, day: bool = False) -> Curator:
-    """A curator for such tables; visits may have a ``day``."""
+def opened(folder: Path, patients: list[dict[str, Any]], visits: list[dict[str, Any]]) -> Curator:
     folder.mkdir(exist_ok=True)
     for name, rows in (("patients", patients), ("visits", visits)):
         pq.write_table(pa.Table.from_pylist(rows), folder / f"{name}.parquet")
-    (folder / "tacit.toml").write_text(PROJECT + ('day = {type = "integer"}\n' if day else ""))
+    (folder / "tacit.toml").write_text(PROJECT)
     return tacit.open(folder / "tacit.toml")
 
 
@@ -163,25 +162,6 @@ def test_one_charge_pays_for_both_and_asking_them_is_free(
     assert star["visits_synthetic"].marginal(["ward"]).num_rows == 3
     with pytest.raises(InputError, match="one of two"):
         curator.synthetic("visits_synthetic")
-    with pytest.raises(InputError, match="name of one"):
-        curator.check_synthetic(star.receipt.position, rho="1")
-
-
-def test_each_of_two_tables_is_compared_with_the_data(published: tuple[Curator, SyntheticStar]) -> None:
-    curator, _ = published
-    persons = curator.check_synthetic("patients_synthetic", rho="10")
-    assert {frozenset(names) for names in persons.sets} == {
-        frozenset(pair) for pair in itertools.combinations(("sex", "age", "number_of_visits"), 2)
-    }
-    visits = curator.check_synthetic("visits_synthetic", [["ward", "patients_sex"], ["ward"]], rho="10")
-    assert visits.name == "visits_synthetic"
-    assert max(*persons.distances, *visits.distances) < 0.2
-    # Rows of a person count up to three times, so that noise is three times as wide.
-    lone = curator.check_synthetic("patients_synthetic", [["sex", "age"], ["age"]], rho="10")
-    rows = curator.synthetic_tables()
-    assert lone.wide < visits.wide
-    assert all(curator.check_receipt(each.receipt).ok for each in (persons, visits))
-    assert {each.name for each in rows} == {"patients_synthetic", "visits_synthetic"}
 
 
 def test_two_tables_are_kept_in_one_file(published: tuple[Curator, SyntheticStar], tmp_path: Path) -> None:
@@ -316,62 +296,6 @@ def test_persons_come_first_whatever_the_names(tmp_path: Path) -> None:
     assert [name for name, _ in back.asked[0].tables] == ["patients", "admissions"]
 
 
-# -- rows in order
-
-
-def chained(patients: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Visits by day, of which each is in the ward of the one before but for one in twenty; up to five of a person."""
-    made, visits = np.random.default_rng(5), []
-    for row in patients:
-        ward = int(made.integers(0, 2))
-        for place in range(int(made.integers(0, 6))):
-            ward = ward if made.random() < 0.95 else 1 - ward
-            cost = 1000 * min(place, 4)
-            visits.append({"patient": row["id"], "ward": "ab"[ward], "cost": cost, "day": 7 * place})
-    return [visits[at] for at in made.permutation(len(visits))]
-
-
-@pytest.mark.usefixtures("seeded")
-def test_rows_in_order_depend_on_the_row_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_synthesis, "_LAST_STEPS", 150)
-    patients, _ = people(600)
-    visits = chained(patients)
-    curator = opened(tmp_path, patients, visits, day=True)
-    star = curator.synthesize(BOTH, rho="20", method="mst", order_by="day")
-    assert "first 3 rows" in star.receipt["answers"][0]["bounding"]
-    table = star.to_arrow()["visits_synthetic"]
-    # What was read beside a row is no column of the table.
-    assert table.column_names == ["patient", "ward", "cost"]
-    by_person: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        by_person.setdefault(row["patient"], []).append(row)
-    same = [a["ward"] == b["ward"] for rows in by_person.values() for a, b in itertools.pairwise(rows)]
-    assert len(same) > 300
-    assert np.mean(same) == pytest.approx(0.95, abs=0.04)
-    # A visit costs a thousand more than the one before.
-    firsts = [rows[0]["cost"] < 160 for rows in by_person.values()]
-    later = [
-        abs(b["cost"] - a["cost"] - 1000) < 320 for rows in by_person.values() for a, b in itertools.pairwise(rows)
-    ]
-    assert np.mean(firsts) > 0.9
-    assert np.mean(later) > 0.9
-    shown = star["visits_synthetic"].marginal(["previous_ward", "ward"])
-    assert set(shown["previous_ward"].to_pylist()) == {"no row before", "a", "b", "NULL"}
-    # Of persons with many visits the first ones are kept, so that each has a row without one before.
-    firsts_counted = sum(row["model"] for row in shown.to_pylist() if row["previous_ward"] == "no row before")
-    assert firsts_counted == pytest.approx(len({row["patient"] for row in visits}), rel=0.05)
-    assert "the row before" in star["visits_synthetic"].report()
-    star.save_model(tmp_path / "model")
-    again = SyntheticStar.load_model(tmp_path / "model").sample(50)
-    assert again["visits_synthetic"].column_names == table.column_names
-    assert curator.synthetic_star("visits_synthetic").to_arrow() == star.to_arrow()
-    for wrong, words in (("nowhere", "no column"), ("patient", "names the person")):
-        with pytest.raises((InputError, QueryError), match=words):
-            curator.synthesize(BOTH, rho="1", method="mst", order_by=wrong)
-    with pytest.raises(InputError, match="second of two tables"):
-        curator.synthesize("visits", rho="1", method="mst", order_by="day")
-
-
 # -- privacy
 
 
@@ -432,9 +356,8 @@ class Replay:
 
 
 @pytest.mark.usefixtures("seeded")
-@pytest.mark.parametrize("order", [None, "day"])
 def test_a_person_moves_every_release_of_both_tables_within_its_sensitivity(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, order: str | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(table_synthesis, "_ROUNDS", 2)
     monkeypatch.setattr(table_synthesis, "_ROUND_STEPS", 6)
@@ -444,17 +367,13 @@ def test_a_person_moves_every_release_of_both_tables_within_its_sensitivity(
     # Other persons have few enough rows, so that a keyed choice is made of the neighbour's rows alone.
     few = Counter[str]()
     visits = [row for row in visits if not (few.update([row["patient"]]) or few[row["patient"]] > MOST)]
-    visits = [row | {"day": at} for at, row in enumerate(visits)]
     person = {"id": "neighbour", "sex": "f", "age": 3}
     worlds = [[], [("a", 10)] * 3, [("b", 4999)] * 50, [("a", 1), ("b", 2), (None, 3), ("z", 4), ("a", -7)]]
-    for number, rows in enumerate(worlds if order is None else [worlds[0], worlds[3]]):
+    for number, rows in enumerate(worlds):
         replay.begin()
-        more = [
-            {"patient": "neighbour", "ward": ward, "cost": cost, "day": None if at % 3 else -at}
-            for at, (ward, cost) in enumerate(rows)
-        ]
-        curator = opened(tmp_path / str(number), patients + [person] * bool(rows), visits + more, day=True)
-        curator.synthesize(BOTH, rho="1", rows=10, quantiles=["cost"], order_by=order)
+        more = [{"patient": "neighbour", "ward": ward, "cost": cost} for ward, cost in rows]
+        curator = opened(tmp_path / str(number), patients + [person] * bool(rows), visits + more)
+        curator.synthesize(BOTH, rho="1", rows=10, quantiles=["cost"])
         first, second = replay.inputs[0], replay.inputs[-1]
         assert len(first) == len(second)
         for (mechanism, left), (same, right) in zip(first, second, strict=True):
@@ -466,40 +385,18 @@ def test_a_person_moves_every_release_of_both_tables_within_its_sensitivity(
                 assert (mechanism.epsilon, mechanism.sensitivity) == (same.epsilon, same.sensitivity)
                 worst.append(max(map(abs, moved)) / mechanism.sensitivity)
     assert max(worst) <= 1
-    # All rows of a person in one cell move it the most; with an order the first stands in another than the others.
-    assert max(worst) > (0.9 if order is None else 0.4)
+    # All rows of a person in one cell move it the most.
+    assert max(worst) > 0.9
 
 
-@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE])
-def test_sensitivity_of_consecutive_rows_by_enumeration(relation: Relation) -> None:
-    """Every list of rows of a person, in order: pairs of a row and the row before move by the declared number."""
-    most = 3
-    lists = [rows for count in range(most + 3) for rows in itertools.product(range(2), repeat=count)]
-    vectors = []
-    for rows in lists:
-        cells = np.zeros((3, 2), dtype=np.int64)
-        for before, row in zip((-1, *rows), rows[:most], strict=False):
-            cells[before + 1, row] += 1
-        vectors.append(cells)
-    nothing = np.zeros_like(vectors[0])
-    pairs = itertools.product(vectors, [nothing] if relation is ADD_REMOVE else vectors)
-    worst = max(int(((a - b) ** 2).sum()) for a, b in pairs)
-    plan = SynthesisPlan("independent", {"p": 3, "w": 2}, Fraction(1), most, relation, before=("p",))
-    measurement = counted(plan, ("p", "w"), Fraction(1))
-    # All rows of a person but the first may stand in one cell; what is declared is one row more.
-    assert worst * measurement.scale**2 <= measurement.l2_squared
-    assert (most - 1) ** 2 < worst <= measurement.l2_squared / measurement.scale**2
-
-
-@pytest.mark.parametrize("order", [None, "cost"])
-def test_the_order_of_rows_changes_nothing_that_is_counted(tmp_path: Path, order: str | None) -> None:
+def test_the_order_of_rows_changes_nothing_that_is_counted(tmp_path: Path) -> None:
     patients, visits = people(40)
     few = Counter[str]()
     visits = [row for row in visits if not (few.update([row["patient"]]) or few[row["patient"]] > MOST)]
     found = []
     for number, turned in enumerate((1, -1)):
         context = opened(tmp_path / str(number), patients[::turned], visits[::turned]).context
-        stages = SynthesisStages(context, SynthesisRequest.of(BOTH, None, {"rho": "1"}, "independent", order_by=order))
+        stages = SynthesisStages(context, SynthesisRequest.of(BOTH, None, {"rho": "1"}, "independent"))
         found.append(
             [
                 {names: cells.tolist() for names, cells in stage.counts.count(context, stage.plan.pairs).items()}
@@ -579,13 +476,12 @@ def test_both_tables_have_a_body_over_http(published: tuple[Curator, SyntheticSt
         "method": "mst",
         "impossible": ({"sex": "f", "age": 0},),
         "quantiles": ("cost",),
-        "order_by": "Cost",
     }
     said = read_body(SynthesisSchema, synthesis_text(words, {"rho": "1"}).encode())
     request, rows = said.asked
     assert rows is None
     assert request == SynthesisRequest.of(
-        BOTH, None, {"rho": "1"}, "mst", impossible=[{"sex": "f", "age": 0}], quantiles=["cost"], order_by="cost"
+        BOTH, None, {"rho": "1"}, "mst", impossible=[{"sex": "f", "age": 0}], quantiles=["cost"]
     )
     assert SynthesisRequest.from_plain(request.to_plain({"rho": "1"})) == request
     for wrong in ({"source": {"a": None}}, {"source": 3}, {"impossible": [3]}, {"only_if": []}, {"nulls": "x"}):

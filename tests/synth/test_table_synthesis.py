@@ -729,8 +729,6 @@ def test_tables_of_other_accounts_have_receipts_that_hold(
     table = curator.synthesize("people", method="aim", rows=50, **price)  # type: ignore[arg-type]
     assert curator.check_receipt(table.receipt).ok
     assert {line["mechanism"] for line in table.receipt["answers"][0]["mechanisms"]} == {noise, "ChosenMarginal"}
-    check = curator.check_synthetic("people_synthetic", **price)  # type: ignore[arg-type]
-    assert curator.check_receipt(check.receipt).ok
     counts = table.marginal(["sex"])
     true = [people()["sex"].to_pylist().count(sex) for sex in "fm"]
     assert all(abs(a - b) < 60 for a, b in zip(counts["measured"].to_pylist(), true, strict=True))

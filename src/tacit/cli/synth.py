@@ -67,14 +67,6 @@ def synth(
             "--null", help="A column with bounds whose NULLs are kept, as a value of its own.", show_default=False
         ),
     ] = None,
-    order_by: Annotated[
-        str | None,
-        typer.Option(
-            "--order-by",
-            help="With two tables, the column that orders the rows of a person; each is drawn given the one before.",
-            show_default=False,
-        ),
-    ] = None,
     rules: Annotated[
         Path | None,
         typer.Option("--rules", help="A JSON file with impossible, determined and only_if.", show_default=False),
@@ -82,14 +74,6 @@ def synth(
     model: Annotated[
         Path | None,
         typer.Option("--model", help="A file for the fitted model, to draw more rows from.", show_default=False),
-    ] = None,
-    check: Annotated[
-        str | None,
-        typer.Option(
-            "--check",
-            help="Compare the table with the real data, at this further price in epsilon.",
-            show_default=False,
-        ),
     ] = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
@@ -109,14 +93,11 @@ def synth(
             raise InputError("source", "must be one table, or two")
         if len(source) == 2 and columns:
             raise InputError("column", "is for one table; of two, all declared columns are used")
-        if len(source) == 2 and check is not None:
-            raise InputError("check", "is for one table; of two, compare each by its name in Python")
         if len(source) == 1 and output.suffix not in (".parquet", ".csv"):
             raise InputError("output", "must end in .parquet or .csv")
         folder = output.with_suffix("")
         beside = output if len(source) == 1 else folder / "synthetic"
         report, receipt = beside.with_suffix(".report.txt"), beside.with_suffix(".receipt.json")
-        compared = beside.with_suffix(".check.txt")
         # Files that cannot be written are found out before anything is charged.
         for name, path in (("output", beside), ("output", report), ("output", receipt), ("model", model)):
             if path is not None:
@@ -138,7 +119,6 @@ def synth(
             marginals=[_names(each) for each in marginals] if marginals else None,
             quantiles=quantiles or (),
             nulls=nulls or (),
-            order_by=order_by,
             progress=None if as_json else lambda words: screen.print(words, markup=False, style="dim"),
             **_rules(rules),
         )
@@ -163,13 +143,6 @@ def synth(
             screen.print(table.report(), markup=False, soft_wrap=True)
             files = ", ".join([*written, *([] if model is None else [str(model)]), str(report)])
             screen.print(f"{table.charge.text}. Wrote {files} and {receipt}.", markup=False, soft_wrap=True)
-        if check is not None:
-            found = curator.check_synthetic(table.receipt.position, epsilon=check)
-            compared.write_text(f"{found}\n", encoding="utf-8")
-            told |= {"check": str(compared), "check_charge": found.charge.text}
-            if not as_json:
-                screen.print(str(found), markup=False, soft_wrap=True)
-                screen.print(f"{found.charge.text}. Wrote {compared}.", markup=False, soft_wrap=True)
     if as_json:
         print_json(told)
 

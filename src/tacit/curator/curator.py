@@ -42,7 +42,6 @@ from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
 from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
 from tacit.synthetic_tables.synthesis_request import SynthesisOptions, request_of
-from tacit.synthetic_tables.synthetic_check import SyntheticCheck, check_against_data
 from tacit.synthetic_tables.synthetic_star import SyntheticStar
 from tacit.synthetic_tables.synthetic_table import SyntheticTable
 from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
@@ -434,36 +433,6 @@ class Curator(Closing):
             known = ", ".join(sorted({each.name for each in self.synthetic_tables()})) or "none yet"
             raise InputError("table", f"there is no synthetic table {table[:80]!r}; there are: {known}")
         return found[-1]
-
-    @takes_options
-    def check_synthetic(
-        self,
-        table: str | int,
-        marginals: Sequence[Sequence[str]] | None = None,
-        *,
-        analyst: str | None = None,
-        idempotency_key: str = "",
-        **options: Unpack[QuestionOptions],
-    ) -> SyntheticCheck:
-        """Compare a synthetic table with the real data, marginal by marginal, at a price of its own.
-
-        The noise on each distance is of some rows, whatever the size of the marginal.
-
-        Args:
-            table: its name, for the newest of that name, or the position of its charge. Of two tables that were made
-                together the name of one; beside rows of the second a column of persons is called ``patients_sex``.
-            marginals: sets of columns to compare; by default all pairs.
-            options: see below; ``epsilon``, ``delta``, ``rho``, ``mu`` and ``confidence`` mean something here.
-            analyst: who asks; by default the curator's own.
-            idempotency_key: see :meth:`sql`.
-
-        Raises:
-            Refusal, InputError: there is no such table, or an argument is wrong; nothing is charged.
-            BudgetError: the account does not allow the charge.
-        """
-        caller = Caller(analyst or self.analyst, idempotency_key)
-        position = self._synthetic_position(table)
-        return check_against_data(self._context, position, str(table), marginals, options, caller)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.

@@ -16,8 +16,6 @@ Modules:
   are small together
 * :mod:`.strategy` — Strategies: the integer queries that get noise, chosen so that the answers to others have the
   least variance
-* :mod:`.table_distance` — Distances of a synthetic table from the real one, released with noise: what a second report
-  says and is paid for
 * :mod:`.table_synthesis` — Measurements for a synthetic table: which marginals are measured, within one budget
 * :mod:`.value_pools` — Pools of rare values: values of a column that a marginal counts together, because noise would
   hide each by itself

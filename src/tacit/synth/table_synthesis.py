@@ -95,7 +95,6 @@ class SynthesisPlan:
         minutes: of ``aim``, how large the model may grow, as the time that fits of that size take.
         outer: columns of another table, about which nothing is measured but together with those of this one.
         given: noisy marginals of outer columns, made of what was released about the other table.
-        before: columns of the row before: measured by themselves and with columns of the row, not with one another.
         tied: sets of columns that declared rules are about; the model has them beside those that are measured.
         noise: the kind of noise.
     """
@@ -111,7 +110,6 @@ class SynthesisPlan:
     given: tuple[NoisyMarginal, ...] = field(default=(), repr=False, compare=False)
     tied: tuple[Columns, ...] = field(default=(), repr=False, compare=False)
     noise: CountNoise = DISCRETE_GAUSSIAN
-    before: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.method not in (*METHODS, QUANTILES):
@@ -139,15 +137,10 @@ class SynthesisPlan:
         return tuple(name for name in self.sizes if name not in self.outer)
 
     @property
-    def drawn(self) -> tuple[str, ...]:
-        """Columns that rows are drawn of, given outer columns and those of the row before."""
-        return tuple(name for name in self.own if name not in self.before)
-
-    @property
     def pairs(self) -> tuple[Columns, ...]:
-        """All pairs with a column that rows are drawn of."""
-        drawn = set(self.drawn)
-        return tuple(pair for pair in itertools.combinations(self.sizes, 2) if drawn & set(pair))
+        """All pairs with a column of the table itself."""
+        own = set(self.own)
+        return tuple(pair for pair in itertools.combinations(self.sizes, 2) if own & set(pair))
 
     @property
     def candidates(self) -> tuple[Columns, ...]:
@@ -386,9 +379,9 @@ class _Run:
 
     def spanning_tree(self) -> None:
         """A third for columns, a third for choosing pairs, a third for measuring them."""
-        sizes, whole, outer = self._plan.sizes, self._left, (*self._plan.outer, *self._plan.before)
+        sizes, whole, outer = self._plan.sizes, self._left, self._plan.outer
         singles = [(name,) for name in self._plan.own]
-        edges = len(self._plan.drawn) - (not outer)
+        edges = len(self._plan.own) - (not outer)
         first = whole if not edges else whole / 3
         for each, price in zip(singles, divide(first, np.ones(len(singles))), strict=True):
             self._measure(each, price)

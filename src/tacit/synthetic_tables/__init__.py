@@ -13,8 +13,6 @@ Modules:
   ledger
 * :mod:`.synthesis_stages` — Stages of a synthetic table: which rows are counted in which bins, what is measured of
   them, and in which order
-* :mod:`.synthetic_check` — A second report about a synthetic table: its distance from the real data, released with
-  noise and paid for by itself
 * :mod:`.synthetic_star` — Two synthetic tables that belong together: persons, and rows of theirs that point to them by
   a made-up key
 * :mod:`.synthetic_table` — Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of

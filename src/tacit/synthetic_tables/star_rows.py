@@ -1,8 +1,5 @@
 """Rows of two tables as SQL: persons with the number of their rows in the other table, and rows beside their person.
 
-Where rows of a person have an order, each stands beside the values of the row before it: a number for each value, and
-one for no row before. The first so many rows of a person are kept, by that order.
-
 The texts are resolved by our own parser and never reach an engine.
 """
 
@@ -12,15 +9,13 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from tacit.paid_work.marginal_counts import PublicColumn
 from tacit.query.catalog import Table
 from tacit.query.types import Kind
 from tacit.synthetic_tables.column_bins import decimal_of
 
-#: The number that stands beside the first row of a person for the values of the row before.
-NO_ROW: Final = -1
 #: Columns that are counted, each with the SQL that numbers its values.
 Listed = Sequence[tuple[str, str]]
 
@@ -35,7 +30,6 @@ class StarNames:
         person: the column of persons by which they are joined.
         owner: the column of rows by which they are joined.
         most: the most rows of a person.
-        order: the column that puts the rows of a person in order, if they have one.
     """
 
     persons: Table
@@ -43,7 +37,6 @@ class StarNames:
     person: str
     owner: str
     most: int
-    order: str | None = None
 
     @property
     def number(self) -> str:
@@ -56,14 +49,7 @@ class StarNames:
 
     def outer(self, column: str) -> str:
         """The name of a column of persons beside rows of the other table."""
-        return self._free(f"{self.persons.name.lower()}_{column}")
-
-    def before(self, column: str) -> str:
-        """The name of a column of the row before, beside a row of the same person."""
-        return self._free(f"previous_{column}")
-
-    def _free(self, name: str) -> str:
-        """A name that no column of rows has."""
+        name = f"{self.persons.name.lower()}_{column}"
         taken = {each.name.lower() for each in self.rows.columns}
         while name in taken:
             name += "_"
@@ -88,56 +74,20 @@ def persons_sql(star: StarNames, persons: Listed, numbers: str) -> str:
     )
 
 
-def rows_sql(star: StarNames, persons: Listed, rows: Listed, columns: Mapping[str, PublicColumn], numbers: str) -> str:
-    """Rows of the other table beside their person, the number of the person's rows and, in order, the row before."""
+def rows_sql(star: StarNames, persons: Listed, rows: Listed, numbers: str) -> str:
+    """Rows of the other table beside their person and the number of the person's rows."""
     # Bins are found before the join, once for each row of a table.
     listed = [f'p."{name}" AS "{star.outer(name)}"' for name, _ in persons]
     listed.append(f'k.n AS "{star.number}"')
     of_rows = ", ".join([f'"{star.owner}"', *(f'{read} AS "{name}"' for name, read in rows)])
-    source, kept = f'SELECT {of_rows} FROM "{star.rows.name}"', ""  # noqa: S608
-    if star.order is not None:
-        listed += [f'COALESCE(c."{star.before(name)}", {NO_ROW}) AS "{star.before(name)}"' for name, _ in rows]
-        source, kept = _in_order_sql(star, rows, columns), f" WHERE c.place_in_order <= {star.most}"
+    source = f'SELECT {of_rows} FROM "{star.rows.name}"'  # noqa: S608
     listed += [f'c."{name}" AS "{name}"' for name, _ in rows]
     of_persons = ", ".join([f'"{star.person}"', *(f'{read} AS "{name}"' for name, read in persons)])
     return (
         f"SELECT {', '.join(listed)} FROM ({source}) AS c "  # noqa: S608
         f'JOIN (SELECT {of_persons} FROM "{star.persons.name}") AS p ON c."{star.owner}" = p."{star.person}" '
-        f'JOIN ({numbers}) AS k ON k.u = p."{star.person}"{kept}'
+        f'JOIN ({numbers}) AS k ON k.u = p."{star.person}"'
     )
-
-
-def _in_order_sql(star: StarNames, rows: Listed, columns: Mapping[str, PublicColumn]) -> str:
-    """Rows that count with their place in the order of their person, and numbers for the values of the row before."""
-    values = [f'{read} AS "{name}"' for name, read in rows]
-    counting = (
-        f'SELECT "{star.owner}", "{star.order}" AS order_of_rows, {", ".join(values)} '  # noqa: S608
-        f'FROM "{star.rows.name}" WHERE {_kept(rows, columns)}'
-    )
-    # Numbers are read off bins that are found already: those by quantiles are long expressions.
-    numbered = [f'b."{name}" AS "{name}"' for name, _ in rows]
-    numbered += [f'{_value_number(name, columns[name])} AS "{star.before(name)}"' for name, _ in rows]
-    inner = f'SELECT b."{star.owner}" AS "{star.owner}", b.order_of_rows, {", ".join(numbered)} FROM ({counting}) AS b'  # noqa: S608
-    # Rows at one place of the order stand in the order of the public lists of their values, column by column as names
-    # are sorted: neither the order of a file nor that of the columns that were asked for says anything, and numbers
-    # are sorted alike by all engines. Rows that are alike in all of them count alike.
-    ties = ", ".join(f'v."{star.before(name)}"' for name in sorted(name for name, _ in rows))
-    window = f'(PARTITION BY v."{star.owner}" ORDER BY v.order_of_rows, {ties})'
-    listed = [f'v."{name}" AS "{name}"' for name, _ in rows]
-    listed += [f'LAG(v."{star.before(name)}") OVER {window} AS "{star.before(name)}"' for name, _ in rows]
-    return (
-        f'SELECT v."{star.owner}" AS "{star.owner}", ROW_NUMBER() OVER {window} AS place_in_order, '  # noqa: S608
-        f"{', '.join(listed)} FROM ({inner}) AS v"
-    )
-
-
-def _value_number(name: str, column: PublicColumn) -> str:
-    """SQL: the place of a value on the public list of a column."""
-    cases = [
-        f'WHEN b."{name}" IS NULL THEN {at}' if value is None else f'WHEN b."{name}" = {_constant(value)} THEN {at}'
-        for at, value in enumerate(column.values)
-    ]
-    return f"CASE {' '.join(cases)} END"
 
 
 def _kept(rows: Listed, columns: Mapping[str, PublicColumn]) -> str:

@@ -27,8 +27,6 @@ class SynthesisOptions(TypedDict, total=False):
     * ``only_if``: columns that are NULL but under a condition, such as ``{"pregnant": {"sex": "f"}}``.
     * ``quantiles``: columns whose bins begin at private quantiles, for a tenth of the price, in place of equal bins.
     * ``nulls``: columns with bounds, or booleans, of which NULL is a value; rows with NULL in others are left out.
-    * ``order_by``: of two tables, a column that puts the rows of a person in order, such as ``"admitted"``. Each row is
-      measured beside the row before it, and drawn given that one; the first ``max_rows`` rows of a person count.
     """
 
     epsilon: Any
@@ -43,15 +41,14 @@ class SynthesisOptions(TypedDict, total=False):
     only_if: Mapping[str, Any] | None
     quantiles: Sequence[str]
     nulls: Sequence[str]
-    order_by: str | None
 
 
 #: Options that are no price.
-_SHAPES: Final = ("marginals", "minutes", "impossible", "determined", "only_if", "quantiles", "nulls", "order_by")
+_SHAPES: Final = ("marginals", "minutes", "impossible", "determined", "only_if", "quantiles", "nulls")
 
 
 #: Options that requests of earlier versions do not have.
-_LATER: Final = ("determined", "only_if", "quantiles", "nulls", "order_by")
+_LATER: Final = ("determined", "only_if", "quantiles", "nulls")
 
 
 def request_of(
@@ -83,7 +80,6 @@ class SynthesisRequest:
         rules: that the owner declares.
         quantiles: columns whose bins are found privately.
         nulls: columns of which NULL is a value.
-        order_by: the column that puts rows of a person in order, where each depends on the row before.
     """
 
     tables: tuple[tuple[str, tuple[str, ...] | None], ...]
@@ -94,7 +90,6 @@ class SynthesisRequest:
     rules: DeclaredRules = field(default_factory=DeclaredRules)
     quantiles: tuple[str, ...] = ()
     nulls: tuple[str, ...] = ()
-    order_by: str | None = None
 
     @classmethod
     def of(
@@ -102,7 +97,7 @@ class SynthesisRequest:
         options: Mapping[str, Any], method: Method, *, marginals: Sequence[Sequence[str]] | None = None,
         minutes: int = MINUTES, impossible: Sequence[Mapping[str, Any]] = (),
         determined: Mapping[str, Any] | None = None, only_if: Mapping[str, Any] | None = None,
-        quantiles: Sequence[str] = (), nulls: Sequence[str] = (), order_by: str | None = None,
+        quantiles: Sequence[str] = (), nulls: Sequence[str] = (),
     ) -> SynthesisRequest:  # fmt: skip
         """A request from what was typed.
 
@@ -126,14 +121,11 @@ class SynthesisRequest:
             tables = ((source, None if columns is None else tuple(columns)),)
         else:
             raise InputError("source", f"must be the name of a table or a SELECT of rows, not {type(source).__name__}")
-        if order_by is not None and not isinstance(source, Mapping):
-            raise InputError("order_by", "must name a column of the second of two tables")
         sets = None if marginals is None else tuple(tuple(names) for names in marginals)
         rules = DeclaredRules.of(impossible, determined or {}, only_if or {})
         return cls(
             tables, options, method, sets, minutes, rules,
             tuple(name.lower() for name in quantiles), tuple(name.lower() for name in nulls),
-            None if order_by is None else order_by.lower(),
         )  # fmt: skip
 
     @property
@@ -158,8 +150,6 @@ class SynthesisRequest:
             # Pairs, because the ledger sorts names, and the first table is that of persons.
             told["tables"] = [[name, None if listed is None else list(listed)] for name, listed in self.tables]
             told["columns"] = None
-        if self.order_by is not None:
-            told["order_by"] = self.order_by
         return told | {name: list(each) for name in ("quantiles", "nulls") if (each := getattr(self, name))}
 
     @classmethod

@@ -47,10 +47,6 @@ _PERSONS_SHARE: Final = Fraction(1, 3)
 _MOST_CHILDREN: Final = 200
 #: Cells that columns of persons may have together in the model of the other table.
 _OUTER_CELLS: Final = 100_000
-#: Kinds of columns that every engine sorts alike.
-_ORDERED: Final = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE, Kind.DATE, Kind.TIMESTAMP)
-#: Word for the values of the row before the first one.
-FIRST_ROW: Final = "no row before"
 
 
 @dataclass(frozen=True)
@@ -100,20 +96,7 @@ class FittedStage:
     def columns(self) -> dict[str, tuple[Any, ...]]:
         """Values of each column of the model."""
         found = {name: tuple(column.values) for name, column in self.stage.counts.columns.items()}
-        found |= {name: tuple(self._shown_before(own)) for own, name in self.before.items()}
         return found | {each.name: each.values for each in self.stage.determined}
-
-    @property
-    def before(self) -> dict[str, str]:
-        """Columns, each with the name that it has in the row before."""
-        star, known = self.stage.star, self.stage.counts.columns
-        return {} if star is None else {n: b for n in known if (b := star.before(n)) in self.stage.plan.before}
-
-    def _shown_before(self, own: str) -> list[str]:
-        """Values of a column of the row before in words, which are no values of a column of rows."""
-        bins, values = self.stage.bins.get(own), self.stage.counts.columns[own].values
-        told = [str(value) if bins is None else str(bins.label(at)) for at, value in enumerate(values)]
-        return [FIRST_ROW, *("NULL" if values[at] is None else word for at, word in enumerate(told))]
 
 
 class SynthesisStages:
@@ -168,8 +151,6 @@ class SynthesisStages:
         if self.star is None:
             return self._first[-1].counts.bounding
         persons, rows = (stage.counts.bounding for stage in self._first[-2:])
-        if self.star.order is not None:
-            rows = f"the first {self.star.most} rows of a unit, in the order of {self.star.order}"
         return f"{self.star.persons.name}: {persons}; {self.star.rows.name}: {rows}"
 
     def tables(self) -> tuple[str, ...]:
@@ -218,7 +199,7 @@ class SynthesisStages:
         impossible = rules.cells(counts, bins, skip=bool(self.star))
         plan = SynthesisPlan(
             method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
-            outer, given, tuple(impossible), self.noise, self._before(counts) if number else (),
+            outer, given, tuple(impossible), self.noise,
         )  # fmt: skip
         determined = () if table is None else rules.columns(table, counts, bins)
         star = self.star if number else None
@@ -282,7 +263,7 @@ class SynthesisStages:
 
     def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
         persons, rows = self._listed(0, found), self._listed(1, found)
-        text = rows_sql(star, persons, rows, self._rows_alone(found).columns, self._numbers(star, found))
+        text = rows_sql(star, persons, rows, self._numbers(star, found))
         numbers = {star.outer(name): each for name, each in self._numbers_of(0, found).items()}
         numbers |= self._numbers_of(1, found)
         return countable_rows(self._context, text, max_rows=star.most, numbers=numbers)
@@ -394,13 +375,6 @@ class SynthesisStages:
 
     # -- persons beside their rows
 
-    def _before(self, counts: MarginalCounts) -> tuple[str, ...]:
-        """Columns of the row before, where rows have an order."""
-        star = self.star
-        if star is None or star.order is None:
-            return ()
-        return tuple(before for name in counts.sizes if (before := star.before(name)) in counts.sizes)
-
     def _outer(
         self, counts: MarginalCounts, before: Sequence[FittedStage] | None
     ) -> tuple[tuple[str, ...], tuple[NoisyMarginal, ...]]:
@@ -477,24 +451,7 @@ def _star(context: CuratorContext, request: SynthesisRequest) -> StarNames:
         raise InputError(
             "max_rows", f"must be at most {_MOST_CHILDREN} for two tables, because their number is a column"
         )
-    return StarNames(persons, rows, person, owner, most, _order(request, rows, owner))
-
-
-def _order(request: SynthesisRequest, rows: Table, owner: str) -> str | None:
-    """The column that puts rows of a person in order."""
-    if request.order_by is None:
-        return None
-    column = rows.find(request.order_by)
-    if column is None:
-        raise Refusal("unknown_column", f"There is no column {request.order_by[:63]!r} in {rows.name}.")
-    if column.name in (owner, rows.unit):
-        raise InputError("order_by", f"{column.name} names the person, and is the same in all rows of a person")
-    if column.type.kind not in _ORDERED:
-        raise InputError(
-            "order_by",
-            f"{column.name} is {column.type.kind.value}; name a date, a time or a number, which databases sort alike",
-        )
-    return column.name
+    return StarNames(persons, rows, person, owner, most)
 
 
 def _known_table(context: CuratorContext, name: str) -> Table:

@@ -1,15 +1,14 @@
 """Two synthetic tables that belong together: persons, and rows of theirs that point to them by a made-up key.
 
 Persons are drawn from their model, each with the number of rows that it has; then so many rows for each of them, from
-the model of the other table given the columns of the person and, where rows have an order, the row before. Everything
-here is post-processing, and free.
+the model of the other table given the columns of the person. Everything here is post-processing, and free.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -51,7 +50,6 @@ class StarLayout:
         most: rows of one person.
         keys: the column of each table by which they are joined.
         whole: of each, whether its values are whole numbers, or texts.
-        before: columns of the other table, each with the name that it has in the row before, where rows have an order.
     """
 
     number: str
@@ -59,15 +57,14 @@ class StarLayout:
     most: int
     keys: tuple[str, str]
     whole: tuple[bool, bool]
-    before: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, names: StarNames, columns: Iterable[str], before: Mapping[str, str]) -> StarLayout:
+    def of(cls, names: StarNames, columns: Iterable[str]) -> StarLayout:
         """The layout of two tables of a project."""
         found = [table.find(key) for table, key in ((names.persons, names.person), (names.rows, names.owner))]
         first, second = (key is not None and key.type.kind is Kind.INTEGER for key in found)
         outer = {name: names.outer(name) for name in columns if name != names.number}
-        return cls(names.number, outer, names.most, (names.person, names.owner), (first, second), before)
+        return cls(names.number, outer, names.most, (names.person, names.owner), (first, second))
 
 
 class SyntheticStar:
@@ -87,9 +84,8 @@ class SyntheticStar:
         self.others = others
         self.rows = persons.rows
         self._layout = layout
-        outer = {layout.number, *layout.outer.values(), *layout.before.values()}
+        outer = {layout.number, *layout.outer.values()}
         others.outer = frozenset(outer & set(others.columns))
-        others.in_order = bool(layout.before)
         for table in (persons, others):
             table.draw_as(self._member(table.name), counted=table is others)
 
@@ -137,11 +133,11 @@ class SyntheticStar:
         model = self.others.model
         known |= {outer: drawn[name] for name, outer in layout.outer.items()}
         beside = {name: places for name, places in known.items() if name in model.sizes}
-        found, able = self._rows_beside(beside, owner, times, shares)
+        found, able = model.sample_beside({name: places[owner] for name, places in beside.items()}, shares)
         # A rule may leave nothing for some person; then there is no such row.
         owner, found = owner[able], {name: places[able] for name, places in found.items()}
         told = [name for name in self.persons.columns if name != number]
-        own = [name for name in self.others.columns if name not in known and name not in layout.before.values()]
+        own = [name for name in self.others.columns if name not in known]
         draw = shares or uniform
         made = {
             self.persons.name: self.persons.shown(drawn, told, shares),
@@ -152,33 +148,6 @@ class SyntheticStar:
         for name, column, whole, keys in zip(self.names, layout.keys, layout.whole, (mixed, mixed[owner]), strict=True):
             made[name] = made[name].add_column(0, column, [_keys(keys, whole=whole)])
         return made
-
-    def _rows_beside(
-        self, persons: Mapping[str, Places], owner: Places, times: Places, shares: Shares | None
-    ) -> tuple[dict[str, Places], NDArray[np.bool_]]:
-        """Rows of persons, given columns of theirs and, where rows have an order, the row before; and which can be."""
-        model, before = self.others.model, self._layout.before
-        found = {name: np.zeros(len(owner), dtype=np.int64) for name in model.sizes}
-        able = np.zeros(len(owner), dtype=np.bool_)
-        # Rows of a person stand together; without an order all of them are drawn at once.
-        first = np.cumsum(times) - times
-        if not before:
-            turns = [np.arange(len(owner))]
-        else:
-            turns = [first[times > place] + place for place in range(self._layout.most)]
-        last = {name: np.zeros(len(times), dtype=np.int64) for name in before.values()}
-        for rows in turns:
-            if not len(rows):
-                continue
-            known = {name: places[owner[rows]] for name, places in {**persons, **last}.items()}
-            drawn, able[rows] = model.sample_beside(known, shares)
-            for name, places in drawn.items():
-                found[name][rows] = places
-            there = rows[able[rows]]
-            for name, earlier in before.items():
-                # The first place is that of no row before.
-                last[earlier][owner[there]] = found[name][there] + 1
-        return found, able
 
     def save(self, folder: str | Path, form: str = "parquet") -> list[Path]:
         """Write both tables into a folder, as Parquet or CSV files of their names."""
@@ -197,7 +166,7 @@ class SyntheticStar:
         layout = self._layout
         head = {
             "format": _FORMAT, "version": 1, "number": layout.number, "outer": dict(layout.outer), "most": layout.most,
-            "keys": list(layout.keys), "whole": list(layout.whole), "before": dict(layout.before),
+            "keys": list(layout.keys), "whole": list(layout.whole),
         }  # fmt: skip
         parts = [json.dumps(head).encode(), self.persons.model_bytes(), self.others.model_bytes()]
         with Path(path).open("wb") as file:
@@ -217,8 +186,7 @@ class SyntheticStar:
                 raise ValueError
             (first, second), (one, other) = told["keys"], told["whole"]
             outer = {str(name): str(each) for name, each in told["outer"].items()}
-            before = {str(name): str(each) for name, each in told.get("before", {}).items()}
-            layout = StarLayout(str(told["number"]), outer, int(told["most"]), (first, second), (one, other), before)
+            layout = StarLayout(str(told["number"]), outer, int(told["most"]), (first, second), (one, other))
             tables = SyntheticTable.from_model_bytes(persons), SyntheticTable.from_model_bytes(others)
             if len(tables[0].columns.get(layout.number, ())) != layout.most + 1 or not 1 <= layout.most <= MOST_ROWS:
                 raise ValueError
@@ -226,8 +194,6 @@ class SyntheticStar:
             beside = {layout.number: layout.number, **outer}
             widths = [{name: len(values) for name, values in table.columns.items()} for table in tables]
             if any(widths[1].get(other, widths[0][name]) != widths[0][name] for name, other in beside.items()):
-                raise ValueError
-            if any(widths[1][earlier] != widths[1][name] + 1 for name, earlier in before.items()):
                 raise ValueError
             if {type(each) for each in layout.whole} != {bool} or any(
                 type(key) is not str or key in table.columns for key, table in zip(layout.keys, tables, strict=True)

@@ -107,8 +107,6 @@ class SyntheticTable:
         self.bins = dict(bins)
         #: Columns of persons beside rows of theirs; another table tells about them.
         self.outer: frozenset[str] = frozenset()
-        #: Whether rows of a person are drawn one after the other, each given the one before.
-        self.in_order = False
         self._draw: Callable[[], Any] = lambda: self.sample(self._rows)
         self._is_counted = False
         self.charge: Entry
@@ -334,12 +332,7 @@ class SyntheticTable:
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
             lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
-        if self.in_order:
-            lines.append(
-                "  assumed, not measured: given the person, how many rows they have and the row before, a row is "
-                "independent of those further back; nothing that three rows of a person tell together is promised"
-            )
-        elif self.outer:
+        if self.outer:
             lines.append(
                 "  assumed, not measured: given the person, and how many rows they have, these rows are independent of "
                 "one another; nothing that several rows of a person tell together (order, changes, repeats) is promised"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 from tacit.accounting.currencies import currency_of
@@ -107,7 +106,7 @@ def synthesize(
         if progress is not None:
             progress("fitting the model")
         charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
-        return StoredSynthesis(stages, paid.outcome, charge).drawn(rows)
+        return _drawn(stages, paid.outcome, charge, rows)
 
 
 def _measured(
@@ -196,9 +195,19 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
         InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
     """
     with hide_internal_errors():
-        stored = stored_synthesis(context, position)
-        _check_rows(stored.stages, rows)
-        return stored.drawn(rows)
+        charged = charge_at(context.ledger, position)
+        told = {} if charged is None else charged.quote.get("synthesis", {})
+        outcome = context.ledger.outcome(position) if told else None
+        if charged is None or outcome is None:
+            raise InputError("position", f"there is no synthetic table at {position}")
+        check_succeeded(outcome)
+        stages = SynthesisStages(context, SynthesisRequest.from_plain(told))
+        if digest_of(stages.text) != charged.record.plan:
+            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+        record = charged.record
+        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        _check_rows(stages, rows)
+        return _drawn(stages, outcome, charge, rows)
 
 
 def _check_rows(stages: SynthesisStages, rows: int | None) -> None:
@@ -208,56 +217,22 @@ def _check_rows(stages: SynthesisStages, rows: int | None) -> None:
                                  f"more than {MOST_ROWS:,}")  # fmt: skip
 
 
-@dataclass(frozen=True)
-class StoredSynthesis:
-    """A synthetic table as the ledger holds it: its stages and price, and what was released."""
-
-    stages: SynthesisStages
-    outcome: Outcome
-    charge: Entry
-
-    @cached_property
-    def released(self) -> list[FittedStage]:
-        """Every stage with what was released in it."""
-        return _from_text(self.outcome.result.decode(), self.stages)
-
-    def drawn(self, rows: int | None) -> SyntheticTable | SyntheticStar:
-        """The table, or both, fitted anew."""
-        star = self.stages.star
-        if star is None:
-            return self.table(rows)
-        persons, others = self.released[-2:]
-        size = min(_rows(persons, rows), MOST_ROWS // star.most)
-        tables = _made(persons, size), _made(others, _rows(others, None))
-        made = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns, others.before))
-        made.sign(self.charge, Receipt.from_json(self.outcome.receipt))
+def _drawn(
+    stages: SynthesisStages, outcome: Outcome, charge: Entry, rows: int | None
+) -> SyntheticTable | SyntheticStar:
+    """The table, or both, fitted anew to what the ledger holds."""
+    released, receipt = _from_text(outcome.result.decode(), stages), Receipt.from_json(outcome.receipt)
+    star = stages.star
+    if star is None:
+        made = _made(released[-1], _rows(released[-1], rows))
+        made.charge, made.receipt = charge, receipt
         return made
-
-    def stage_of(self, name: str) -> FittedStage:
-        """The stage in which a synthetic table of some name was measured; the only one, where there is one.
-
-        Raises:
-            InputError: there are two, and the name is of neither.
-        """
-        if self.stages.star is None:
-            return self.released[-1]
-        for done in self.released[-2:]:
-            if _name(done.stage.name).lower() == name.lower():
-                return done
-        raise InputError("table", "has two tables: state the name of one of them, not the position of its charge")
-
-    def table(self, rows: int | None) -> SyntheticTable:
-        """The table, fitted anew.
-
-        Raises:
-            InputError: there are two.
-        """
-        if self.stages.star is not None:
-            raise InputError("position", "has two tables, which are drawn and saved together")
-        done = self.released[-1]
-        made = _made(done, _rows(done, rows))
-        made.charge, made.receipt = self.charge, Receipt.from_json(self.outcome.receipt)
-        return made
+    persons, others = released[-2:]
+    size = min(_rows(persons, rows), MOST_ROWS // star.most)
+    tables = _made(persons, size), _made(others, _rows(others, None))
+    both = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns))
+    both.sign(charge, receipt)
+    return both
 
 
 def _rows(made: FittedStage, rows: int | None) -> int:
@@ -269,26 +244,6 @@ def _made(done: FittedStage, rows: int) -> SyntheticTable:
     return SyntheticTable(
         _name(done.stage.name), done.transcript.marginals, done.model, done.columns, done.stage.bins, rows
     )
-
-
-def stored_synthesis(context: CuratorContext, position: int) -> StoredSynthesis:
-    """The content of the ledger about a synthetic table at a place; reads no data.
-
-    Raises:
-        InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
-    """
-    charged = charge_at(context.ledger, position)
-    told = {} if charged is None else charged.quote.get("synthesis", {})
-    outcome = context.ledger.outcome(position) if told else None
-    if charged is None or outcome is None:
-        raise InputError("position", f"there is no synthetic table at {position}")
-    check_succeeded(outcome)
-    stages = SynthesisStages(context, SynthesisRequest.from_plain(told))
-    if digest_of(stages.text) != charged.record.plan:
-        raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
-    record = charged.record
-    charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
-    return StoredSynthesis(stages, outcome, charge)
 
 
 def kept_parts(context: CuratorContext, request: SynthesisRequest) -> int:

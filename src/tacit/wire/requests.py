@@ -322,9 +322,6 @@ class SynthesisSchema(RequestBody):
     )
     quantiles: _Texts = maybe(description="columns whose bins begin at private quantiles")
     nulls: _Texts = maybe(description="columns with bounds of which NULL is a value")
-    order_by: Text = maybe(
-        description="of two tables, the column that puts rows of a person in order; each is drawn given the one before"
-    )
     epsilon: _Amount = maybe()
     delta: _Amount = maybe()
     rho: _Amount = maybe()

@@ -27,7 +27,7 @@ _METHODS: Final = (
     ("marginals", "listed sets"),
     ("independent", "columns alone"),
 )
-_FIELDS: Final = ("source", "second", "order_by", "method", "marginals", "rows", "epsilon", "delta")
+_FIELDS: Final = ("source", "second", "method", "marginals", "rows", "epsilon", "delta")
 _MOST_PAIRS: Final = 20
 #: Counts that a page lists.
 MOST_COUNTS: Final = 200
@@ -38,7 +38,7 @@ async def make(visit: PageRequest) -> Response:
     form = visit.form
     source, second = form.get("source", "").strip(), form.get("second", "").strip()
     words: dict[str, Any] = {"source": {source: None, second: None} if second else source}
-    words |= visit.typed("method", "order_by")
+    words |= visit.typed("method")
     try:
         words |= _listed(form.get("marginals", ""), form.get("rows", "").strip())
         said = read_body(SynthesisSchema, synthesis_text(words, visit.typed("epsilon", "delta")).encode())
