@@ -13,7 +13,6 @@ import tacit
 from tacit.core.errors import EngineError, InputError
 from tacit.curator.opening import fix_units, open_ledger
 from tacit.ledger import Ledger
-from tacit.ledger.protection import ProtectedUnits
 from tacit.project.project_file import load
 
 VISITS = "".join(f"{i},{i % 3},{'ab'[i % 2]},{i}\n" for i in range(60))
@@ -197,31 +196,6 @@ def test_an_operator_fixes_it_anew_visibly(tmp_path: Path) -> None:
     assert any("was an id of type INTEGER and is every row" in change for change in report(tmp_path).changes)
     with pytest.raises(InputError, match="population"):
         fix_units(load(project), "unknown", reason="rows", operator="olga")
-
-
-def test_a_ledger_from_before_gets_its_unit_at_the_first_opening(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A ledger of an earlier version has no entry about units; the first opening fixes it, and nothing else changes."""
-    from tacit.curator import opening
-    from tacit.project.source_binding import BoundUnits
-
-    project = write(tmp_path)
-    with monkeypatch.context() as earlier:
-        for name in ("check", "fix", "bind", "still"):
-            earlier.setattr(BoundUnits, name, lambda *_: None)
-        earlier.setattr(opening, "declared_terms", lambda *_: {})
-        earlier.setattr(ProtectedUnits, "declare", lambda *_: None)
-        ask(project)
-    kinds = [body["kind"] for body in bodies(tmp_path)]
-    assert "source" in kinds
-    assert not {"unit", "column", "declared"} & set(kinds)
-    ask(write(tmp_path))
-    later = [body["kind"] for body in bodies(tmp_path)][len(kinds) :]
-    assert later[:3] == ["unit", "column", "declared"]
-    assert report(tmp_path).ok
-    with pytest.raises(InputError, match="named in this source by 'patient'"):
-        ask(write(tmp_path, unit='unit = "doctor"'))
 
 
 def bodies(folder: Path) -> list[Any]:

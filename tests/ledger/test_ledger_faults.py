@@ -24,7 +24,7 @@ from tacit.ledger import BusyError, Ledger, LedgerError, RollbackError
 from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.disk import Disk
 from tacit.ledger.protocol import Step
-from tacit.ledger.sqlite import MIGRATIONS, SqliteStore
+from tacit.ledger.sqlite import SqliteStore
 from tacit.ledger.storage.database import StorageError
 from tacit.ledger.storage.sqlite_database import connect_to
 
@@ -324,32 +324,21 @@ def test_a_damaged_log_is_an_old_copy(sqlite: Place, folder: Path) -> None:
     assert "old copy" in outcomes
 
 
-def test_versions_move_forward_and_leave_a_note(sqlite: Place) -> None:
-    with clinic(sqlite) as ledger:
-        reserved(ledger, asking())
-    newer = (*MIGRATIONS, ["CREATE TABLE extra (x INTEGER) STRICT"])
-    store = SqliteStore.open(sqlite.where, migrations=newer)
-    assert store.migrated == (1, 2)
-    with Ledger.on(store, AnchorFile(sqlite.anchor)) as ledger:
-        assert [fields for _, fields in ledger.notes("migration")] == [{"from": 1, "to": 2}]
-        assert spent(ledger) == Fraction(1, 10)
-        assert ledger.verify().ok
-    with pytest.raises(LedgerError, match="version 2 and this Tacit knows 1"):
+def test_tables_of_another_version_are_refused(sqlite: Place) -> None:
+    clinic(sqlite).close()
+    with closing(sqlite3.connect(sqlite.where)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with pytest.raises(LedgerError, match="the ledger has version 2 and this Tacit reads version 1 alone"):
         sqlite.open()
 
 
-def test_a_migration_that_fails_changes_nothing(sqlite: Place) -> None:
+def test_entries_are_never_changed_or_deleted(sqlite: Place) -> None:
     clinic(sqlite).close()
-    with pytest.raises(StorageError):
-        SqliteStore.open(sqlite.where, migrations=(*MIGRATIONS, ["CREATE TABLE extra (x)", "nonsense"]))
-    with sqlite.open() as ledger:
-        assert ledger.verify().ok
     store = SqliteStore.open(sqlite.where)
     with pytest.raises(StorageError, match="never changed"):
         store._rows("UPDATE entries SET body = ''")
     with pytest.raises(StorageError, match="never deleted"):
         store._rows("DELETE FROM entries")
-    assert store.migrated is None
     store.append(Step("{}"))
     store.close()
 

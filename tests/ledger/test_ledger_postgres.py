@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -23,10 +22,8 @@ from support.ledgers import Place, answered, asking, clinic, reserved, spent
 from support.postgres import postgres_place, server
 from tacit.accounting.filters import PureFilter
 from tacit.ledger import BusyError, Ledger, LedgerError
-from tacit.ledger.anchor import AnchorFile
 from tacit.ledger.entries import step_of
 from tacit.ledger.memory import MemoryAnchor, MemoryStore
-from tacit.ledger.postgres_schema import MIGRATIONS
 from tacit.ledger.protocol import GRAINS, AlreadyTaken, BalanceChange, BalanceKey, InsufficientBudget, Name, Step
 
 
@@ -200,32 +197,6 @@ def test_a_refusal_leaves_no_trace(postgres: Place) -> None:
         assert ledger.journal.store.find(Name("a", "free")) is None
         assert {level.key.owner: level.spent for level in ledger.journal.store.balances()} == {"": 0, "analyst:ana": 0}
         assert ledger.head.seq == 3
-        assert ledger.verify().ok
-
-
-def test_tables_of_the_first_version_are_brought_up_to_date(postgres: Place) -> None:
-    address, _, schema = postgres.where.partition("#")
-    told = MemoryStore()
-    with clinic_in(told) as ledger:
-        reserved(ledger, asking("0.4", analyst="ana"))
-        ident = ledger.id
-    with psycopg.connect(address, autocommit=True, options=f"-c search_path={schema},pg_catalog") as old:
-        for statement in (f"CREATE SCHEMA {schema}", "CREATE TABLE version (version INTEGER NOT NULL)", *MIGRATIONS[0]):
-            old.execute(statement)
-        old.execute("INSERT INTO version VALUES (1)")
-        for entry in told.entries():
-            step = step_of(json.loads(entry.body))
-            moves = [[*move.key, str(move.amount), move.opens] for move in step.moves]
-            caps = [[*cap.key, str(cap.cap)] for cap in step.caps]
-            named = [*step.claims, *step.puts]
-            values = [step.body, *map(json.dumps, (moves, caps, named, named, []))]
-            assert old.execute("SELECT append(%s, %s, %s, %s, %s, %s, '{}', '{}')", values).fetchone() is not None
-    AnchorFile(postgres.anchor).replace(ident, told.head())
-    with postgres.open() as ledger:
-        assert [fields for _, fields in ledger.notes("migration")] == [{"from": 1, "to": 2}]
-        assert [entry.body for entry in ledger.journal.store.entries()][:3] == [entry.body for entry in told.entries()]
-        assert spent(ledger) == Fraction(4, 10)
-        reserved(ledger, asking("0.6", analyst="ana"))
         assert ledger.verify().ok
 
 

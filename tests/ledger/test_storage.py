@@ -1,4 +1,4 @@
-"""Databases of every kind: transactions, migrations, errors and connections behave the same."""
+"""Databases of every kind: transactions, tables, errors and connections behave the same."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from tacit.ledger.storage.database import Database, Run, Schema, StorageError, S
 from tacit.ledger.storage.postgres_database import PostgresDatabase
 from tacit.ledger.storage.sqlite_database import MemoryDatabase, SqliteDatabase, connect_to
 
-FIRST = ("CREATE TABLE things (name {text} PRIMARY KEY)",)
-SECOND = ("ALTER TABLE things ADD COLUMN size {integer}", "INSERT INTO things VALUES ('new', 1)")
-BROKEN = ("ALTER TABLE things ADD COLUMN more {integer}", "SELECT nonsense")
+THINGS = "CREATE TABLE things (name {text} PRIMARY KEY, size {integer})"
 WORDS = {"text": "TEXT", "integer": "INTEGER"}
 
 
-def schema(*migrations: tuple[str, ...]) -> Schema:
+def schema(*statements: str) -> Schema:
     version = "CREATE TABLE IF NOT EXISTS things_version (version {integer} NOT NULL)"
-    return Schema("the things have", migrations, "things_version", version, WORDS, lock=7)
+    return Schema("the things have", statements, "things_version", version, WORDS, lock=7)
 
 
 def in_sqlite(folder: Path) -> SqliteDatabase:
@@ -57,12 +55,12 @@ def names(database: Database) -> list[str]:
 def fail(database: Database, how: Callable[[Run], object]) -> None:
     """Write something, and raise in the same block."""
     with database.write() as run:
-        run("INSERT INTO things VALUES (?)", ("a",))
+        run("INSERT INTO things VALUES (?, 1)", ("a",))
         how(run)
 
 
 def test_a_block_is_kept_whole_or_not_at_all(database: Database) -> None:
-    database.migrate(schema(FIRST))
+    database.prepare(schema(THINGS))
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
             fail(database, lambda run: 1 // 0)
@@ -70,23 +68,30 @@ def test_a_block_is_kept_whole_or_not_at_all(database: Database) -> None:
             fail(database, lambda run: run("SELECT nonsense", ()))
         assert names(database) == []
     with database.write() as run:
-        assert run("INSERT INTO things VALUES (?) RETURNING name", ("a'?%s",)) == [("a'?%s",)]
+        assert run("INSERT INTO things VALUES (?, 1) RETURNING name", ("a'?%s",)) == [("a'?%s",)]
     assert names(database) == ["a'?%s"]
     assert database.read("SELECT name FROM things WHERE name = ?", ("b",)) == []
 
 
-def test_tables_are_brought_up_to_date_once_and_whole(database: Database) -> None:
-    assert database.migrate(schema(FIRST)) is None
-    assert database.migrate(schema(FIRST)) is None
+def test_tables_are_made_once_and_whole(database: Database) -> None:
     with pytest.raises(StorageError, match="nonsense"):
-        database.migrate(schema(FIRST, SECOND, BROKEN))
-    assert names(database) == []
-    assert database.migrate(schema(FIRST, SECOND)) == (1, 2)
-    assert database.migrate(schema(FIRST, SECOND)) is None
+        database.prepare(schema(THINGS, "SELECT nonsense"))
+    with pytest.raises(StorageError):
+        database.read("SELECT * FROM things")
+    for _ in range(2):
+        database.prepare(schema(THINGS, "INSERT INTO things VALUES ('new', 1)"))
     assert database.read("SELECT name, size FROM things") == [("new", 1)]
-    assert database.read("SELECT version FROM things_version") == [(2,)]
-    with pytest.raises(StorageError, match="the things have version 2 and this Tacit knows 1; use a newer one"):
-        database.migrate(schema(FIRST))
+    assert database.read("SELECT version FROM things_version") == [(1,)]
+
+
+@pytest.mark.parametrize("version", [-1, 2])
+def test_tables_of_another_version_are_refused(database: Database, version: int) -> None:
+    database.prepare(schema(THINGS))
+    with database.write() as run:
+        run("UPDATE things_version SET version = ?", (version,))
+    with pytest.raises(StorageError, match=f"the things have version {version} and this Tacit reads version 1 alone"):
+        database.prepare(schema(THINGS))
+    assert names(database) == []
 
 
 def test_a_failure_names_the_database_and_the_next_statement_works(database: Database) -> None:
@@ -99,22 +104,22 @@ def test_a_failure_names_the_database_and_the_next_statement_works(database: Dat
 def test_a_file_that_is_held_is_busy_and_nothing_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_database, "_PATIENCE", 0.05)
     database = in_sqlite(tmp_path)
-    database.migrate(schema(FIRST))
+    database.prepare(schema(THINGS))
     other = connect_to(tmp_path / "things")
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy), database.write() as run:
-        run("INSERT INTO things VALUES ('a')", ())
+        run("INSERT INTO things VALUES ('a', 1)", ())
     other.execute("ROLLBACK")
     other.close()
     with database.write() as run:
-        run("INSERT INTO things VALUES ('b')", ())
+        run("INSERT INTO things VALUES ('b', 1)", ())
     assert names(database) == ["b"]
     database.close()
 
 
 def test_a_row_that_is_held_is_busy_and_nothing_was_written(tmp_path: Path) -> None:
     database = in_postgres(tmp_path)
-    database.migrate(schema(FIRST, SECOND))
+    database.prepare(schema(THINGS, "INSERT INTO things VALUES ('new', 1)"))
     change = "UPDATE things SET size = 2"
     with psycopg.connect(database._address) as other:
         other.execute("UPDATE tacit_ledger.things SET size = 3")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.crowds import Crowd
 from tacit.core.errors import InputError
-from tacit.ledger.storage.database import bring_up_to_date
-from tacit.ledger.storage.sqlite_database import runner
 from tacit.server.identity import Job
 from tacit.server.identity.credentials import new_id
-from tacit.server.identity.tables import MIGRATIONS, schema
 
 
 def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:
@@ -107,19 +102,6 @@ def test_it_is_counted_how_many_workers_took_one(crowd: Crowd) -> None:
     crowd.people.jobs.finish(job.id, "")
     crowd.people.jobs.put_back(job.id, "worker 3")
     assert crowd.people.jobs.unfinished() == ()
-
-
-def test_tables_of_before_learn_to_count(tmp_path: Path) -> None:
-    """A job of an older Tacit is taken up by a newer one."""
-    with sqlite3.connect(tmp_path / "people") as connection:
-        bring_up_to_date(runner(connection), schema(migrations=MIGRATIONS[:1]))
-        columns = "id, analyst, request, created, state, outcome, worker, lease, finished"
-        connection.execute(
-            f"INSERT INTO people_jobs ({columns}) VALUES ('a', 'b', '', 0, 'waiting', '', '', NULL, NULL)"
-        )
-        bring_up_to_date(runner(connection), schema())
-        assert connection.execute("SELECT tries FROM people_jobs").fetchall() == [(0,)]
-    connection.close()
 
 
 def test_a_restart_loses_nothing(lasting: Crowd) -> None:

@@ -81,7 +81,7 @@ class SimulatedStore:
     def __init__(self, store: Store, pause: Callable[[str], str]) -> None:
         self._store = store
         self._pause = pause
-        self.place, self.migrated = store.place, None
+        self.place = store.place
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         fault = self._pause("append")

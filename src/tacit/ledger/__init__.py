@@ -14,8 +14,7 @@ Modules:
 * :mod:`.opening` — Opening of a ledger: database, anchor, trust; adoption of a ledger whose anchor disagrees
 * :mod:`.operator_entries` — Entries by operators that change what holds, for auditors
 * :mod:`.postgres` — PostgreSQL storage of a ledger
-* :mod:`.postgres_schema` — PostgreSQL: step ``n`` of :data:`MIGRATIONS` turns version ``n`` of the tables into version
-  ``n + 1``
+* :mod:`.postgres_schema` — PostgreSQL: tables of a ledger, and the procedure that carries out a step
 * :mod:`.protection` — Units, source columns and declarations: recorded in the ledger, compared, audited
 * :mod:`.protocol` — Storage protocol of a ledger: one atomic durable step, and reads
 * :mod:`.records` — Records that go into and come out of the ledger, terms of an account, and the price of a charge

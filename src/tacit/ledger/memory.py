@@ -62,11 +62,6 @@ class MemoryStore:
         """The word for a ledger in memory."""
         return MEMORY
 
-    @property
-    def migrated(self) -> None:
-        """Always None: nothing in memory is migrated."""
-        return
-
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""
         # A child has a copy of everything: what it spent, its parent would have left.

@@ -98,9 +98,6 @@ def open_journal(
     else:
         _adopt(journal, before, override)
     journal.remember(store.head())
-    if store.migrated is not None:
-        fields = {"from": store.migrated[0], "to": store.migrated[1]}
-        journal.write({"kind": "note", "note": "migration", "fields": fields})
     return journal
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Final, Self
 
-from tacit.ledger.postgres_schema import MIGRATIONS
+from tacit.ledger.postgres_schema import TABLES
 from tacit.ledger.protocol import (
     GENESIS,
     AlreadyTaken,
@@ -60,19 +60,18 @@ _FLUSH: Final = "SELECT pg_logical_emit_message(true, 'tacit', '')"
 class PostgresStore(TableReader):
     """The store protocol on a schema of a PostgreSQL database; any number of threads, processes and machines."""
 
-    def __init__(self, database: PostgresDatabase, migrated: tuple[int, int] | None) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         super().__init__(database.read)
         self._database = database
         self._patience = b"%ds" % _PATIENCE
-        self._migrated = migrated
 
     @classmethod
-    def open(cls, place: str, *, create: bool = True, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Self:
-        """Open the ledger, making its tables or bringing them up to date first."""
+    def open(cls, place: str, *, create: bool = True) -> Self:
+        """Open the ledger, making its tables first where there are none."""
         database = PostgresDatabase(place, what="the ledger", settings=_SETTINGS, most=_CONNECTIONS, prepared=_APPEND)
-        schema = Schema("the ledger has", migrations, "version", lock=_LOCK)
-        migrated = database.migrate(schema, lambda run: _check_server(run, database.schema, create=create))
-        store = cls(database, migrated)
+        schema = Schema("the ledger has", TABLES, "version", lock=_LOCK)
+        database.prepare(schema, lambda run: _check_server(run, database.schema, create=create))
+        store = cls(database)
         store._rows("SELECT seq FROM entries LIMIT 1", ())  # what is wrong with the tables is found at once
         return store
 
@@ -80,11 +79,6 @@ class PostgresStore(TableReader):
     def place(self) -> str:
         """Server, database and schema."""
         return self._database.place
-
-    @property
-    def migrated(self) -> tuple[int, int] | None:
-        """Versions before and after, where opening has changed them; a new schema has not been migrated."""
-        return self._migrated
 
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""

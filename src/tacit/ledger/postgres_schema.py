@@ -1,6 +1,6 @@
-"""PostgreSQL: step ``n`` of :data:`MIGRATIONS` turns version ``n`` of the tables into version ``n + 1``.
+"""PostgreSQL: tables of a ledger, and the procedure that carries out a step.
 
-Statements run with the ledger's own schema first on the search path. A step that was ever released is never edited.
+Statements run with the ledger's own schema first on the search path.
 
 ``append`` carries out a step of :mod:`tacit.ledger.protocol` in one round trip and two transactions. The first takes
 the ledger's lock, so steps happen one after the other; refuses, having written nothing or rolling back what it wrote;
@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_TABLES: Final = (
-    # Rows that change with every step leave room on their page, so that an update touches no index.
-    "CREATE TABLE head (seq BIGINT NOT NULL, hash BYTEA NOT NULL) WITH (fillfactor = 10)",
-    "INSERT INTO head VALUES (0, decode(repeat('00', 32), 'hex'))",
+TABLES: Final = (
     """
     CREATE TABLE entries (
         seq BIGINT PRIMARY KEY,
@@ -56,79 +53,6 @@ _TABLES: Final = (
     CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
     FOR EACH STATEMENT EXECUTE FUNCTION entries_stay()
     """,
-)
-
-_APPEND: Final = """
-CREATE FUNCTION append(
-    entry text, moves jsonb, caps jsonb, barred jsonb, named jsonb, dropped jsonb, titles text[], contents bytea[]
-) RETURNS TABLE (verdict text, place bigint, digest bytea, before bytea, details jsonb)
-LANGUAGE plpgsql AS $$
-DECLARE
-    last head%ROWTYPE;
-    holder names%ROWTYPE;
-    trouble jsonb;
-    mark bytea;
-    moved integer;
-    made integer;
-BEGIN
-    SELECT * INTO STRICT last FROM head FOR UPDATE;
-
-    SELECT n.* INTO holder
-    FROM jsonb_array_elements(barred) WITH ORDINALITY AS b (name, turn)
-    JOIN names AS n ON n.space = b.name ->> 0 AND n.key = b.name ->> 1
-    ORDER BY b.turn LIMIT 1;
-    IF FOUND THEN
-        RETURN QUERY SELECT 'taken', holder.seq, NULL::bytea, NULL::bytea, to_jsonb(ARRAY[holder.space, holder.key]);
-        RETURN;
-    END IF;
-
-    SELECT jsonb_agg(to_jsonb(ARRAY[p.account, p.owner, p.currency, p.spent::text, p.cap::text]) ORDER BY m.turn)
-    INTO trouble
-    FROM jsonb_array_elements(moves) WITH ORDINALITY AS m (move, turn)
-    JOIN pockets AS p ON (p.account, p.owner, p.currency) = (m.move ->> 0, m.move ->> 1, m.move ->> 2)
-    WHERE p.spent + (m.move ->> 3)::numeric > p.cap;
-    IF trouble IS NOT NULL THEN
-        RETURN QUERY SELECT 'short', NULL::bigint, NULL::bytea, NULL::bytea, trouble;
-        RETURN;
-    END IF;
-
-    mark := sha256(last.hash || sha256(convert_to(entry, 'UTF8')));
-    UPDATE head SET seq = last.seq + 1, hash = mark;
-    INSERT INTO entries VALUES (last.seq + 1, entry, mark);
-    IF caps <> '[]' THEN
-        INSERT INTO pockets SELECT c ->> 0, c ->> 1, c ->> 2, 0, (c ->> 3)::numeric FROM jsonb_array_elements(caps) AS c
-        ON CONFLICT (account, owner, currency) DO UPDATE SET cap = EXCLUDED.cap;
-    END IF;
-    UPDATE pockets AS p SET spent = p.spent + (m ->> 3)::numeric FROM jsonb_array_elements(moves) AS m
-    WHERE p.account = m ->> 0 AND p.owner = m ->> 1 AND p.currency = m ->> 2;
-    GET DIAGNOSTICS moved = ROW_COUNT;
-    IF moved < jsonb_array_length(moves) THEN
-        -- The others are not there yet, and may be made, or are gone.
-        INSERT INTO pockets SELECT m ->> 0, m ->> 1, m ->> 2, (m ->> 3)::numeric, NULL
-        FROM jsonb_array_elements(moves) AS m WHERE (m ->> 4)::boolean
-        ON CONFLICT (account, owner, currency) DO NOTHING;
-        GET DIAGNOSTICS made = ROW_COUNT;
-        IF moved + made < jsonb_array_length(moves) THEN
-            RAISE EXCEPTION 'a pocket is gone';
-        END IF;
-    END IF;
-    INSERT INTO names SELECT n ->> 0, n ->> 1, last.seq + 1 FROM jsonb_array_elements(named) AS n
-    ON CONFLICT (space, key) DO UPDATE SET seq = EXCLUDED.seq;
-    IF dropped <> '[]' THEN
-        DELETE FROM names USING jsonb_array_elements(dropped) AS d WHERE space = d ->> 0 AND key = d ->> 1;
-    END IF;
-    IF cardinality(titles) > 0 THEN
-        INSERT INTO papers SELECT last.seq + 1, p.title, p.content FROM unnest(titles, contents) AS p (title, content);
-    END IF;
-    RETURN QUERY SELECT 'placed', last.seq + 1, mark, last.hash, NULL::jsonb;
-END
-$$
-"""
-
-#: Version 2: no row for the head, which every step rewrote; plain arrays; one call in place of two.
-_LEAN: Final = (
-    "DROP FUNCTION append(text, jsonb, jsonb, jsonb, jsonb, jsonb, text[], bytea[])",
-    "DROP TABLE head",
     """
     CREATE PROCEDURE append(
         entry text,
@@ -220,5 +144,3 @@ _LEAN: Final = (
     $$
     """,
 )
-
-MIGRATIONS: Final = ((*_TABLES, _APPEND), _LEAN)

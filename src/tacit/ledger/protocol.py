@@ -293,10 +293,6 @@ class Store(Reader, Protocol):
     def place(self) -> str:
         """Its location, for people and for the anchor; without passwords."""
 
-    @property
-    def migrated(self) -> tuple[int, int] | None:
-        """The schema's version before and after, if opening has changed it."""
-
     def append(self, step: Step) -> Appended | AlreadyTaken | InsufficientBudget:
         """Carry out a step, durably, or change nothing."""
 

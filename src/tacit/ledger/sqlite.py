@@ -43,56 +43,51 @@ _APPLICATION: Final = 0x74616369  # "taci"
 _LARGEST_BATCH: Final = 256
 _LAST: Final = "SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT ?"
 
-#: Step ``n`` turns version ``n`` of the tables into version ``n + 1``. A step that was ever released is never edited.
-#: The entries themselves never change: a migration may move them to other tables, and the chain proves that it lost
-#: nothing.
-MIGRATIONS: Final = (
-    (
-        """
-        CREATE TABLE entries (
-            seq INTEGER PRIMARY KEY,
-            body TEXT NOT NULL,
-            hash BLOB NOT NULL
-        ) STRICT
-        """,
-        # spent and cap are whole grains in decimal text: they outgrow 64 bits. The seal finds flipped bits.
-        """
-        CREATE TABLE pockets (
-            account TEXT NOT NULL,
-            owner TEXT NOT NULL,
-            currency TEXT NOT NULL,
-            spent TEXT NOT NULL,
-            cap TEXT,
-            seq INTEGER NOT NULL,
-            seal BLOB NOT NULL,
-            PRIMARY KEY (account, owner, currency)
-        ) STRICT, WITHOUT ROWID
-        """,
-        """
-        CREATE TABLE names (
-            space TEXT NOT NULL,
-            key TEXT NOT NULL,
-            seq INTEGER NOT NULL,
-            PRIMARY KEY (space, key)
-        ) STRICT, WITHOUT ROWID
-        """,
-        """
-        CREATE TABLE papers (
-            seq INTEGER NOT NULL,
-            name TEXT NOT NULL,
-            content BLOB NOT NULL,
-            PRIMARY KEY (seq, name)
-        ) STRICT
-        """,
-        """
-        CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
-        BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END
-        """,
-        """
-        CREATE TRIGGER entries_remain BEFORE DELETE ON entries
-        BEGIN SELECT RAISE(ABORT, 'entries are never deleted'); END
-        """,
-    ),
+_TABLES: Final = (
+    """
+    CREATE TABLE entries (
+        seq INTEGER PRIMARY KEY,
+        body TEXT NOT NULL,
+        hash BLOB NOT NULL
+    ) STRICT
+    """,
+    # spent and cap are whole grains in decimal text: they outgrow 64 bits. The seal finds flipped bits.
+    """
+    CREATE TABLE pockets (
+        account TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        currency TEXT NOT NULL,
+        spent TEXT NOT NULL,
+        cap TEXT,
+        seq INTEGER NOT NULL,
+        seal BLOB NOT NULL,
+        PRIMARY KEY (account, owner, currency)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE names (
+        space TEXT NOT NULL,
+        key TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        PRIMARY KEY (space, key)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE papers (
+        seq INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        content BLOB NOT NULL,
+        PRIMARY KEY (seq, name)
+    ) STRICT
+    """,
+    """
+    CREATE TRIGGER entries_stay BEFORE UPDATE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END
+    """,
+    """
+    CREATE TRIGGER entries_remain BEFORE DELETE ON entries
+    BEGIN SELECT RAISE(ABORT, 'entries are never deleted'); END
+    """,
 )
 
 _Result = Appended | AlreadyTaken | InsufficientBudget
@@ -137,10 +132,9 @@ class _Ticket:
 class SqliteStore(SealedReader):
     """The store protocol on a SQLite file; any number of threads and processes."""
 
-    def __init__(self, database: SqliteDatabase, migrated: tuple[int, int] | None) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         super().__init__(database.read)
         self._database = database
-        self._migrated = migrated
         self._queue: deque[_Ticket] = deque()
 
     @classmethod
@@ -151,22 +145,16 @@ class SqliteStore(SealedReader):
         create: bool = True,
         connect: Connect | None = None,
         disk: Disk | None = None,
-        migrations: Sequence[Sequence[str]] = MIGRATIONS,
     ) -> Self:
-        """Open the file, making it or bringing it up to date first."""
-        schema = Schema("the ledger has", migrations)
+        """Open the file, making it first where there is none."""
+        schema = Schema("the ledger has", _TABLES)
         made = SqliteDatabase.open(place, schema, application=_APPLICATION, create=create, connect=connect, disk=disk)
-        return cls(*made)
+        return cls(made)
 
     @property
     def place(self) -> str:
         """The file, without links."""
         return str(self._database.path)
-
-    @property
-    def migrated(self) -> tuple[int, int] | None:
-        """Versions before and after, where opening has changed them; a new file has not been migrated."""
-        return self._migrated
 
     def append(self, step: Step) -> _Result:
         """Carry out a step; see :mod:`tacit.ledger.protocol`."""

@@ -1,4 +1,4 @@
-"""Interface of a database, its errors, and the one runner of migrations.
+"""Interface of a database, its errors, and its tables.
 
 Statements have ``?`` for values, on every database. A transaction is durable when its block ends.
 """
@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 Run = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 _PRAGMA: Final = "PRAGMA user_version"
+_VERSION: Final = 1
 
 
 class StorageError(Exception):
@@ -36,8 +37,8 @@ class Database(Protocol):
     def write(self) -> AbstractContextManager[Run]:
         """A transaction: durable when the block ends, undone when it raises. Keep it short."""
 
-    def migrate(self, schema: Schema) -> tuple[int, int] | None:
-        """Make the tables of a schema, or bring them up to date, in a transaction that no other process shares."""
+    def prepare(self, schema: Schema) -> None:
+        """Make the tables of a schema where there are none, in a transaction that no other process shares."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -45,12 +46,11 @@ class Database(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Tables of one kind, version by version.
+    """Tables of one kind.
 
     Args:
         what: subject and verb of messages about them, such as ``the ledger has``.
-        migrations: step ``n`` turns version ``n`` of the tables into version ``n + 1``. A step that was ever released
-            is never edited.
+        statements: that make the tables.
         version_table: the table that holds the version; empty for SQLite's ``user_version``.
         first: a statement that makes that table where it is missing.
         words: replacements of words in braces, which differ between databases; none where statements have no braces.
@@ -58,23 +58,20 @@ class Schema:
     """
 
     what: str
-    migrations: Sequence[Sequence[str]]
+    statements: Sequence[str]
     version_table: str = ""
     first: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
     lock: int = 0
 
 
-def bring_up_to_date(run: Run, schema: Schema) -> tuple[int, int] | None:
-    """Run the migrations that are missing, in the transaction of ``run``.
-
-    Returns:
-        The version before and after, if tables that existed were changed.
+def make_tables(run: Run, schema: Schema) -> None:
+    """Make the tables where there are none, in the transaction of ``run``.
 
     Raises:
-        StorageError: the tables are of a later version than this one knows.
+        StorageError: the tables are of another version.
     """
-    table, migrations = schema.version_table, schema.migrations
+    table = schema.version_table
 
     def carry_out(statement: str) -> None:
         run(statement.format_map(schema.words) if schema.words else statement, ())
@@ -82,17 +79,11 @@ def bring_up_to_date(run: Run, schema: Schema) -> tuple[int, int] | None:
     if schema.first:
         carry_out(schema.first)
     rows = run(f"SELECT version FROM {table}" if table else _PRAGMA, ())  # noqa: S608
-    version, newest = int(rows[0][0]) if rows else 0, len(migrations)
-    if version > newest:
-        raise StorageError(f"{schema.what} version {version} and this Tacit knows {newest}; use a newer one")
-    if version == newest:
-        return None
-    for statements in migrations[version:]:
-        for statement in statements:
-            carry_out(statement)
-    if table:
-        run(f"DELETE FROM {table}", ())  # noqa: S608
-        run(f"INSERT INTO {table} VALUES (?)", (newest,))  # noqa: S608
-    else:
-        run(f"{_PRAGMA} = {newest}", ())
-    return (version, newest) if version else None
+    version = int(rows[0][0]) if rows else 0
+    if version not in (0, _VERSION):
+        raise StorageError(f"{schema.what} version {version} and this Tacit reads version {_VERSION} alone")
+    if version == _VERSION:
+        return
+    for statement in schema.statements:
+        carry_out(statement)
+    run(f"INSERT INTO {table} VALUES ({_VERSION})" if table else f"{_PRAGMA} = {_VERSION}", ())  # noqa: S608

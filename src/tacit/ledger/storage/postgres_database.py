@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.ledger.storage.database import Run, Schema, StorageError, StoreBusy, bring_up_to_date
+from tacit.ledger.storage.database import Run, Schema, StorageError, StoreBusy, make_tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -161,8 +161,8 @@ class PostgresDatabase:
         self._release(link)
         return row
 
-    def migrate(self, schema: Schema, check: Callable[[Run], None] | None = None) -> tuple[int, int] | None:
-        """Make the tables of a schema, or bring them up to date, on a connection without the prepared statement.
+    def prepare(self, schema: Schema, check: Callable[[Run], None] | None = None) -> None:
+        """Make the tables of a schema where there are none, on a connection without the prepared statement.
 
         Args:
             schema: the tables.
@@ -175,7 +175,7 @@ class PostgresDatabase:
             run("SELECT pg_advisory_xact_lock(?, hashtext(?))", (schema.lock, self.schema))
             if check is not None:
                 check(run)
-            return bring_up_to_date(run, schema)
+            make_tables(run, schema)
 
     def close(self) -> None:
         """Close the connections that are not in use; the rest is closed when it comes back."""

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
 from tacit.ledger.disk import Disk, HeldError
-from tacit.ledger.storage.database import Run, Schema, StorageError, StoreBusy, bring_up_to_date
+from tacit.ledger.storage.database import Run, Schema, StorageError, StoreBusy, make_tables
 
 _PATIENCE: Final = 30.0
 #: So many steps of this process between two checkpoints; a step writes about six pages.
@@ -110,12 +110,8 @@ class SqliteDatabase:
         create: bool = True,
         connect: Connect | None = None,
         disk: Disk | None = None,
-    ) -> tuple[Self, tuple[int, int] | None]:
-        """Open the file of an application, making it or bringing it up to date first.
-
-        Returns:
-            The database, and the versions before and after if opening has changed them.
-        """
+    ) -> Self:
+        """Open the file of an application, making it first where there is none."""
         path = Path(place).resolve()
         connect, disk = connect or connect_to, disk or Disk()
         with failures(f"the ledger {path}"):
@@ -125,10 +121,9 @@ class SqliteDatabase:
             if exists and path.stat().st_nlink > 1:
                 raise StorageError(f"the ledger {path} has a second name (hard link); each would get a log of its own")
             disk.make_folder(path.parent)
-            migrated: list[tuple[int, int] | None] = []
-            _pass_gate(disk, path, lambda: migrated.append(_prepare(connect(path), schema, application)))
+            _pass_gate(disk, path, lambda: _prepare(connect(path), schema, application))
             disk.sync_folder(path.parent)
-            return cls(path, connect=connect, disk=disk), migrated[0]
+            return cls(path, connect=connect, disk=disk)
 
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement that changes nothing."""
@@ -168,10 +163,10 @@ class SqliteDatabase:
         with failures(self._what), _reading(self._connect(self.path), still=True) as read:
             yield read
 
-    def migrate(self, schema: Schema) -> tuple[int, int] | None:
-        """Make the tables of a schema, or bring them up to date."""
+    def prepare(self, schema: Schema) -> None:
+        """Make the tables of a schema where there are none."""
         with self.write() as run:
-            return bring_up_to_date(run, schema)
+            make_tables(run, schema)
 
     def close(self) -> None:
         """Close both connections."""
@@ -204,10 +199,10 @@ class MemoryDatabase:
         with failures(self._what), self._lock, _transaction(self._connection):
             yield runner(self._connection)
 
-    def migrate(self, schema: Schema) -> tuple[int, int] | None:
-        """Make the tables of a schema."""
+    def prepare(self, schema: Schema) -> None:
+        """Make the tables of a schema where there are none."""
         with self.write() as run:
-            return bring_up_to_date(run, schema)
+            make_tables(run, schema)
 
     def close(self) -> None:
         """Do nothing: the database ends with its last user."""
@@ -279,8 +274,8 @@ def _pass_gate(disk: Disk, path: Path, work: Callable[[], None]) -> None:
         raise StoreBusy(f"another process holds the ledger, and nothing was charged: {problem}") from None
 
 
-def _prepare(connection: sqlite3.Connection, schema: Schema, application: int) -> tuple[int, int] | None:
-    """Bring the tables up to date, and prove that the file can be written."""
+def _prepare(connection: sqlite3.Connection, schema: Schema, application: int) -> None:
+    """Make the tables where there are none, and prove that the file can be written."""
     run = connection.execute
     try:
         owner = run("PRAGMA application_id").fetchone()[0]
@@ -292,8 +287,7 @@ def _prepare(connection: sqlite3.Connection, schema: Schema, application: int) -
         run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         run("BEGIN IMMEDIATE")
         run(f"PRAGMA application_id = {application}")
-        migrated = bring_up_to_date(runner(connection), schema)
+        make_tables(runner(connection), schema)
         run("COMMIT")
-        return migrated
     finally:
         connection.close()

@@ -29,24 +29,22 @@ _MOST: Final = 200
 _MOST_SHOWN: Final = 1_000
 _LOCK: Final = 0x71756573
 #: Words in braces differ between databases.
-_MIGRATIONS: Final = (
-    (
-        """
-        CREATE TABLE people_questions (
-            id {text} PRIMARY KEY,
-            name {text} NOT NULL,
-            title {text} NOT NULL,
-            sql {text} NOT NULL,
-            options {text} NOT NULL,
-            populations {text} NOT NULL,
-            shared {integer} NOT NULL,
-            saved {integer} NOT NULL
-        ) {end}
-        """,
-        "CREATE INDEX people_questions_of ON people_questions (name, saved)",
-    ),
+_TABLES: Final = (
+    """
+    CREATE TABLE people_questions (
+        id {text} PRIMARY KEY,
+        name {text} NOT NULL,
+        title {text} NOT NULL,
+        sql {text} NOT NULL,
+        options {text} NOT NULL,
+        populations {text} NOT NULL,
+        shared {integer} NOT NULL,
+        saved {integer} NOT NULL
+    ) {end}
+    """,
+    "CREATE INDEX people_questions_of ON people_questions (name, saved)",
 )
-_schema = partial(schema_of, "the saved questions have", "people_question_version", _MIGRATIONS, _LOCK)
+_schema = partial(schema_of, "the saved questions have", "people_question_version", _TABLES, _LOCK)
 _COLUMNS: Final = "SELECT id, name, title, sql, options, populations, shared, saved FROM people_questions "
 
 

@@ -32,104 +32,99 @@ _SQLITE: Final = {"integer": "INTEGER", "text": "TEXT", "bytes": "BLOB", "end": 
 _POSTGRES: Final = {"integer": "BIGINT", "text": 'TEXT COLLATE "C"', "bytes": "BYTEA", "end": ""}
 
 #: Words in braces differ between databases.
-MIGRATIONS: Final = (
-    (
-        # The last entry of the chain that was read, and its hash.
-        "CREATE TABLE people_seen (seq {integer} NOT NULL, hash {text} NOT NULL) {end}",
-        "INSERT INTO people_seen VALUES (0, '')",
-        # The row of '' is about all people.
-        """
-        CREATE TABLE people_persons (
-            name {text} PRIMARY KEY,
-            ended {integer} NOT NULL,
-            changed {integer} NOT NULL,
-            password {text}
-        ) {end}
-        """,
-        "INSERT INTO people_persons VALUES ('', 0, 0, NULL)",
-        """
-        CREATE TABLE people_tokens (
-            id {text} PRIMARY KEY,
-            name {text} NOT NULL,
-            digest {bytes} NOT NULL,
-            label {text} NOT NULL,
-            scopes {text} NOT NULL,
-            born {integer} NOT NULL,
-            issued {integer} NOT NULL,
-            expires {integer},
-            used {integer},
-            withdrawn {integer} NOT NULL
-        ) {end}
-        """,
-        """
-        CREATE TABLE people_sessions (
-            id {text} PRIMARY KEY,
-            name {text} NOT NULL,
-            digest {bytes} NOT NULL,
-            born {integer} NOT NULL,
-            opened {integer} NOT NULL,
-            seen {integer} NOT NULL
-        ) {end}
-        """,
-        """
-        CREATE TABLE people_links (
-            kind {text} NOT NULL,
-            name {text} NOT NULL,
-            id {text} NOT NULL,
-            digest {bytes} NOT NULL,
-            born {integer} NOT NULL,
-            expires {integer} NOT NULL,
-            PRIMARY KEY (kind, name)
-        ) {end}
-        """,
-        """
-        CREATE TABLE people_tries (
-            lane {text} PRIMARY KEY,
-            failures {integer} NOT NULL,
-            latest {integer} NOT NULL,
-            until {integer} NOT NULL
-        ) {end}
-        """,
-        "CREATE TABLE people_origins (origin {text} PRIMARY KEY, until {integer} NOT NULL) {end}",
-        """
-        CREATE TABLE people_jobs (
-            id {text} PRIMARY KEY,
-            analyst {text} NOT NULL,
-            request {text} NOT NULL,
-            created {integer} NOT NULL,
-            state {text} NOT NULL,
-            outcome {text} NOT NULL,
-            worker {text} NOT NULL,
-            lease {integer},
-            finished {integer}
-        ) {end}
-        """,
-        "CREATE INDEX people_jobs_open ON people_jobs (state, created)",
-    ),
-    # Number of workers that have taken a job.
-    ("ALTER TABLE people_jobs ADD COLUMN tries {integer} NOT NULL DEFAULT 0",),
-    # Verifiers of SCRAM, for PostgreSQL clients, and the key that their salts follow from.
-    (
-        "ALTER TABLE people_persons ADD COLUMN verifier {text}",
-        "ALTER TABLE people_tokens ADD COLUMN verifier {text}",
-        "CREATE TABLE people_scram (id {integer} PRIMARY KEY, secret {bytes} NOT NULL) {end}",
-    ),
-    # The epsilon that all charges of a token may amount to, of each population; NULL for no share of its own.
-    ("ALTER TABLE people_tokens ADD COLUMN share {text}",),
+_TABLES: Final = (
+    # The last entry of the chain that was read, and its hash.
+    "CREATE TABLE people_seen (seq {integer} NOT NULL, hash {text} NOT NULL) {end}",
+    "INSERT INTO people_seen VALUES (0, '')",
+    # The row of '' is about all people.
+    """
+    CREATE TABLE people_persons (
+        name {text} PRIMARY KEY,
+        ended {integer} NOT NULL,
+        changed {integer} NOT NULL,
+        password {text},
+        -- Of SCRAM, for PostgreSQL clients; of tokens as well.
+        verifier {text}
+    ) {end}
+    """,
+    "INSERT INTO people_persons VALUES ('', 0, 0, NULL, NULL)",
+    """
+    CREATE TABLE people_tokens (
+        id {text} PRIMARY KEY,
+        name {text} NOT NULL,
+        digest {bytes} NOT NULL,
+        label {text} NOT NULL,
+        scopes {text} NOT NULL,
+        born {integer} NOT NULL,
+        issued {integer} NOT NULL,
+        expires {integer},
+        used {integer},
+        withdrawn {integer} NOT NULL,
+        verifier {text},
+        -- The epsilon that all charges of a token may amount to, of each population; NULL for no share of its own.
+        share {text}
+    ) {end}
+    """,
+    """
+    CREATE TABLE people_sessions (
+        id {text} PRIMARY KEY,
+        name {text} NOT NULL,
+        digest {bytes} NOT NULL,
+        born {integer} NOT NULL,
+        opened {integer} NOT NULL,
+        seen {integer} NOT NULL
+    ) {end}
+    """,
+    """
+    CREATE TABLE people_links (
+        kind {text} NOT NULL,
+        name {text} NOT NULL,
+        id {text} NOT NULL,
+        digest {bytes} NOT NULL,
+        born {integer} NOT NULL,
+        expires {integer} NOT NULL,
+        PRIMARY KEY (kind, name)
+    ) {end}
+    """,
+    """
+    CREATE TABLE people_tries (
+        lane {text} PRIMARY KEY,
+        failures {integer} NOT NULL,
+        latest {integer} NOT NULL,
+        until {integer} NOT NULL
+    ) {end}
+    """,
+    "CREATE TABLE people_origins (origin {text} PRIMARY KEY, until {integer} NOT NULL) {end}",
+    """
+    CREATE TABLE people_jobs (
+        id {text} PRIMARY KEY,
+        analyst {text} NOT NULL,
+        request {text} NOT NULL,
+        created {integer} NOT NULL,
+        state {text} NOT NULL,
+        outcome {text} NOT NULL,
+        worker {text} NOT NULL,
+        lease {integer},
+        finished {integer},
+        -- Number of workers that have taken it.
+        tries {integer} NOT NULL DEFAULT 0
+    ) {end}
+    """,
+    "CREATE INDEX people_jobs_open ON people_jobs (state, created)",
+    # The key that salts of verifiers follow from.
+    "CREATE TABLE people_scram (id {integer} PRIMARY KEY, secret {bytes} NOT NULL) {end}",
 )
 
 
-def schema(*, postgres: bool = False, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> Schema:
+def schema(*, postgres: bool = False) -> Schema:
     """The tables in a kind of database."""
-    return schema_of("the tables of people have", "people_version", migrations, _LOCK, postgres=postgres)
+    return schema_of("the tables of people have", "people_version", _TABLES, _LOCK, postgres=postgres)
 
 
-def schema_of(
-    what: str, version: str, migrations: Sequence[Sequence[str]], lock: int, *, postgres: bool = False
-) -> Schema:
+def schema_of(what: str, version: str, statements: Sequence[str], lock: int, *, postgres: bool = False) -> Schema:
     """Tables of one kind in a kind of database; ``version`` is the table that holds their version."""
     first = f"CREATE TABLE IF NOT EXISTS {version} (version {{integer}} NOT NULL) {{end}}"
-    return Schema(what, migrations, version, first, _POSTGRES if postgres else _SQLITE, lock)
+    return Schema(what, statements, version, first, _POSTGRES if postgres else _SQLITE, lock)
 
 
 class PeopleTables:
@@ -156,10 +151,10 @@ class PeopleTables:
             yield run
 
     def prepared(self, made: Callable[..., Schema]) -> Self:
-        """This database with further tables, made or brought up to date at first; ``made`` writes their schema."""
+        """This database with further tables, made where there are none; ``made`` writes their schema."""
         if made not in self._prepared:
             with storage_errors():
-                self._database.migrate(made(postgres=self._postgres))
+                self._database.prepare(made(postgres=self._postgres))
             self._prepared.add(made)
         return self
 
@@ -173,13 +168,13 @@ _in_memory: Final[weakref.WeakKeyDictionary[Ledger, PeopleTables]] = weakref.Wea
 
 
 def open_tables(ledger: Ledger, place: str | os.PathLike[str]) -> PeopleTables:
-    """The tables beside a ledger, made or brought up to date first."""
+    """The tables beside a ledger, made first where there are none."""
     if place == MEMORY and ledger in _in_memory:
         return _in_memory[ledger]
     with storage_errors():
         database = _database(place)
         try:
-            database.migrate(schema(postgres=is_postgres(place)))
+            database.prepare(schema(postgres=is_postgres(place)))
         except BaseException:
             database.close()
             raise
