@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 import tacit
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
-from tacit.query.planning import pricing
 from tacit.query.planning.auto_limits import FoundLimits
 from tacit.releases.planned_release import release_batch
 
@@ -106,54 +104,6 @@ def test_a_limit_that_cuts_no_person_is_not_said_to_cut_any(tmp_path: Path) -> N
         assert [cause.cause for cause in answer.left_out.causes] == ["keys"]
         assert answer.intervals(bias=True) == answer.intervals()
         assert "max_groups" not in answer.note.partition("noise")[2]
-
-
-@pytest.fixture
-def many(tmp_path: Path) -> Path:
-    """4,000 people with 6 rows each, in two of forty wards."""
-    people = [i for i in range(PEOPLE) for _ in range(ROWS)]
-    wards = [(7 * i + j % 2) % 40 for i in range(PEOPLE) for j in range(ROWS)]
-    pq.write_table(pa.table({"id": people, "ward": wards}), tmp_path / "visits.parquet")
-    return tmp_path
-
-
-def older_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Divide prices as another version might: once AUTO has found several groups, levels of totals share evenly."""
-    with_levels, best = pricing._with_levels, pricing.best_levels
-
-    def evenly(release: Any, final: Any, *rest: Any) -> Any:
-        def shared(*words: Any, **options: Any) -> Any:
-            found = best(*words, **options)
-            return found and tuple((axes, Fraction(1, len(found))) for axes, _ in found)
-
-        with pytest.MonkeyPatch.context() as patch:
-            if final.max_groups > 1:
-                patch.setattr(pricing, "best_levels", shared)
-            return with_levels(release, final, *rest)
-
-    monkeypatch.setattr(pricing, "_with_levels", evenly)
-
-
-def test_what_another_version_found_is_not_read_by_the_rules_of_this_one(
-    many: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sql = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward)"
-    account = {"epsilon": None, "rho": "8", "delta": "1e-6", "accounting": "zcdp", "columns": {"ward": (0, 39)}}
-    plan = many / "plan.toml"
-    plan.write_text(f'[release]\nrho = "0.01"\n[statistics.n]\nsql = "{sql}"\n')
-    with monkeypatch.context() as older, opened(many, ledger=many / "a.ledger", **account) as curator:
-        older_rules(older)
-        first, _ = curator.sql(sql, rho="0.01"), release_batch(curator, plan)
-        assert curator.sql(sql, rho="0.01").charge.repeated
-    with opened(many, ledger=many / "a.ledger", **account) as curator:
-        second = curator.sql(sql, rho="0.01")
-        assert not second.charge.repeated, "these numbers have other noise than this version would read into them"
-        noises = [[line.get("sigma2") for line in a.receipt["answers"][0]["mechanisms"]] for a in (first, second)]
-        assert noises[0] != noises[1]
-        assert curator.sql(sql, rho="0.01").charge.repeated
-        with pytest.raises(InputError, match="another version"):
-            release_batch(curator, plan)
-        assert curator.ledger.verify().ok
 
 
 def test_cautions_are_shown_by_the_curator(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every byte that paid work leaves in the ledger, with fixed randomness and time: what is stored stays readable.
+"""Every byte that paid work leaves in the ledger, with fixed randomness and time.
 
 A stored ledger gives repeats for nothing only as long as the names of releases, orders and receipts keep their bytes.
 """
@@ -36,8 +36,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "zcdp": {"accounting": "zcdp", "rho": "8", "delta": "1e-2"},
     "gdp": {"accounting": "gdp", "mu": "5"},
 }
-#: The price of half an epsilon, and of a quarter, as each account counts it; without a share for what is left out, as
-#: ledgers have it that are older than that share.
+#: The price of half an epsilon, and of a quarter, as each account counts it; without a share for what is left out.
 HALF: dict[str, dict[str, Any]] = {
     kind: {"bias_share": 0, **({"rho": "1/8"} if kind == "zcdp" else {"epsilon": "0.5"})} for kind in BUDGETS
 }

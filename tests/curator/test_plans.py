@@ -15,6 +15,7 @@ from support.clinic import CATALOG, COUNT, ROWS, open_clinic
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import BudgetError, InputError, QueryError
+from tacit.curator import answer as answering
 from tacit.curator import planner as plans
 from tacit.curator.answer import quote, release_key
 from tacit.curator.curator import Curator
@@ -229,8 +230,8 @@ def test_rows_are_those_of_the_ledgers_bytes() -> None:
     assert other.finished.confidence == Fraction(99, 100)
 
 
-def test_digests_are_of_the_texts_that_they_always_were() -> None:
-    """Ledgers hold them: a digest of another form would make every known question a new one."""
+def test_digests_are_of_stable_texts() -> None:
+    """A ledger holds them: a digest of another form would make every known question a new one."""
     curator, _ = open_clinic()
     planned = quote(curator._context, SUM, Request(epsilon="0.5", bias_share=0))
     plan = planned.plan
@@ -238,6 +239,16 @@ def test_digests_are_of_the_texts_that_they_always_were() -> None:
     assert plan.digest == hashlib.sha256(repr(parts).encode()).hexdigest()
     named = (plan.final.text, plan.catalog, "add_remove", plan.priced, repr(plan.guarantee), "1")
     assert release_key(curator._context, plan) == hashlib.sha256(repr(named).encode()).hexdigest()
+
+
+def test_the_key_of_a_release_is_made_once_for_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(answering, "release_key", lambda *args: made.append(release_key(*args)) or made[-1])
+    curator, _ = open_clinic()
+    for count in (1, 2):
+        curator.sql(SUM, epsilon="0.5")
+        assert len(made) == count
+    assert made[0] == made[1]
 
 
 def test_what_is_kept_cannot_be_changed() -> None:

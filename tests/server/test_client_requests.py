@@ -147,19 +147,6 @@ def test_a_repeat_says_that_nothing_was_charged(remote: RemoteCurator, curator: 
     assert curator.budget().spent[0].amount == 1
 
 
-def test_sums_of_released_cells_say_that_nothing_was_charged(remote: RemoteCurator, curator: Curator) -> None:
-    first = remote.sql("SELECT ward, weight > 40 AS heavy, COUNT(*) AS n FROM visits GROUP BY ward, heavy", epsilon=2)
-    sums = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
-    assert remote.explain(sums, epsilon="0.1").charge.startswith("nothing: sums of cells")
-    second = remote.sql(sums, epsilon="0.1")
-    assert second.charge.summed
-    assert second.charge.number == first.charge.number
-    assert not second.charge.amounts
-    assert "Sums of cells released before" in second.note
-    assert second.finished.intervals("0.5") != second.finished.intervals()
-    assert curator.budget().spent[0].amount == 2
-
-
 def test_another_confidence_is_asked_of_the_server_as_a_repeat_or_nothing(
     remote: RemoteCurator, server: TinyServer, curator: Curator
 ) -> None:

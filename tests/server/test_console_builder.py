@@ -24,7 +24,7 @@ from tacit.query.resolve import is_accepted
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, decimal
 from tacit.server.console.builder import build, view_builder
 from tacit.server.console.price_curve import curve_of
-from tacit.server.console.quotes import AskForm, view_quote
+from tacit.server.console.quotes import AskForm
 
 TABLES = [TableInfo(table) for table in CATALOG.tables]
 ODD = Catalog(
@@ -199,26 +199,6 @@ def test_a_curve_has_the_errors_of_quotes(served: Served) -> None:
     assert len(between.steps) == len(found.steps) + 1
     assert json.loads(found.data)[0] == ["0.01", f"ε 0.01: {found.steps[0].errors}"]
     assert served.spent() == 0
-
-
-@pytest.mark.usefixtures("seeded")
-def test_a_curve_falls_also_where_its_beginning_is_free(served: Served) -> None:
-    by_ward = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
-    served.curator.sql(by_ward, epsilon="1")
-    everyone = "SELECT COUNT(*) AS all_visits FROM visits"
-    found = _curve(served, AskForm(sql=everyone, amount="0.5"))
-    assert found.free, "small prices buy less than the sum of what was released"
-    free = [step for step in found.steps if step.errors.endswith(", free")]
-    assert [step.amount for step in free][-1] == found.free
-    assert len({step.errors for step in free}) == 1
-    assert len(free) < len(found.steps)
-    assert all(step.errors.startswith("all_visits ± ") for step in found.steps)
-    quote = served.curator.explain(everyone, epsilon=found.free)
-    view = view_quote(quote, served.curator.budget(quote), analyst="alice", free=True)
-    assert "sums of cells that were released before" in view.after
-    assert view.briefly.startswith("Sums of what was released: free. all_visits ± ")
-    dots = [e for e in ElementTree.fromstring(found.picture).iter() if e.attrib.get("class") == "dot s0"]
-    assert sorted(float(each.attrib["cy"]) for each in dots) == [float(each.attrib["cy"]) for each in dots]
 
 
 def test_a_curve_for_an_accuracy_is_in_prices(served: Served) -> None:

@@ -354,31 +354,3 @@ def test_tables_say_what_their_owner_declared(served: Served) -> None:
     assert (cost["type"], cost["bounds"]) == ("DECIMAL(18,2)", ["0.00", "100.00"])
     assert tables["wards"]["public"] is True
     assert served.engine.measured == 0
-
-
-def test_sums_of_released_cells_are_free_for_all_who_may_see_them(served: Served) -> None:
-    fine = "SELECT salary > 1500 AS high, salary > 1800 AS higher, COUNT(*) AS n FROM staff GROUP BY high, higher"
-    coarse = "SELECT salary > 1500 AS high, COUNT(*) AS n FROM staff GROUP BY high"
-    paid = served.ask(fine, epsilon=2).json()
-    spent = served.spent("employees")
-    for name in ("dan", "bob"):
-        quote = served.call("POST", "/v1/explain", name, json={"sql": coarse, "epsilon": 0.1}).json()
-        place = paid["charge"]["position"]
-        assert quote["price"] == {
-            "text": f"nothing: sums of cells that were released before, under entry {place}",
-            "amounts": {},
-        }
-        assert quote["questions_left"] is None
-        answer = served.ask(coarse, name, epsilon=0.1)
-        assert answer.headers["tacit-repeat"] == "true"
-        assert answer.json()["charge"]["position"] == place
-        assert answer.json()["charge"]["summed"] is True
-        sums = [row[-1]["value"] for row in answer.json()["rows"]]
-        assert sums == [sum(row[-1]["value"] for row in part) for part in (paid["rows"][:2], paid["rows"][2:])]
-        only = served.ask(coarse, name, epsilon=0.1, headers={"Tacit-Repeat": "only"})
-        assert only.json()["rows"] == answer.json()["rows"]
-    hidden = served.ask(coarse, "carol", epsilon=0.1).json()
-    never = served.ask(coarse.replace("staff", "nothing"), "carol", epsilon=0.1).json()
-    assert hidden["error"]["code"] == never["error"]["code"] == "query.unknown_table"
-    assert served.spent("employees") == spent
-    assert served.get("/v1/history", "dan").json()["entries"] == []

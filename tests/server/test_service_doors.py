@@ -122,11 +122,22 @@ def test_what_was_released_is_shown_again_for_nothing(budget: dict[str, Any], wo
     served.close()
 
 
-def test_what_was_asked_for_in_more_words_is_not_guessed(served: Served) -> None:
+@pytest.mark.parametrize("options", [
+    {"epsilon": "0.5", "weights": {"n": "3"}, "confidence": "0.9"},
+    {"within": {"n": 40, "a": "20"}, "suppose": 500},
+    {"within": "40", "suppose": 500},
+    {"epsilon": 0.5, "max_groups": 2, "max_rows": "auto", "bias_share": "0.1"},
+    {"epsilon": Fraction(1, 3)},
+])  # fmt: skip
+def test_an_answer_is_shown_again_on_all_the_terms_it_was_paid_on(served: Served, options: dict[str, Any]) -> None:
     two = "SELECT ward, COUNT(*) AS n, AVG(cost) AS a FROM visits GROUP BY ward"
-    weighed = served.service.ask(served.access(), Request(sql=two, epsilon="0.5", weights={"n": "3"}))
-    with pytest.raises(Unknown):
-        served.service.answer_again(served.access(), weighed.receipt.position)
+    first = served.service.ask(served.access(), Request(sql=two, **options))
+    again = served.service.answer_again(served.access(), first.receipt.position)
+    assert AnswerBody.of(again).rows == AnswerBody.of(first).rows
+    assert again.plan == first.plan
+
+
+def test_what_holds_no_answer_is_not_shown(served: Served) -> None:
     for place in (0, -1, 1, 2**70):
         with pytest.raises(Unknown):
             served.service.answer_again(served.access(), place)

@@ -45,7 +45,6 @@ class Entry:
         committed: whether its answer exists; if not, the charge counts all the same.
         analyst: who asked.
         repeated: whether nothing was charged because the answer existed.
-        summed: whether it was made of sums of cells that were released before, at ``number``.
         public: whether public tables alone were asked about: there is no such line in any account.
         note: meaning of the values, where synthetic tables were asked about; empty otherwise.
     """
@@ -58,7 +57,6 @@ class Entry:
     committed: bool = False
     analyst: str = ""
     repeated: bool = False
-    summed: bool = False
     public: bool = False
     note: str = field(default="", repr=False)
 
@@ -69,8 +67,6 @@ class Entry:
             return "Synthetic tables alone, which were paid for before: charged nothing"
         if self.public:
             return "Public tables alone, answered exactly: charged nothing"
-        if self.summed:
-            return f"Sums of cells released before (entry {self.number}): charged nothing"
         if self.repeated:
             return "A repeated question: charged nothing"
         if not self.amounts:

@@ -93,8 +93,6 @@ def table(
     confidence: Annotated[
         str | None, typer.Option(help="Confidence of its intervals, if not that of the question.")
     ] = None,
-    max_groups: Annotated[str | None, typer.Option(help="max_groups of the question, if it stated any.")] = None,
-    max_rows: Annotated[str | None, typer.Option(help="max_rows of the question, if it stated any.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that a published table is the one that a receipt is about, cell by cell.
@@ -106,7 +104,6 @@ def table(
     tacit receipt table visits.csv receipt.json
     """
     from tacit.cli.open_project import opened
-    from tacit.query.request import OPTIONS
     from tacit.receipts.verify_receipt import ReceiptCheck
     from tacit.releases.published_table import answer_again, difference, read_table
 
@@ -116,9 +113,7 @@ def table(
         with opened(project) as curator:
             checks = curator.check_receipt(said).checks
             if all(check.passed for check in checks):
-                stated = {"max_groups": max_groups, "max_rows": max_rows}
-                words = {name: OPTIONS[name].typed([text]) for name, text in stated.items() if text is not None}
-                answer = answer_again(curator, said, name=name, plan_file=plan, **words)
+                answer = answer_again(curator, said, name=name, plan_file=plan)
                 wrong = difference(answer, found, confidence)
                 same = f"{table} has the {len(found.rows)} rows of that release, and nothing else"
                 checks = (*checks, ReceiptCheck("table", wrong is None, same if wrong is None else f"{table}: {wrong}"))

@@ -33,7 +33,7 @@ from tacit.paid_work.model_fit import Fitted, ModelRelease
 from tacit.paid_work.workload_release import WorkloadRelease
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.receipts.receipt import Receipt, is_of_sums
+from tacit.receipts.receipt import Receipt
 from tacit.receipts.release_format import digest_of
 from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
 from tacit.synth.workload import Workload
@@ -506,13 +506,10 @@ class RemoteCurator(Closing):
         _agree("population", receipt["population"], charge.population)
         _agree("charge", read_amounts(receipt["charge"]), amounts)
         _agree("query", answer["query"], request.sql)
-        summed = repeated and is_of_sums(answer)
-        if not summed:
-            # Sums of an earlier release have its guarantee, whatever was typed, and cost nothing.
-            _agree_price(receipt["guarantee"], request)
+        _agree_price(receipt["guarantee"], request)
         paid = () if repeated else amounts
         place, asked = (charge.position, charge.population), (request.sql, answer["plan"])
-        return receipt, Entry(*place, paid, *asked, True, repeated=repeated, summed=summed)
+        return receipt, Entry(*place, paid, *asked, True, repeated=repeated)
 
     def _key_of(self, receipt: Receipt) -> str:
         """The key that a receipt names, if it is the server's; looked up again where it was replaced since."""

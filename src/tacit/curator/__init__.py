@@ -6,12 +6,10 @@ Modules:
   state
 * :mod:`.curator` — ``Curator``: the object users hold
 * :mod:`.opening` — ``tacit.open``: a curator from a project file, or from one file or frame; its ledger and keys
-* :mod:`.planner` — Planner with a cache of recent questions and plans, and of releases that coarser questions are
-  sums of
+* :mod:`.planner` — Planner with a cache of recent questions and plans
 * :mod:`.project_changes` — Effects of an edited project file on its ledger: whether it can be opened, and which answers
   cost anew
-* :mod:`.question_context` — Context of questions: that of paid work, with recent plans and the releases that may serve
-  again
+* :mod:`.question_context` — Context of questions: that of paid work, with recent plans
 * :mod:`.quote` — Quote: effect and price of a question, free, before any data is read
 * :mod:`.synthetic_questions` — Questions about synthetic tables that were paid for: answered like those about public
   tables, for nothing

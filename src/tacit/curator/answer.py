@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
 
 from tacit.charges.accounts import Entry
 from tacit.charges.payment import Caller, Departure, check_succeeded, entry_of, hide_internal_errors, pay
-from tacit.core.errors import InternalError
-from tacit.curator.planner import FreeQuestion, FreeRelease, PricedPlan, read_back
+from tacit.curator.planner import FreeQuestion, PricedPlan, read_back
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
 from tacit.curator.synthetic_questions import free_question
@@ -28,12 +26,9 @@ from tacit.query.postprocess.result import Finished
 from tacit.query.relational.algebra import scanned
 from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import OPTIONS, Request
-from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue, of_sums, same_noise
-from tacit.receipts.release_format import canonical, digest_of, released_from_text, released_to_text
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, issue
+from tacit.receipts.release_format import canonical, digest_of, released_to_text
 from tacit.synthetic_tables.table_synthesis_release import SUFFIX
-
-#: Names that one question may have had under rules of other versions.
-_MOST_RULES: Final = 16
 
 
 def quote(context: QuestionContext, sql: str, request: Request) -> PricedPlan:
@@ -97,11 +92,7 @@ def charged_answer(
         return _statement(planned, plan if released is None else released.plan, sql, digest)
 
     with hide_internal_errors():
-        order, beside = _order(context, planned, sql, caller), public_rows(context, plan)
-        free = _free_for(context, plan, order)
-        if free is not None:
-            outcome = context.ledger.reuse(order, free.position)
-            return summed_answer(context, free.plan, sql, outcome, beside, analyst=caller.analyst)
+        order, beside = _order(context, planned, sql, request, caller), public_rows(context, plan)
         paid = pay(
             context,
             order,
@@ -159,44 +150,6 @@ def _free_question(context: QuestionContext, sql: str, request: Request) -> Free
     return free_question(context, sql, request) if is_synthetic else context.plans.public(sql, request)
 
 
-def free_release(context: QuestionContext, plan: Plan) -> FreeRelease | None:
-    """The release whose cells add up to the answer of a question, and err no more than its price would buy.
-
-    None where there is none, or the question itself was released: that is a repeat. Depends on text, public metadata
-    and the ledger alone.
-    """
-    if (
-        not plan.is_summable
-        or context.ledger.outcome_under(plan.final.population, release_key(context, plan)) is not None
-    ):
-        return None
-    return context.released.coarser(plan, lambda stored: release_key(context, stored))
-
-
-def _free_for(context: QuestionContext, plan: Plan, order: Order) -> FreeRelease | None:
-    """As :func:`free_release`; an idempotency key that stands for a charge is answered from that charge again."""
-    known = context.ledger.stands_for(order)
-    if known is None:
-        return free_release(context, plan)
-    return context.released.coarser(plan, lambda stored: release_key(context, stored), only=known)
-
-
-def summed_answer(
-    context: QuestionContext, plan: Plan, sql: str, found: Outcome, public: Sequence[PublicRows], *, analyst: str
-) -> Answer:
-    """The answer to a coarser question, from the bytes of a release that the ledger holds."""
-    check_succeeded(found)
-    finished = read_back(plan, found.result, public).finished
-    entry = replace(entry_of(found, sql=sql, digest=plan.digest, analyst=analyst, paid=False), summed=True)
-    words = of_sums(outline(plan))
-    said = about_plan(words, plan, sql, released=found.digest)
-    statement = ReceiptStatement([said], words.unit, plan.account, plan.guarantee, plan.catalog)
-    receipt = issue(
-        context.keys.current(context.ledger), context.ledger.id, context.project, found.reservation, statement
-    )
-    return Answer(finished, plan, entry, receipt)
-
-
 def public_rows(context: QuestionContext, plan: Plan) -> list[PublicRows]:
     """The rows of the public tables that the answer to a question is joined with."""
     return [context.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
@@ -251,15 +204,7 @@ def to_answer(
     entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid)
     presented = context.plans.rows(sql, planned.plan, found.result, public)
     ran = presented.plan
-    if ran is not planned.plan and not same_noise(_lines(found), ran):
-        raise InternalError("a stored answer was made with other noise than this version reads it with")
     return Answer(presented.finished, ran, entry, _own_receipt(context, planned, ran, sql, found))
-
-
-def _lines(found: Outcome) -> Sequence[dict[str, Any]]:
-    """Lines about mechanisms in the receipt of a release."""
-    lines: list[dict[str, Any]] = Receipt.from_json(found.receipt)["answers"][0]["mechanisms"]
-    return lines
 
 
 def _own_receipt(context: QuestionContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
@@ -278,8 +223,10 @@ def _own_receipt(context: QuestionContext, planned: PricedPlan, ran: Plan, sql: 
     return issue(keys, context.ledger.id, context.project, found.reservation, says)
 
 
-def _order(context: QuestionContext, planned: PricedPlan, sql: str, caller: Caller) -> Order:
+def _order(context: QuestionContext, planned: PricedPlan, sql: str, request: Request, caller: Caller) -> Order:
     plan = planned.plan
+    # With the options as they were stated, the same plan is made again from the ledger alone.
+    said = {"mechanisms": planned.mechanisms, "options": request.stated, "salt": _salt(context, sql, caller)}
     return Order(
         plan.final.population,
         plan.guarantee,
@@ -288,7 +235,7 @@ def _order(context: QuestionContext, planned: PricedPlan, sql: str, caller: Call
         conversation=caller.conversation,
         sql=sql,
         plan=plan.digest,
-        quote={"mechanisms": planned.mechanisms, "salt": _salt(context, sql, caller)},
+        quote=said,
         repeat_key=release_key(context, plan),
         idempotency_key=caller.idempotency_key,
         request=digest_of(canonical([sql, plan.digest])),
@@ -310,8 +257,8 @@ def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> Recei
     return ReceiptStatement([said], words.unit, ran.account, ran.guarantee, ran.catalog)
 
 
-def release_name(context: QuestionContext, plan: Plan) -> str:
-    """Names a release: the same numbers of the same data, the same noise, the same price.
+def release_key(context: QuestionContext, plan: Plan) -> str:
+    """Names a release in the ledger: the same numbers of the same data, the same noise, the same price.
 
     Later work on the cells (order, limits, names, expressions, the confidence of intervals) is
     post-processing, so a question that differs only there is a repeat as well.
@@ -320,29 +267,3 @@ def release_name(context: QuestionContext, plan: Plan) -> str:
     parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
     parts += [repr((other.final.text, other.priced.text)) for other in plan.others]
     return digest_of(f"({', '.join([*parts, repr(repr(plan.guarantee)), repr(version)])})")
-
-
-def release_key(context: QuestionContext, plan: Plan) -> str:
-    """The key in the ledger of the release of a question.
-
-    Where AUTO was asked for, the noise of the rest follows from what was found, by the rules of this version. A release
-    that another version made with other noise cannot be read by them: it keeps its key, and the question gets another.
-    """
-    key = release_name(context, plan)
-    if not any(part.priced.searches for part in plan.parts):
-        return key
-    for _ in range(_MOST_RULES):
-        found = context.ledger.outcome_under(plan.final.population, key)
-        if found is None or found.failed or _is_read_as_made(plan, found):
-            break
-        key = digest_of(f"{key}, by other rules")
-    return key
-
-
-def _is_read_as_made(plan: Plan, found: Outcome) -> bool:
-    """Whether the plan, with what AUTO found, has the noise that the receipt of a release states."""
-    try:
-        ran = released_from_text(found.result.decode(), plan).plan
-    except InternalError:
-        return False
-    return same_noise(_lines(found), ran)

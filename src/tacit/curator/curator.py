@@ -14,7 +14,7 @@ from tacit.charges.payment import Caller, entry_of, hide_internal_errors
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.extras import load_frames
-from tacit.curator.answer import answer, free_release, quote, quote_public
+from tacit.curator.answer import answer, quote, quote_public
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.quote import Quote
 from tacit.curator.views.answer_object import Answer
@@ -154,8 +154,7 @@ class Curator(Closing):
             return public
         planned = quote(self._context, sql, request)
         with hide_internal_errors():
-            free = free_release(self._context, planned.plan)
-            return planned.quote if free is None else free.quote
+            return planned.quote
 
     def budget(
         self,

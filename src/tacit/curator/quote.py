@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.accounting.currencies import currency_of
 from tacit.charges.notebook_tables import quote_html
 from tacit.core.guarantees import Guarantee, PureDP
 from tacit.query.planning.explain import Explanation
@@ -48,13 +47,11 @@ class Quote(QuoteForms):
     Args:
         plan: the plan; None for a question about public tables alone.
         explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
-        free: whether the answer is made of sums of cells that were released before, and so costs nothing.
         public: the question, where it reads public tables alone.
     """
 
     plan: Plan | None
     explanation: Explanation
-    free: bool = False
     public: PublicQuestion | None = None
 
     @property
@@ -72,8 +69,4 @@ class Quote(QuoteForms):
     @property
     def guarantee(self) -> Guarantee:
         """Guarantee that the account would be charged."""
-        if self.plan is None:
-            return PureDP(0)
-        if self.free:
-            return currency_of(self.plan.guarantee).nothing(self.plan.relation)
-        return self.plan.guarantee
+        return PureDP(0) if self.plan is None else self.plan.guarantee

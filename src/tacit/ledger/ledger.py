@@ -23,11 +23,9 @@ from tacit.ledger.entries import (
     ORDER_WORDS,
     amounts_of,
     check_text,
-    order_words,
     owners_of,
     plain_name,
     repeat_name,
-    request_name,
     reserve_body,
     run_name,
     unit_name,
@@ -284,42 +282,6 @@ class Ledger(Registrations, Closing):
                 terms = self.journal.terms(body["population"])
                 raise BudgetError(shortage(body, result.balances, filter_from_terms(terms)))
             return self._known(body, result)
-
-    def stands_for(self, order: Order) -> int | None:
-        """The charge that an order's idempotency key stands for; None where it is fresh, or there is no key.
-
-        Raises:
-            ConflictError: the key stands for another request.
-        """
-        if not order.idempotency_key:
-            return None
-        words = order_words(order)
-        with self.journal.working():
-            seq = self.journal.find(request_name(words["analyst"], order.idempotency_key))
-            return None if seq is None else self._same_request(words, seq)
-
-    def reuse(self, order: Order, seq: int) -> Outcome:
-        """The outcome of an earlier charge, for an order that is answered from it: nothing is charged.
-
-        An idempotency key stands for that charge from here on, so that the order may be sent again.
-
-        Raises:
-            AccessError: the analyst was revoked.
-            ConflictError: the key stands for another request.
-            LedgerError: there is no such outcome.
-        """
-        words = order_words(order)
-        with self.journal.working():
-            if words["analyst"] and self.journal.find(Name("revoked", words["analyst"])) is not None:
-                raise AccessError(f"{words['analyst']} may not ask any more")
-            if order.idempotency_key:
-                again = self.journal.write({"kind": "repeat", "of": seq, **words})
-                if isinstance(again, AlreadyTaken):
-                    seq = self._same_request(words, again.seq)
-            kept = self._kept(seq)
-            if kept is None:
-                raise StorageError(f"entry {seq} has no outcome to answer from")
-            return kept
 
     def run_again(self, reservation: Reservation) -> int:
         """Write down that a charge is run once more; the number of this run, from 2 on, or 0 if it must not be.

@@ -154,11 +154,6 @@ class LevelBasis:
         """By which estimates are multiplied, so that they are whole."""
         return _WEIGHT_PARTS * math.prod(self.sizes)
 
-    def covers(self, axes: Sequence[int]) -> bool:
-        """Whether cells on some axes are estimated without bias: one level has all of those with several values."""
-        needed = {axis for axis in axes if self.sizes[axis] > 1}
-        return any(needed <= set(level) for level in self.levels)
-
     def merged(self, level: int) -> int:
         """Number of cells of the table that a cell of a level adds up."""
         return math.prod(size for axis, size in enumerate(self.sizes) if axis not in self.levels[level])
@@ -189,10 +184,6 @@ class LevelBasis:
         place = tuple(0 if axis in kept else slice(None) for axis in range(len(self.sizes)))
         weights = np.zeros(self.sizes, dtype=np.int64)
         weights[place] = 1
-        return self.tally(weights)
-
-    def tally(self, weights: NDArray[Any]) -> tuple[tuple[int, int, int], ...]:
-        """As :meth:`set_noise`, of any weighted sum of estimates."""
         found: list[tuple[int, int, int]] = []
         for level, noise in enumerate(self.noise_weights(weights)):
             sizes = Counter(abs(int(weight)) for weight in noise.ravel().tolist())

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -42,7 +41,6 @@ from typing import NamedTuple
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning.measures import AggregateKind, ContributionLimits, Measure
 from tacit.query.relational.algebra import (
-    FilterRows,
     JoinKind,
     RelationNode,
     UnitCall,
@@ -51,19 +49,9 @@ from tacit.query.relational.algebra import (
     released_values,
     row_bounds,
 )
-from tacit.query.relational.expressions import Change, Expression, references, text_of
-from tacit.query.relational.narrowing import conjuncts
+from tacit.query.relational.expressions import Change, Expression, text_of
 from tacit.query.relational.window_calls import SortKey, WindowCall, window_text
 from tacit.query.types import INTEGER, Domain, SqlType, Value
-
-#: A text without places of columns, and the names of the columns it reads.
-Shape = tuple[str, tuple[str, ...]]
-_SLOT = re.compile(r"\$\d+")
-
-
-def shape(expression: Expression) -> Shape:
-    """An expression without the places of its columns."""
-    return _SLOT.sub("$", text_of(expression)), tuple(part.name for part in references(expression))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,22 +154,6 @@ class FinalAggregation:
         return (*(key.expression.type for key in self.keys), *(aggregate.type for aggregate in self.aggregates))
 
     @cached_property
-    def shapes(self) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
-        """Keys and measurements without the places of their columns: like ones of two aggregations are found by it."""
-        keys = tuple(shape(key.expression) for key in self.keys)
-        measures = []
-        for each in self.measures:
-            parts = [part for part in (each.argument, each.where) if part is not None]
-            measures.append((_SLOT.sub("$", each.text), tuple(name for part in parts for name in shape(part)[1])))
-        return keys, tuple(measures)
-
-    @cached_property
-    def conditions(self) -> frozenset[Shape]:
-        """Conditions of the source without the places of their columns."""
-        source = self.source
-        return frozenset(map(shape, conjuncts(source.condition))) if isinstance(source, FilterRows) else frozenset()
-
-    @cached_property
     def text(self) -> str:
         """Canonical text."""
         keys = [f"{text_of(key.expression)}={key.values!r}" for key in self.keys]
@@ -227,26 +199,10 @@ class Totals:
     Args:
         keys: for each key as written, its index among those of the aggregation.
         sets: for each grouping set, in order and as often as it is written, the places of its keys among ``keys``.
-        dropped: how many keys of the aggregation are in no set.
-        where: a condition over the keys of the aggregation, by index: other groups are in no total; None for all.
-        derived: for each key as written what it is of the keys of the aggregation, by index; None for a key itself, and
-            empty where all are.
     """
 
     keys: tuple[int, ...]
     sets: tuple[tuple[int, ...], ...]
-    dropped: int = 0
-    where: Expression | None = None
-    derived: tuple[Expression | None, ...] = ()
-
-    def key(self, place: int) -> Expression | None:
-        """A key as written, as a function of the keys of the aggregation; None for one of them."""
-        return self.derived[place] if self.derived else None
-
-    def type_of(self, place: int, types: Sequence[SqlType]) -> SqlType:
-        """The type of a key as written, from those of the keys of the aggregation."""
-        made = self.key(place)
-        return types[self.keys[place]] if made is None else made.type
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,8 +299,7 @@ def types_after(step: Step, types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     match step:
         case Totals():
             width = len(step.keys)
-            keys = (step.type_of(place, types) for place in range(width))
-            return (*keys, *[INTEGER] * width, *types[width + step.dropped :])
+            return (*(types[key] for key in step.keys), *[INTEGER] * width, *types[width:])
         case Derive():
             return tuple(part.type for part in step.expressions)
         case Regroup():
@@ -534,10 +489,7 @@ def numbered(question: Question) -> Question:
 def _step_text(step: Step) -> str:
     match step:
         case Totals():
-            where = "" if step.where is None else f" where {text_of(step.where)}"
-            made = [] if not step.derived else [text_of(each) if each is not None else "" for each in step.derived]
-            keys = f" as {made}" if made else ""
-            return f"totals {step.keys} {step.sets}{f' of {step.dropped} more' if step.dropped else ''}{where}{keys}"
+            return f"totals {step.keys} {step.sets}"
         case Derive():
             return "derive " + "; ".join(map(text_of, step.expressions))
         case Keep():

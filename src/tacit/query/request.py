@@ -264,6 +264,12 @@ class Request:
         return {name: getattr(self, name) for name in OPTIONS}  # type: ignore[return-value]  # mypy: a key is any text
 
     @property
+    def stated(self) -> dict[str, Any]:
+        """The options that are not the defaults, as JSON; ``Request(**stated)`` has the same terms."""
+        usual = {each.name: each.default for each in fields(self)}
+        return {n: _plain(o, getattr(self, n)) for n, o in OPTIONS.items() if getattr(self, n) != usual[n]}
+
+    @property
     def stated_rows(self) -> ContributionNumber | None:
         """``max_rows``, checked: a question is resolved for it.
 
@@ -288,6 +294,14 @@ class Request:
             if name not in OPTIONS:
                 raise TypeError(f"{name!r} is not an option of a question; there are {', '.join(OPTIONS)}")
         return cls(sql=sql, **options)
+
+
+def _plain(option: QuestionOption, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: str(option.exact(each)) for name, each in value.items()}
+    if option.kind in (OptionKind.COUNT, OptionKind.LIMIT):
+        return AUTO if isinstance(value, str) else int(value)
+    return str(option.exact(value))
 
 
 def takes_options(function: _Function) -> _Function:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -37,8 +37,6 @@ FORMAT: Final = "tacit-receipt"
 VERSION: Final = 1
 #: A signature is of this and the statement, so that no other thing signed with the key can pass for a receipt.
 _PURPOSE: Final = b"tacit receipt 1\n"
-#: Beginning of the words about groups where an answer adds up groups of a release that was paid for before.
-_SUMS: Final = "sums of released groups"
 #: Fewer than are read back, because AUTO bounds that are found later add some.
 _MOST_DIGITS: Final = 440
 
@@ -197,30 +195,6 @@ def guarantee_to_plain(guarantee: Guarantee) -> dict[str, str]:
     return {"kind": currency.guarantee_type.__name__, **numbers}
 
 
-def guesses(receipt: Receipt) -> Iterator[dict[str, Any]]:
-    """Prices that may have been stated beside a question, by the guarantee that was paid for.
-
-    Entries hold the price that was charged and not how it was typed: with a delta, without the one that an account
-    adds, or in the text itself. A plan is the one that was paid for only where its mechanisms are those of the entry.
-    """
-    stated = {name: Fraction(text) for name, text in receipt["guarantee"].items() if name != "kind"}
-    delta = stated.pop("delta", Fraction(0))
-    if delta:
-        yield {**stated, "delta": delta}
-    yield dict(stated)
-    yield {}
-
-
-def of_sums(words: Outline) -> Outline:
-    """Words about a release, for an answer that is made of sums of its groups."""
-    return replace(words, keys=f"{_SUMS}, which are {words.keys}")
-
-
-def is_of_sums(answer: Mapping[str, Any]) -> bool:
-    """Whether the lines of a receipt about an answer say that it was made of sums of a release."""
-    return str(answer["groups"]).startswith(_SUMS)
-
-
 def exact_events(plan: Plan) -> tuple[Event, ...]:
     """Everything that is released, as exactly as it is known."""
     events: list[Event] = []
@@ -248,15 +222,6 @@ def mechanisms_of(plan: Plan) -> list[dict[str, Any]]:
         return _mechanisms(plan.priced)
     parts = enumerate(plan.parts, 1)
     return [{**line, "part": str(number)} for number, part in parts for line in _mechanisms(part.priced)]
-
-
-def same_noise(lines: Sequence[Mapping[str, Any]], plan: Plan) -> bool:
-    """Whether the lines of a receipt about mechanisms have the noise of a plan, whatever their words are."""
-    return [_without_words(line) for line in lines] == [_without_words(line) for line in mechanisms_of(plan)]
-
-
-def _without_words(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: part for name, part in line.items() if name not in ("name", "reason")}
 
 
 def _mechanisms(priced: Priced) -> list[dict[str, Any]]:

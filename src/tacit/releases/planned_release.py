@@ -22,7 +22,7 @@ from tacit.charges.payment import entry_of, hide_internal_errors, pay
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.core.extras import load_arrow
-from tacit.curator.answer import answer_from_outcome, public_rows, release_name, run
+from tacit.curator.answer import answer_from_outcome, public_rows, release_key, run
 from tacit.curator.curator import Curator
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.views.answer_object import Answer
@@ -31,7 +31,7 @@ from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.plan import Plan, outline
 from tacit.query.release import NoisyRelease
 from tacit.query.resolve import resolve
-from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, mechanisms_of, quoted, same_noise
+from tacit.receipts.receipt import Receipt, ReceiptStatement, about_plan, mechanisms_of, quoted
 from tacit.receipts.release_format import canonical, digest_of, manifest, released_from_text, released_to_text
 from tacit.releases.budget_split import Split, split_total
 from tacit.releases.release_file import BatchPlan, Statistic, load_batch
@@ -124,7 +124,6 @@ def release_batch(
             statistic.name: answer_from_outcome(plan, part.result, entry, paid.receipt, public_rows(context, plan))
             for statistic, plan, part in zip(batch.statistics, split.plans, made, strict=True)
         }
-        _check_noise(batch, answers, paid.receipt)
     files = _write(batch, split, answers, paid.receipt, paid.outcome.key)
     return BatchRelease(batch, split, answers, entry, paid.receipt, files)
 
@@ -152,7 +151,7 @@ def _split(context: QuestionContext, batch: BatchPlan) -> Split:
 
 def _key(context: QuestionContext, batch: BatchPlan, split: Split) -> str:
     """Name of the batch: a digest of every release in it, its name, and the total price."""
-    parts = [[s.name, release_name(context, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
+    parts = [[s.name, release_key(context, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
     return digest_of(canonical(["batch", batch.name, repr(split.guarantee), parts]))
 
 
@@ -225,18 +224,6 @@ def _about(plan: Plan, statistic: Statistic, part: Outcome) -> dict[str, Any]:
     # Where AUTO bounds were found, the plan that ran is the one with the bounds.
     ran = released_from_text(part.result.decode(), plan).plan
     return about_plan(outline(ran), ran, statistic.sql, released=part.digest, name=statistic.name)
-
-
-def _check_noise(batch: BatchPlan, answers: dict[str, Answer], receipt: Receipt) -> None:
-    """Refuse to write tables of stored numbers whose noise is not what this version takes it for."""
-    for said in receipt["answers"]:
-        plan = answers[said["name"]].plan
-        if plan is not None and not same_noise(said["mechanisms"], plan):
-            raise InputError(
-                "release",
-                f"{batch.name!r} was made by another version of Tacit, which divides the price after AUTO in another "
-                "way: use that version to read it, or give the release another name to make and charge it anew",
-            )
 
 
 def _write(

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.charges.payment import hide_internal_errors
-from tacit.core.errors import InputError, TacitError
+from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact
 from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_answer
 from tacit.ledger.history import charge_at
 from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt, guesses
+from tacit.receipts.receipt import Receipt
 from tacit.receipts.release_format import canonical, digest_of
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ class PublishedTable:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def answer_again(
-    curator: Curator, receipt: Receipt, *, name: str = "", plan_file: Path | None = None, **words: Any
-) -> Answer:
+def answer_again(curator: Curator, receipt: Receipt, *, name: str = "", plan_file: Path | None = None) -> Answer:
     """The answer that a receipt is about, made once more from what the ledger holds; charges nothing, reads no rows.
 
     Args:
@@ -53,7 +51,6 @@ def answer_again(
         receipt: checked already.
         name: of the statistic, for a planned release.
         plan_file: the plan, for a planned release.
-        words: what was asked for beside the question, such as ``max_groups``, where the price does not say it.
 
     Raises:
         InputError: it cannot be made again, and why.
@@ -71,20 +68,12 @@ def answer_again(
     found, outcome = charge_at(context.ledger, receipt.position), context.ledger.outcome(receipt.position)
     if found is None or outcome is None or outcome.failed:
         raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
-    for stated in guesses(receipt):
-        try:
-            planned = quote(context, about["query"], Request(**{**stated, **words}))
-        except TacitError:
-            continue
-        if found.quote.get("mechanisms") == planned.mechanisms:
-            with hide_internal_errors():
-                public, analyst = public_rows(context, planned.plan), found.record.analyst
-                return to_answer(context, planned, about["query"], outcome, public, analyst=analyst, paid=False)
-    raise InputError(
-        "receipt",
-        "its question cannot be planned as it was paid for; state what was asked for beside it "
-        "(--max-groups, --max-rows)",
-    )
+    planned = quote(context, about["query"], Request(**found.quote["options"]))
+    if planned.mechanisms != found.quote["mechanisms"]:
+        raise InputError("receipt", "speaks of an account with other terms than the project file has now")
+    with hide_internal_errors():
+        public, analyst = public_rows(context, planned.plan), found.record.analyst
+        return to_answer(context, planned, about["query"], outcome, public, analyst=analyst, paid=False)
 
 
 def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:

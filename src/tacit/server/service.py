@@ -21,12 +21,10 @@ from tacit.charges.payment import Caller, check_succeeded, hide_internal_errors
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.answer import (
     charged_answer,
-    free_release,
     public_answer,
     public_rows,
     quote,
     release_key,
-    summed_answer,
     to_answer,
 )
 from tacit.curator.conversation import Conversation
@@ -49,7 +47,7 @@ from tacit.paid_work.workload_release import (
 )
 from tacit.query.catalog import Catalog
 from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt, guesses
+from tacit.receipts.receipt import Receipt
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
@@ -347,9 +345,6 @@ class CuratorService:
     def answer_again(self, access: Access, position: int) -> Answer:
         """The answer at a place in the history, once more and for nothing.
 
-        The options beside the text are read from the charge, so a question that stated more (weights,
-        fewer groups) cannot be shown again by its place: ask it again, which is free as well.
-
         Raises:
             Unknown: there is none, it is another person's, or it cannot be shown by its place.
             FailedRunError: its run failed.
@@ -358,15 +353,17 @@ class CuratorService:
         check_succeeded(outcome)
         receipt = Receipt.from_json(outcome.receipt)
         context = self._for(access).context
-        record = found.record
-        for words in guesses(receipt):
-            try:
-                planned = quote(context, record.sql, Request(**words))
-                if found.quote.get("mechanisms") == planned.mechanisms and receipt["catalog"] == planned.plan.catalog:
-                    return _told(context, planned, record.sql, outcome, record.analyst)
-            except TacitError:
-                continue
-        raise Unknown("answer")
+        record, options = found.record, found.quote.get("options")
+        if options is None:
+            raise Unknown("answer")
+        try:
+            planned = quote(context, record.sql, Request(**options))
+        except TacitError:
+            raise Unknown("answer") from None
+        # Declared otherwise since, the question is another one.
+        if (planned.plan.catalog, planned.mechanisms) != (receipt["catalog"], found.quote["mechanisms"]):
+            raise Unknown("answer")
+        return _told(context, planned, record.sql, outcome, record.analyst)
 
     def _charged(self, access: Access, position: int) -> tuple[Charged, Outcome]:
         """A charge that the person may see, and what was released under it."""
@@ -448,11 +445,6 @@ def _repeat(context: QuestionContext, access: Access, ask: Request) -> Answer:
     planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
         found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
-        free = free_release(context, planned.plan) if found is None else None
-        if free is not None:
-            outcome, public = context.ledger.outcome(free.position), public_rows(context, planned.plan)
-            if outcome is not None:
-                return summed_answer(context, free.plan, ask.sql, outcome, public, analyst=access.person.name)
     if found is None:
         raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
     return _told(context, planned, ask.sql, found, access.person.name)
@@ -466,8 +458,7 @@ def _check_late(context: QuestionContext, ask: Request, departure: QuestionDepar
     except LateLimit:
         with hide_internal_errors():
             found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
-            free = free_release(context, planned.plan) if found is None else None
-        if found is None and free is None:
+        if found is None:
             raise
 
 

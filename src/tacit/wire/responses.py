@@ -22,7 +22,7 @@ from tacit.query.postprocess.bounding_loss import CauseShare, LeftOut
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Domain, Range, Value
-from tacit.receipts.receipt import Receipt, is_of_sums
+from tacit.receipts.receipt import Receipt
 from tacit.wire.account_responses import GuaranteeKind, GuaranteeTold, ShareSchema
 from tacit.wire.response_body import Exact, ResponseBody, Scalar, maybe
 from tacit.wire.values import cell_to_json, exact_text, read_type, read_value
@@ -137,15 +137,13 @@ class ChargeSchema(ResponseBody):
     population: str
     amounts: dict[str, Exact]
     position: int = Field(description="of the charge in the ledger, and of its receipt")
-    summed: bool = maybe(description="the answer is made of sums of that release, and cost nothing more")
 
     @classmethod
     def of(cls, statement: Mapping[str, Any]) -> Self:
         """The charge that a receipt states."""
         amounts = {name: exact_text(Fraction(amount)) for name, amount in statement["charge"].items()}
-        words: dict[str, Any] = {"summed": True} if any(map(is_of_sums, statement["answers"])) else {}
         place = statement["ledger"]["position"]
-        return cls(population=statement["population"], amounts=amounts, position=place, **words)
+        return cls(population=statement["population"], amounts=amounts, position=place)
 
 
 class ReceiptBody(ResponseBody):
@@ -401,7 +399,6 @@ def charge_json(charge: Entry) -> dict[str, Any]:
         "population": charge.population,
         "amounts": {amount.currency: exact_text(amount.amount) for amount in charge.amounts},
         "repeat": charge.repeated,
-        **({"summed": True} if charge.summed else {}),
         "position": charge.number,
         "text": charge.text,
     }

@@ -5,7 +5,6 @@ Modules:
 * :mod:`.auto_bounds` — ``CLAMP(x, AUTO)``: bounds found privately within the stated price
 * :mod:`.auto_limits` — AUTO ``max_groups`` and ``max_rows``: limits found privately within the stated price
 * :mod:`.blocks` — Blocks in which measurements are released, with their sensitivities
-* :mod:`.coarser` — Coarser questions about a release: one whose cells are sums of cells that were released before
 * :mod:`.delta_budgets` — Budgets of accounts with a delta, of zCDP and of GDP: conversions, rounded so that they never
   promise too much
 * :mod:`.explain` — Explanation of a plan in text

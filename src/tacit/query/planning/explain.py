@@ -222,7 +222,6 @@ def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
     for number, names, index, error in plan.cell_errors:
         by = "" if names is None else f" by {', '.join(names)}" if names else " of all"
         label = known.get((number, index)) or error.label.replace("count_rows(", "count(")
-        # What a coarser question is summed up from has no sets that the analyst has written.
         said = label if (number, index) in known and single[number] else label + by
         found.append(replace(_error(error, plan.parts[number]), label=_named(plan, number + 1, said)))
     return tuple(found)

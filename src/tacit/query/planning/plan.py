@@ -162,11 +162,6 @@ class Plan:
         return work + sum(other.unit_work for other in self.others)
 
     @property
-    def is_summable(self) -> bool:
-        """Whether its cells may be sums of others, or others sums of them: public keys, nothing found by AUTO."""
-        return not (self.others or self.priced.searches or self.found or self.limits) and self.final.public_keys
-
-    @property
     def seeks_limits(self) -> bool:
         """Whether AUTO limits are yet to be found; until then everything stands for one group and one row."""
         return self.priced.limits is not None and self.limits is None

@@ -11,17 +11,13 @@ product of its keys' values.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import product
 from typing import Final, NamedTuple
 
 from tacit.query import limits
 from tacit.query.planning.measures import AggregateKind
 from tacit.query.question import FinalAggregation, Question, TotalOf, Totals, with_branches
 from tacit.query.refusal import Refusal
-from tacit.query.relational.functions import evaluate
-from tacit.query.types import Value
 
 #: Aggregates whose total follows from the parts; of persons, where each is in one group.
 ADDITIVE: Final = (
@@ -136,21 +132,8 @@ def sets_of_part(question: Question, part: int) -> tuple[tuple[int, ...], ...]:
 
 def parts_of_totals(final: FinalAggregation, totals: Totals, places: Sequence[int]) -> tuple[int, int]:
     """Number of groups of a set of public keys, and of how many finest groups one of them is the sum at most."""
-    if totals.where is None and not totals.derived:
-        kept = [totals.keys[place] for place in places]
-        return math.prod(len(final.keys[index].values or ()) for index in kept), final.parts_by(kept)
-    found = Counter(
-        total_key(totals, places, key)
-        for key in product(*(key.values or () for key in final.keys))
-        if totals.where is None or evaluate(totals.where, key) is True
-    )
-    return len(found), max(found.values(), default=0)
-
-
-def total_key(totals: Totals, places: Sequence[int], key: Sequence[Value | None]) -> tuple[Value | None, ...]:
-    """The key, in one set, of the total that a finest group is part of."""
-    made = ((totals.key(place), totals.keys[place]) for place in places)
-    return tuple(key[index] if each is None else evaluate(each, key) for each, index in made)
+    kept = [totals.keys[place] for place in places]
+    return math.prod(len(final.keys[index].values or ()) for index in kept), final.parts_by(kept)
 
 
 def sets_in_words(question: Question, levels: Sequence[Sequence[tuple[int, ...]]]) -> str | None:

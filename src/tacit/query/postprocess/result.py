@@ -16,7 +16,6 @@ up, totals are therefore written as sums of the draws of the release.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,13 +28,12 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InputError, InternalError
 from tacit.core.numbers import Number, exact_probability
-from tacit.mechanisms.residual_basis import Axes, LevelBasis
+from tacit.mechanisms.residual_basis import Axes
 from tacit.query.aggregates import entry_of
 from tacit.query.planning.left_out import loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
-from tacit.query.planning.set_totals import total_key
 from tacit.query.postprocess.bounding_loss import LeftOut, QuestionLosses, bounding_losses
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
 from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Exact, MeasureBias
@@ -61,7 +59,7 @@ from tacit.query.question import (
 )
 from tacit.query.relational.algebra import UnitCall
 from tacit.query.relational.expressions import Expression, Reference, literal
-from tacit.query.relational.functions import case, evaluate
+from tacit.query.relational.functions import case
 from tacit.query.release import KeyTuple, NoisyRelease
 from tacit.query.types import INTEGER, SqlType, Value, ordinal, sort_key
 
@@ -393,7 +391,7 @@ class ReleasedParts:
     def _of_sets(self, final: FinalAggregation, finest: CellNumbers, totals: Totals) -> list[Row]:
         """The rows of all grouping sets, each group after its parts."""
         width = len(totals.keys)
-        kinds = [totals.type_of(place, final.types) for place in range(width)]
+        kinds = [final.types[key] for key in totals.keys]
         found: list[tuple[list[object], Row]] = []
         for number, places in enumerate(totals.sets):
             for key, cells in self._of_set(final, finest, totals, places):
@@ -409,14 +407,13 @@ class ReleasedParts:
     def _of_set(
         self, final: FinalAggregation, finest: CellNumbers, totals: Totals, places: Sequence[int]
     ) -> Iterator[tuple[KeyTuple, list[Cell]]]:
-        """The groups of one set: those released, or sums of those that a condition keeps."""
-        if len(places) == len(final.keys) and totals.where is None and not totals.derived:
+        """The groups of one set: those released, or sums of them."""
+        if len(places) == len(final.keys):
             for key, cells in estimates(final, finest):
                 yield tuple(key[totals.keys[place]] for place in places), cells
             return
         # Totals over all values of the other keys have the same noise, whichever they are.
-        plain = totals.where is None and not totals.derived
-        kept = tuple(sorted(totals.keys[place] for place in places)) if plain else None
+        kept = tuple(sorted(totals.keys[place] for place in places))
         for layer in totals_of(finest, summed_groups(finest.keys, totals, places), kept, first=len(self.laws)):
             self.laws += layer.laws
             self.totals += tuple(range(finest.first, finest.first + len(layer.laws)))
@@ -484,22 +481,15 @@ def summed_groups(keys: Sequence[KeyTuple], totals: Totals, places: Sequence[int
     """For each key of one grouping set, the places of its parts; the one without keys is always there."""
     found: dict[KeyTuple, list[int]] = {} if places else {(): []}
     for group, key in enumerate(keys):
-        if totals.where is None or evaluate(totals.where, key) is True:
-            found.setdefault(total_key(totals, places, key), []).append(group)
+        found.setdefault(tuple(key[totals.keys[place]] for place in places), []).append(group)
     return found
 
 
-def totals_of(
-    finest: CellNumbers, groups: dict[KeyTuple, list[int]], kept: Axes | None, *, first: int
-) -> list[CellNumbers]:
-    """Sums over released groups; totals with equal noise together, each with laws from ``first`` on.
-
-    ``kept`` are the keys by which all groups are summed up; None where a total may be of any groups.
-    """
-    bases = list(dict.fromkeys(law.cells.basis for law in finest.laws if law.cells is not None))
-    alike: dict[tuple[object, ...], list[KeyTuple]] = {}
+def totals_of(finest: CellNumbers, groups: dict[KeyTuple, list[int]], kept: Axes, *, first: int) -> list[CellNumbers]:
+    """Sums over released groups by the keys ``kept``; totals with equal noise together, with laws from ``first`` on."""
+    alike: dict[int, list[KeyTuple]] = {}
     for key, parts in groups.items():
-        alike.setdefault((len(parts), *(_tally(basis, parts, kept) for basis in bases)), []).append(key)
+        alike.setdefault(len(parts), []).append(key)
     made: list[CellNumbers] = []
     for keys in alike.values():
         members = tuple(tuple(groups[key]) for key in keys)
@@ -510,20 +500,12 @@ def totals_of(
     return made
 
 
-def _total_law(law: NoiseLaw, members: Sequence[int], kept: Axes | None, shift: int) -> NoiseLaw:
+def _total_law(law: NoiseLaw, members: Sequence[int], kept: Axes, shift: int) -> NoiseLaw:
     """The noise of the sum of some groups, as one that is read off a source of its own."""
     source = shift + (law.source or 0)
     if law.cells is None:
         return law.added(len(members), source)
-    return law.summed(_tally(law.cells.basis, members, kept), source) if members else law.added(0, source)
-
-
-def _tally(basis: LevelBasis, members: Sequence[int], kept: Axes | None) -> tuple[tuple[int, int, int], ...]:
-    if kept is not None:
-        return basis.set_noise(kept)
-    weights = np.zeros(math.prod(basis.sizes), dtype=np.int64)
-    weights[list(members)] = 1
-    return basis.tally(weights.reshape(basis.sizes))
+    return law.summed(law.cells.basis.set_noise(kept), source) if members else law.added(0, source)
 
 
 def _added(part: NDArray[Any] | NoisyTree, members: Sequence[tuple[int, ...]]) -> NDArray[Any]:

@@ -193,8 +193,6 @@ def _words(answer: Answer, *, again: bool) -> str:
     found = f" {answer.found_text()}".rstrip()
     if again:
         start = "Released before, and shown again for nothing."
-    elif answer.charge.summed:
-        start = f"Sums of cells that were released before (entry {answer.charge.number}), so it cost nothing."
     elif answer.charge.repeated:
         start = "This question was answered before, so it cost nothing: the same answer, to the last digit."
     else:

@@ -44,7 +44,6 @@ class CurveView:
         chosen: number of the step next to the typed price.
         pay: option that states the price.
         letter: of its currency.
-        free: the largest of the prices at which the answer is made of sums that were released, and costs nothing.
     """
 
     picture: Markup
@@ -52,7 +51,6 @@ class CurveView:
     chosen: int
     pay: str
     letter: str
-    free: str = ""
 
     @property
     def data(self) -> str:
@@ -95,8 +93,7 @@ async def curve_of(visit: PageRequest, form: AskForm) -> CurveView | None:
     words = f"Error of {label} against the price, from {letter} {steps[0].amount} to {letter} {steps[-1].amount}."
     chosen = min(range(len(found)), key=lambda n: abs(float_nearest(found[n][0]) - (price or 0.0)))
     picture = draw_curve(points, price, letter, f"{label} ±", words)
-    free = [exact_text(amount) for amount, quote in found if quote.free]
-    return CurveView(picture, steps, chosen, pay, letter, free[-1] if free else "")
+    return CurveView(picture, steps, chosen, pay, letter)
 
 
 def _amounts(visit: PageRequest, quote: Quote, form: AskForm, pay: str) -> list[Fraction]:
@@ -137,4 +134,4 @@ def _label(quote: Quote, place: int) -> str:
 
 def _errors(quote: Quote) -> str:
     told = [f"{_label(quote, n)} ± {each.bound}" for n, each in enumerate(quote.explanation.errors) if each.bound]
-    return ", ".join([*told[:3], *(["free"] if quote.free else [])])
+    return ", ".join(told[:3])

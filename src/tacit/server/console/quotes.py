@@ -25,7 +25,6 @@ MORE: Final = [option for option in OPTIONS.values() if not option.accounts and 
 LEVELS: Final = (("0.5", "50%"), ("0.8", "80%"), ("0.9", "90%"), ("0.95", "95%"), ("0.99", "99%"), ("0.999", "99.9%"))
 #: Errors that stand beside the price.
 _BRIEFLY: Final = 3
-_SUMMED: Final = "It is made of sums of cells that were released before, so it costs nothing."
 _NOISE: Final = {"laplace": "Laplace noise of scale", "gaussian": "Gaussian noise of σ"}
 
 
@@ -118,7 +117,6 @@ class QuoteView:
     gauges: tuple[Gauge, ...] = ()
     charge: Mapping[str, Fraction] = field(default_factory=dict)
     free: bool = False
-    summed: bool = False
     leaves: str = ""
     advice: tuple[str, ...] = ()
     sets: str = ""
@@ -137,8 +135,7 @@ class QuoteView:
         told = [f"{each.label} ± {each.bound}" for each in self.errors if each.bound]
         words = ", ".join(told[:_BRIEFLY]) + (" …" if len(told) > _BRIEFLY else "")
         if self.free:
-            how = "Sums of what was released: free." if self.summed else "Answered before: free."
-            return f"{how} {words}".strip()
+            return f"Answered before: free. {words}".strip()
         return f"{words}, {self.confidence} of the time" if words else self.after
 
     @property
@@ -173,7 +170,7 @@ def view_quote(
         price="Free" if free else (amounts_text(main) or "Nothing"),
         side="" if free else _delta(charge),
         alone="" if it.alone is None or free else it.alone.replace("epsilon", "ε").replace("delta", "δ"),
-        after=_SUMMED if quote.free else _after(shown, budget.questions, free=free),
+        after=_after(shown, budget.questions, free=free),
         confidence=f"{float_nearest(100 * Fraction(it.confidence)):.6g}%",
         errors=tuple(map(_error, it.errors)),
         releases=tuple(map(_release, it.releases)),
@@ -191,7 +188,6 @@ def view_quote(
         gauges=tuple(gauge for gauge in shown if gauge.letter != symbol("delta") or not gauge.fits),
         charge=charge,
         free=free,
-        summed=quote.free,
         leaves=f"Its answer leaves after {leaves:g} s, whatever the data." if leaves and not free else "",
     )
 
