@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,20 +14,18 @@ from tacit.local import (
     Aggregator,
     Client,
     HadamardResponse,
-    KaryResponse,
     LocalHashing,
     LocalMean,
     LocalProtocol,
     Report,
-    SubsetSelection,
+    ResponseProtocol,
     UnaryEncoding,
 )
 from tacit.local.protocol import column_sums
 
 PROTOCOLS: list[LocalProtocol] = [
-    KaryResponse(categories=300, epsilon="1"),
+    ResponseProtocol(categories=300, epsilon="1"),
     UnaryEncoding(categories=11, epsilon="1"),
-    SubsetSelection(categories=11, epsilon="1"),
     LocalHashing(categories=300, epsilon="1"),
     HadamardResponse(categories=300, epsilon="1"),
     LocalMean(bounds=(0, 1), epsilon="1"),
@@ -40,7 +38,7 @@ def protocol(request: pytest.FixtureRequest) -> LocalProtocol:
     return found
 
 
-def test_forms_of_reports_add_up_to_the_same(protocol: LocalProtocol, tmp_path: Path) -> None:
+def test_forms_of_reports_add_up_to_the_same(protocol: LocalProtocol) -> None:
     client = Client(protocol)
     reports = [client.report(value % 7) for value in range(200)]
     assert {len(each.payload) for each in reports} == {protocol.width}
@@ -54,14 +52,12 @@ def test_forms_of_reports_add_up_to_the_same(protocol: LocalProtocol, tmp_path: 
     second.add(b"\x01" + b"".join(each.payload for each in reports[4:100]))
     third = Aggregator(protocol)
     third.add(np.array([list(each.payload) for each in reports[100:]], dtype=np.uint8))
-    third.save(tmp_path / "part")
-    resumed = Aggregator.load(tmp_path / "part")
+    resumed = Aggregator.from_bytes(third.to_bytes())
     assert resumed.n == 100
     second.merge(resumed)
     assert (first.counts == second.counts).all()
     assert first.n == second.n == 200
     assert repr(first.estimate()) == repr(second.estimate())
-    assert [path.name for path in tmp_path.iterdir()] == ["part"]
 
 
 def test_a_bad_report_is_refused_and_nothing_is_added(protocol: LocalProtocol) -> None:
@@ -73,7 +69,7 @@ def test_a_bad_report_is_refused_and_nothing_is_added(protocol: LocalProtocol) -
         good.to_bytes() + b"\x00" * (protocol.width > 1),
         b"\x01" + b"\xff" * protocol.width,
     ]
-    if isinstance(protocol, LocalHashing | KaryResponse | LocalMean | HadamardResponse):
+    if isinstance(protocol, LocalHashing | ResponseProtocol | LocalMean | HadamardResponse):
         bad.append(b"\x01" + good.payload + protocol.alphabet.to_bytes(protocol.width, "little"))
     for raw in bad:
         if raw == good.to_bytes():
@@ -92,7 +88,7 @@ def test_a_bad_report_is_refused_and_nothing_is_added(protocol: LocalProtocol) -
 
 def test_a_refused_chunk_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.local.aggregator._CHUNK", 4)
-    aggregator = Aggregator(KaryResponse(categories=3, epsilon="1"))
+    aggregator = Aggregator(ResponseProtocol(categories=3, epsilon="1"))
     with pytest.raises(InputError, match="from 0 to 2"):
         aggregator.add(b"\x01" + bytes([0, 1, 2, 0, 1, 2, 0, 3]))
     assert not aggregator.counts.any()
@@ -101,7 +97,7 @@ def test_a_refused_chunk_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_integers_are_counted() -> None:
-    aggregator = Aggregator(KaryResponse(categories=5, epsilon="1"))
+    aggregator = Aggregator(ResponseProtocol(categories=5, epsilon="1"))
     assert aggregator.add(np.array([0, 1, 1, 4], dtype=np.uint8)) == 4
     assert aggregator.counts.tolist() == [1, 2, 0, 0, 1]
     for wrong in ([5], [-1]):
@@ -113,16 +109,37 @@ def test_integers_are_counted() -> None:
 
 def test_other_protocols_do_not_merge() -> None:
     with pytest.raises(InputError, match="another protocol"):
-        Aggregator(KaryResponse(categories=5, epsilon="1")).merge(Aggregator(KaryResponse(categories=5, epsilon="2")))
+        Aggregator(ResponseProtocol(categories=5, epsilon="1")).merge(
+            Aggregator(ResponseProtocol(categories=5, epsilon="2"))
+        )
 
 
 @pytest.mark.parametrize("cut", [0, 5, 30, -1, -8])
-def test_a_damaged_file_is_refused(cut: int) -> None:
-    aggregator = Aggregator(KaryResponse(categories=3, epsilon="1"))
+def test_a_damaged_copy_is_refused(cut: int) -> None:
+    aggregator = Aggregator(ResponseProtocol(categories=3, epsilon="1"))
     aggregator.add(np.array([0, 1, 2]))
     raw = aggregator.to_bytes()
     with pytest.raises(InputError, match="cut off"):
         Aggregator.from_bytes(raw[:cut])
+
+
+@pytest.mark.parametrize("n", [2, 4, 10**9, 0, -1, 3.5, "3", None])
+def test_a_number_of_reports_that_the_sums_cannot_have_is_refused(n: object) -> None:
+    """Estimates divide by it."""
+    for protocol, reports in (
+        (ResponseProtocol(categories=3, epsilon="1"), b"\x01\x00\x01\x02"),
+        (UnaryEncoding(categories=3, epsilon="1"), b"\x01\x07\x07\x01"),
+    ):
+        aggregator = Aggregator(protocol)
+        aggregator.add(reports)
+        raw = aggregator.to_bytes()
+        assert Aggregator.from_bytes(raw).n == 3
+        wrong = raw.replace(b'"n": 3', f'"n": {json.dumps(n)}'.encode())
+        # A person may answer no bit of an encoding, so more reports than ones are possible there.
+        if isinstance(protocol, UnaryEncoding) and n in (4, 10**9):
+            continue
+        with pytest.raises(InputError):
+            Aggregator.from_bytes(wrong)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 2, "report": ""}', '{"version": 1, "report": "?"}', "{"])
@@ -132,7 +149,7 @@ def test_what_is_no_report_is_refused(text: str) -> None:
 
 
 def test_confidence_has_limits() -> None:
-    aggregator = Aggregator(KaryResponse(categories=3, epsilon="1"))
+    aggregator = Aggregator(ResponseProtocol(categories=3, epsilon="1"))
     aggregator.add(np.array([0]))
     for wrong in ("0.4", "0", "1", "2"):
         with pytest.raises(InputError, match="must"):
@@ -141,8 +158,8 @@ def test_confidence_has_limits() -> None:
 
 def test_a_client_needs_no_heavy_library() -> None:
     program = (
-        "import sys; from tacit.local import Client, KaryResponse; "
-        "Client(KaryResponse(categories=3, epsilon='1')).report(1); "
+        "import sys; from tacit import RandomizedResponse; from tacit.local import Client; "
+        "Client(RandomizedResponse(categories=3, epsilon='1')).report(1); "
         "print([name for name in ('scipy', 'altair', 'pyarrow', 'duckdb', 'pydantic') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)

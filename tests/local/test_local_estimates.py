@@ -1,4 +1,4 @@
-"""Estimates: coverage of simultaneous intervals by simulation, consistency, the textbook's bound, and choices."""
+"""Estimates: coverage of simultaneous intervals by simulation, consistency, and the textbook's bound."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from tacit.local import (
     Aggregator,
     Client,
     HadamardResponse,
-    KaryResponse,
     LocalHashing,
     LocalMean,
-    SubsetSelection,
+    ResponseProtocol,
     UnaryEncoding,
-    choose,
     output_law,
 )
 from tacit.local.frequencies import onto_simplex
@@ -27,9 +25,8 @@ from tacit.local.frequency import FrequencyProtocol
 from tacit.mechanisms.planning import survey_bounds
 
 PROTOCOLS: list[FrequencyProtocol] = [
-    KaryResponse(categories=6, epsilon="1"),
+    ResponseProtocol(categories=6, epsilon="1"),
     UnaryEncoding(categories=6, epsilon="1"),
-    SubsetSelection(categories=6, epsilon="1", chosen=2),
     LocalHashing(categories=6, epsilon="1"),
     HadamardResponse(categories=6, epsilon="1", blocks=1),
     HadamardResponse(categories=6, epsilon="3", blocks=4),
@@ -106,7 +103,7 @@ def test_the_textbook_bound_holds(seeded: object) -> None:
     people = math.ceil(1 / (gamma * alpha) ** 2)
     bound = float(survey_bounds(gamma="0.25", people=people).textbook)
     assert bound == pytest.approx(alpha, rel=0.01)
-    protocol = KaryResponse(categories=2, epsilon="1.09861228866810969")
+    protocol = ResponseProtocol(categories=2, epsilon="1.09861228866810969")
     assert float(protocol.truth) == pytest.approx(0.75, abs=1e-12)
     generator = np.random.default_rng(3)
     off = []
@@ -134,7 +131,7 @@ def test_consistent_frequencies_are_the_nearest_that_add_up() -> None:
 
 
 def test_an_estimate_is_read_by_category(seeded: object) -> None:
-    protocol = KaryResponse(categories=["tea", "coffee", "none"], epsilon="2")
+    protocol = ResponseProtocol(categories=["tea", "coffee", "none"], epsilon="2")
     aggregator = Aggregator(protocol)
     aggregator.add(np.array([0] * 60 + [1] * 30 + [2] * 10))
     found = aggregator.estimate(confidence="0.9")
@@ -153,41 +150,13 @@ def test_an_estimate_is_read_by_category(seeded: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("domain_size", "epsilon", "kind"),
-    [
-        (2, "1", "k-ary"),
-        (4, "1", "k-ary"),
-        (1000, "1", "local-hashing"),
-        (10**6, "1", "local-hashing"),
-        (16, "5", "k-ary"),
-    ],
-)
-def test_choices(domain_size: int, epsilon: str, kind: str) -> None:
-    found = choose(domain_size, epsilon=epsilon, n=20_000)
-    assert found.protocol.kind == kind
-    errors = [each.error for each in found.candidates]
-    assert errors == sorted(errors)
-    best = next(each for each in found.candidates if each.protocol is found.protocol)
-    assert best.error <= 1.05 * errors[0]
-    assert f"{best.error:.2%}" in str(found)
-    assert len(found.table().splitlines()) == len(errors) + 1
-
-
-def test_a_choice_is_drawn() -> None:
-    chart = choose(["a", "b", "c"], epsilon="1").plot().to_dict()
-    assert {"k-ary randomized response", "local hashing"} <= {
-        each["protocol"] for data in chart["layer"] for each in data["data"]["values"] if "protocol" in each
-    }
-
-
-@pytest.mark.parametrize(
     ("made", "variance"),
     [
         # Published numbers: k-ary, optimised and symmetric unary encoding at frequency 0.
-        (KaryResponse(categories=2, epsilon="1"), 0.920673594208),
-        (KaryResponse(categories=10, epsilon="1"), 3.63024869292),
-        (KaryResponse(categories=4, epsilon="0.5"), 8.67010610202),
-        (KaryResponse(categories=100, epsilon="3"), 0.324181288561),
+        (ResponseProtocol(categories=2, epsilon="1"), 0.920673594208),
+        (ResponseProtocol(categories=10, epsilon="1"), 3.63024869292),
+        (ResponseProtocol(categories=4, epsilon="0.5"), 8.67010610202),
+        (ResponseProtocol(categories=100, epsilon="3"), 0.324181288561),
         (UnaryEncoding(categories=5, epsilon="1"), 3.6826943768312),
         (UnaryEncoding(categories=5, epsilon="1", optimised=False), 3.9176980890328),
         (UnaryEncoding(categories=5, epsilon="2"), 0.72406166096631),

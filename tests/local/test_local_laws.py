@@ -14,27 +14,27 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import log_bounds
 from tacit.local import (
     Aggregator,
+    Client,
     HadamardResponse,
-    KaryResponse,
     LocalHashing,
     LocalMean,
     LocalProtocol,
-    SubsetSelection,
+    ResponseProtocol,
     UnaryEncoding,
     largest_ratio,
     output_law,
     protocol_from,
+    shuffled_delta,
 )
-from tacit.local.draws import SYSTEM, Draws
+from tacit.local.draws import Draws
 from tacit.local.frequency import FrequencyProtocol, SupportProtocol
+from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.noise.bernoulli import Coin
 
 MAKERS: dict[str, Callable[..., FrequencyProtocol]] = {
-    "k-ary": KaryResponse,
+    "randomized response": ResponseProtocol,
     "optimised": UnaryEncoding,
     "symmetric": lambda **words: UnaryEncoding(**words, optimised=False),
-    "subset": SubsetSelection,
-    "subset of 2": lambda **words: SubsetSelection(**words, chosen=2),
     "hashing": LocalHashing,
     "hashing to 2": lambda **words: LocalHashing(**words, buckets=2),
     "hashing to 3": lambda **words: LocalHashing(**words, buckets=3),
@@ -54,9 +54,7 @@ def loss_of(laws: list[dict[bytes, Fraction]]) -> Fraction:
 
 
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "4", "20"])
-@pytest.mark.parametrize(
-    ("name", "k"), [(name, k) for name in MAKERS for k in (2, 5) if (name, k) != ("subset of 2", 2)]
-)
+@pytest.mark.parametrize(("name", "k"), [(name, k) for name in MAKERS for k in (2, 5)])
 def test_the_largest_log_ratio_is_the_claimed_epsilon(name: str, k: int, epsilon: str) -> None:
     protocol = MAKERS[name](categories=k, epsilon=epsilon)
     laws = laws_of(protocol, range(k))
@@ -158,18 +156,18 @@ def test_values_that_are_no_number_in_the_bounds_are_mapped(value: object, same_
 
 @pytest.mark.parametrize("value", ["no such", None, 17, float("nan"), [], {}, object()])
 def test_values_outside_the_domain_count_as_the_stated_category(value: object) -> None:
-    last = KaryResponse(categories=["a", "b", "other"], epsilon="1")
+    last = ResponseProtocol(categories=["a", "b", "other"], epsilon="1")
     assert laws_of(last, [value]) == laws_of(last, ["other"])
-    stated = KaryResponse(categories=["a", "b", "other"], epsilon="1", otherwise="a")
+    stated = ResponseProtocol(categories=["a", "b", "other"], epsilon="1", otherwise="a")
     assert laws_of(stated, [value]) == laws_of(stated, ["a"])
     assert protocol_from(stated.spec()) == stated != last
-    numbered = KaryResponse(categories=3, epsilon="1")
+    numbered = ResponseProtocol(categories=3, epsilon="1")
     assert laws_of(numbered, [value]) == laws_of(numbered, [2])
 
 
 @pytest.mark.parametrize("value", [1, 1.0, np.int64(1), np.uint8(1), True])
 def test_whole_numbers_of_every_type_are_the_category(value: object) -> None:
-    numbered = KaryResponse(categories=4, epsilon="1")
+    numbered = ResponseProtocol(categories=4, epsilon="1")
     assert numbered.domain.place(value) == 1
     assert [numbered.domain.place(each) for each in (1.5, -1, 4, float("inf"), "1")] == [3] * 5
 
@@ -195,7 +193,7 @@ def test_a_description_is_read_back(name: str) -> None:
 )
 def test_refused_parameters(words: dict[str, Any], parameter: str) -> None:
     with pytest.raises(InputError) as refused:
-        KaryResponse(**words)
+        ResponseProtocol(**words)
     assert refused.value.parameter == parameter
 
 
@@ -214,12 +212,12 @@ def test_a_client_that_leaks_is_caught() -> None:
 
         def __init__(self) -> None:
             super().__init__(categories=3, epsilon="1", optimised=False)
-            truth = KaryResponse(categories=2, epsilon="1").truth
+            truth = ResponseProtocol(categories=2, epsilon="1").truth
             self._coins = Coin(1 - truth), Coin(truth)
 
     assert float(loss_of(laws_of(Doubled(), range(3)))) == pytest.approx(2, abs=1e-12)
 
-    class Silent(KaryResponse):
+    class Silent(ResponseProtocol):
         def draw(self, value: object, draws: Draws) -> int:
             return 1 if value else super().draw(value, draws)
 
@@ -233,14 +231,27 @@ def test_law_of_too_large_a_domain_is_refused(monkeypatch: pytest.MonkeyPatch) -
         laws_of(UnaryEncoding(categories=40, epsilon="1"), [0])
 
 
-@pytest.mark.parametrize("size", [0, 3, 24, 25, 29])
-def test_subsets_are_drawn_uniformly(seeded: object, size: int) -> None:
-    """Each member is in a set with the same probability; five standard deviations, 30 members: below 2·10⁻⁵."""
-    bound, draws = 30, 2000
-    found = np.zeros(bound)
-    for _ in range(draws):
-        chosen = SYSTEM.subset(size, bound)
-        assert chosen.sum() == size
-        found[chosen] += 1
-    share = size / bound
-    assert (abs(found - draws * share) <= 5 * np.sqrt(draws * share * (1 - share)) + 1e-9).all()
+@pytest.mark.parametrize(
+    "words", [{"gamma": "0.25"}, {"epsilon": "1"}, {"epsilon": "1", "categories": ["a", "b", "c"]}]
+)
+def test_reports_of_the_mechanism_have_its_own_law(words: dict[str, Any]) -> None:
+    """Clients, aggregators and the bound on shuffling take the mechanism; nothing of the law is stated twice."""
+    poll = RandomizedResponse(**words)
+    client, aggregator = Client(poll), Aggregator(poll)
+    assert client.protocol == aggregator.protocol == protocol_from(client.protocol.spec())
+    for place, law in enumerate(laws_of(client.protocol, poll.categories)):
+        chances = [law[bytes((each,))] for each in range(poll.k)]
+        assert chances == [poll.truth if each == place else poll.lie for each in range(poll.k)]
+    assert client.protocol.guarantee == poll.guarantee
+    reports = poll.release_many([poll.categories[0]] * 200)
+    aggregator.add(np.array([poll.categories.index(each) for each in reports]))
+    found, direct = (
+        aggregator.estimate(),
+        RandomizedResponse(**{"categories": 2, **words}).estimate(
+            [poll.categories.index(each) for each in reports] if "categories" not in words else reports
+        ),
+    )
+    assert isinstance(direct, dict)
+    for place, each in enumerate(direct.values()):
+        assert found.frequencies[place] == pytest.approx(each.frequency, abs=1e-12)
+    assert shuffled_delta(poll, n=50, epsilon="0.3") == shuffled_delta(client.protocol, n=50, epsilon="0.3")

@@ -1,11 +1,9 @@
-"""Repeated reports: exact laws of histories, memory across restarts, devices and changes; several attributes."""
+"""Repeated reports: exact laws of histories, memory across restarts, devices and changes."""
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,6 @@ import pytest
 from tacit.core.errors import InputError
 from tacit.core.numbers import log_bounds
 from tacit.local import (
-    Aggregator,
-    Attributes,
-    Client,
     LongitudinalClient,
     LongitudinalResponse,
     largest_ratio,
@@ -74,46 +69,47 @@ def test_any_two_histories_are_within_the_loss_of_changes() -> None:
     assert loss([history_law((0, 0, 0)), history_law((0, 1, 0))]) > PROTOCOL.epsilon
 
 
-def test_memory_survives_a_restart_and_a_change_of_value(tmp_path: Path) -> None:
-    path = tmp_path / "memory"
-    client = LongitudinalClient.create(PROTOCOL, path)
+def test_memory_is_the_callers_and_outlives_the_client() -> None:
+    memory: dict[str, tuple[int, int]] = {}
+    client = LongitudinalClient(PROTOCOL, memory)
     for _ in range(50):
         client.report(0)
-    memory = json.loads(path.read_text())["memory"]
+    before = {key: seen[0] for key, seen in memory.items()}
     assert client.account().values == 1
     assert client.account().epsilon == PROTOCOL.permanent
-    client = LongitudinalClient.open(PROTOCOL, path)
+    client = LongitudinalClient(PROTOCOL, memory)
     for value in (0, 1, 0):
         client.report(value)
     client.report(1, attribute="another")
-    account = LongitudinalClient.open(PROTOCOL, path).account()
+    account = LongitudinalClient(PROTOCOL, memory).account()
     assert account.reports == 54
     assert account.values == 3
     assert account.epsilon == PROTOCOL.permanent + 2 * PROTOCOL.epsilon
     assert account.changes == 54 * PROTOCOL.change
-    kept = json.loads(path.read_text())["memory"]
-    assert {key: seen[0] for key, seen in kept.items()} | {key: seen[0] for key, seen in memory.items()} == {
-        key: seen[0] for key, seen in kept.items()
-    }
-    assert path.stat().st_mode & 0o077 == 0
-    assert [each.name for each in tmp_path.iterdir()] == ["memory"]
+    assert before.items() <= {key: seen[0] for key, seen in memory.items()}.items()
 
 
-def test_a_permanent_response_is_drawn_once(tmp_path: Path) -> None:
+def test_a_permanent_response_is_drawn_once() -> None:
     """Of 200 categories; drawn anew it would be the same response with probability below 0.02 each time."""
     protocol = LongitudinalResponse(categories=200, permanent="1", epsilon="0.5")
-    path = tmp_path / "memory"
-    client = LongitudinalClient.create(protocol, path)
-    client.report(7)
-    (first,) = json.loads(path.read_text())["memory"].values()
+    memory: dict[str, tuple[int, int]] = {}
+    LongitudinalClient(protocol, memory).report(7)
+    (first,) = memory.values()
     for _ in range(5):
-        client.report(7)
-        client = LongitudinalClient.open(protocol, path)
-        client.report(9)
-        client.report(7)
-        memory = json.loads(path.read_text())["memory"]
+        LongitudinalClient(protocol, memory).report(7)
+        LongitudinalClient(protocol, memory).report(9)
         assert len(memory) == 2
         assert next(iter(memory.values()))[0] == first[0]
+
+
+def test_a_report_leaves_after_its_response_is_kept() -> None:
+    class Full(dict[str, tuple[int, int]]):
+        def __setitem__(self, key: str, value: tuple[int, int]) -> None:
+            raise OSError("no space left")
+
+    client = LongitudinalClient(PROTOCOL, Full())
+    with pytest.raises(OSError, match="no space"):
+        client.report(0)
 
 
 def test_a_thousand_reports_cannot_be_averaged(seeded: object) -> None:
@@ -127,77 +123,29 @@ def test_a_thousand_reports_cannot_be_averaged(seeded: object) -> None:
     assert abs(right - 60 * share) <= 4 * (60 * share * (1 - share)) ** 0.5
 
 
-def test_a_new_device_is_no_silent_reset(tmp_path: Path) -> None:
-    path = tmp_path / "memory"
-    with pytest.raises(InputError, match="there is no memory"):
-        LongitudinalClient.open(PROTOCOL, path)
-    LongitudinalClient.create(PROTOCOL, path).report(0)
-    with pytest.raises(InputError, match="pays twice"):
-        LongitudinalClient.create(PROTOCOL, path)
-    with pytest.raises(InputError, match="another protocol"):
-        LongitudinalClient.open(LongitudinalResponse(categories=3, permanent="3", epsilon="0.5"), path)
-    for damaged in ("", "{}", "[]", '{"format": 1, "protocol": {}, "memory": {"a": 1}}'):
-        path.write_text(damaged)
-        with pytest.raises(InputError, match="damaged"):
-            LongitudinalClient.open(PROTOCOL, path)
+def test_one_memory_serves_several_protocols() -> None:
+    memory: dict[str, tuple[int, int]] = {}
+    other = LongitudinalResponse(categories=3, permanent="3", epsilon="0.5")
+    for protocol in (PROTOCOL, other, other):
+        LongitudinalClient(protocol, memory).report(0)
+    assert len(memory) == 2
+    assert LongitudinalClient(PROTOCOL, memory).account().reports == 1
+    assert LongitudinalClient(other, memory).account().reports == 2
+
+
+@pytest.mark.parametrize("damaged", [None, (), (3, 1), (-1, 1), (0, 0), ("0", 1), (0.5, 1), 7])
+def test_a_damaged_memory_is_not_drawn_anew(damaged: Any) -> None:
+    memory: dict[str, Any] = {}
+    client = LongitudinalClient(PROTOCOL, memory)
+    client.report(0)
+    (key,) = memory
+    memory[key] = damaged
+    for work in (lambda: client.report(0), client.account):
+        with pytest.raises(InputError, match="pays again"):
+            work()
+    assert memory == {key: damaged}
 
 
 def test_the_permanent_epsilon_is_the_larger() -> None:
     with pytest.raises(InputError, match="larger than epsilon"):
         LongitudinalResponse(categories=3, permanent="0.5", epsilon="0.5")
-
-
-# --- several attributes
-
-WORDS: dict[str, Any] = {
-    "drink": {"protocol": "k-ary", "categories": ["tea", "coffee"]},
-    "level": {"protocol": "unary", "categories": 3, "optimised": True},
-    "age": {"protocol": "mean", "bounds": ["0", "100"], "method": "rounding"},
-}
-PEOPLE = [{"drink": d, "level": v, "age": a} for d in ("tea", "coffee") for v in range(3) for a in (0, 50, 100)]
-
-
-@pytest.mark.parametrize("method", ["sample", "split"])
-def test_law_of_several_attributes(method: str) -> None:
-    protocol = Attributes(attributes=WORDS, epsilon="1.5", method=method)
-    assert protocol_from(protocol.spec()) == protocol
-    laws = [output_law(lambda draws, value=value: protocol.randomise(value, draws)) for value in [*PEOPLE, {}, None]]
-    assert all(sum(law.values()) == 1 for law in laws)
-    assert protocol.spent == protocol.epsilon
-    assert 0 <= protocol.epsilon - loss(laws) <= Fraction(1, 10**12)
-
-
-@pytest.mark.parametrize("method", ["sample", "split"])
-def test_attributes_are_estimated_together(method: str, seeded: object) -> None:
-    protocol = Attributes(attributes=WORDS, epsilon="6", method=method)
-    client = Client(protocol)
-    one, two = Aggregator(protocol), Aggregator(protocol)
-    one.add([client.report({"drink": "tea", "level": i % 2, "age": 30}) for i in range(1500)])
-    two.add([client.report({"drink": "coffee", "level": 2, "age": 30}) for i in range(500)])
-    one.merge(Aggregator.from_bytes(two.to_bytes()))
-    found = one.estimate(confidence="0.999")
-    assert found["drink"]["tea"].low <= 0.75 <= found["drink"]["tea"].high
-    assert found["level"][2].low <= 0.25 <= found["level"][2].high
-    assert found["age"].low <= 30 <= found["age"].high
-    assert one.estimate(consistent=True)["drink"].frequencies.sum() == pytest.approx(1)
-
-
-def test_bad_reports_of_attributes_are_refused() -> None:
-    aggregator = Aggregator(Attributes(attributes=WORDS, epsilon="1"))
-    for raw in (b"\x01\x03\x00", b"\x01\x00\x02", b"\x01\x01\xff"):
-        with pytest.raises(InputError):
-            aggregator.add(raw)
-    assert not aggregator.counts.any()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        {"attributes": {"a": WORDS["drink"]}},
-        {"attributes": WORDS, "method": "both"},
-        {"attributes": {"a": WORDS["drink"] | {"epsilon": "9"}, "b": WORDS["drink"]}},
-    ],
-)
-def test_refused_attributes(words: dict[str, Any]) -> None:
-    with pytest.raises(InputError):
-        Attributes(**words, epsilon="1")

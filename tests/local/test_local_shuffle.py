@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tacit.core.errors import InputError
-from tacit.local import HadamardResponse, KaryResponse, amplified, shuffled_delta
+from tacit.local import HadamardResponse, ResponseProtocol, amplified, shuffled_delta
 
 
 @cache
-def shuffled_law(protocol: KaryResponse, values: tuple[int, ...]) -> dict[tuple[int, ...], Fraction]:
+def shuffled_law(protocol: ResponseProtocol, values: tuple[int, ...]) -> dict[tuple[int, ...], Fraction]:
     """The exact law of how often each category is named, which is all that shuffling leaves."""
     law: dict[tuple[int, ...], Fraction] = {(0,) * protocol.k: Fraction(1)}
     for value in values:
@@ -29,7 +29,7 @@ def shuffled_law(protocol: KaryResponse, values: tuple[int, ...]) -> dict[tuple[
     return law
 
 
-def true_delta(protocol: KaryResponse, others: tuple[int, ...], odds: Fraction) -> Fraction:
+def true_delta(protocol: ResponseProtocol, others: tuple[int, ...], odds: Fraction) -> Fraction:
     first, second = (shuffled_law(protocol, (value, *others)) for value in (0, 1))
     return max(
         sum((max(one[seen] - odds * other[seen], Fraction(0)) for seen in one), Fraction(0))
@@ -40,8 +40,8 @@ def true_delta(protocol: KaryResponse, others: tuple[int, ...], odds: Fraction) 
 @pytest.mark.parametrize(("k", "n"), [(2, 1), (2, 2), (2, 8), (3, 4), (4, 3)])
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "3"])
 def test_the_bound_is_above_every_true_divergence(k: int, n: int, epsilon: str) -> None:
-    """All contents of the other people's values; both bounds, the general one and that of k-ary response."""
-    protocol = KaryResponse(categories=k, epsilon=epsilon)
+    """All contents of the other people's values; both bounds, the general one and that of randomized response."""
+    protocol = ResponseProtocol(categories=k, epsilon=epsilon)
     for step in range(4):
         at = protocol.epsilon * step / 4 or Fraction(1, 100)
         odds = Fraction(math.exp(float(at))).limit_denominator(10**12)
@@ -56,7 +56,7 @@ def test_the_bound_is_above_every_true_divergence(k: int, n: int, epsilon: str) 
 
 def test_the_bound_is_close_for_two_categories() -> None:
     """Within a third of the truth for twelve people, at the content that tells most."""
-    protocol = KaryResponse(categories=2, epsilon="1")
+    protocol = ResponseProtocol(categories=2, epsilon="1")
     odds = Fraction(math.exp(0.25)).limit_denominator(10**12)
     worst = max(float(true_delta(protocol, others, odds)) for others in combinations_with_replacement(range(2), 11))
     assert worst <= shuffled_delta(protocol, n=12, epsilon="0.25") <= 4 / 3 * worst
@@ -77,7 +77,7 @@ def exact_clone_delta(own: Fraction, other: Fraction, clone: Fraction, n: int, o
 
 @pytest.mark.parametrize(("k", "n", "at"), [(2, 30, "0.3"), (5, 60, "0.7"), (3, 1, "0.2"), (2, 2, "0.9")])
 def test_the_sum_of_tails_is_the_divergence(k: int, n: int, at: str) -> None:
-    protocol = KaryResponse(categories=k, epsilon="1")
+    protocol = ResponseProtocol(categories=k, epsilon="1")
     odds = Fraction(math.exp(float(at)))
     exact = exact_clone_delta(protocol.truth, protocol.noise, 2 * protocol.noise, n, odds)
     found = shuffled_delta(protocol, n=n, epsilon=at)

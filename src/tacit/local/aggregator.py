@@ -1,20 +1,20 @@
-"""Aggregator of reports: adds, merges, saves, resumes and estimates, in memory that does not grow with the reports."""
+"""Aggregator of reports: adds, merges, resumes and estimates, in memory that does not grow with the reports."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number, exact_probability
+from tacit.core.numbers import Number, check_count, exact_probability
 from tacit.local.client import Report, payloads
+from tacit.local.frequency import as_protocol
 from tacit.local.protocol import Counts, IntegerProtocol, LocalProtocol, Rows, protocol_from
+from tacit.mechanisms.randomized_response import RandomizedResponse
 
 _MAGIC: Final = b"tacit-counts 1\n"
 #: Bytes of reports that are added at a time, so that intermediate arrays stay small.
@@ -31,10 +31,10 @@ class Aggregator:
         n: number of reports.
     """
 
-    def __init__(self, protocol: LocalProtocol) -> None:
-        self.protocol = protocol
+    def __init__(self, protocol: LocalProtocol | RandomizedResponse) -> None:
+        self.protocol = as_protocol(protocol)
         self.n = 0
-        self._counts: Counts = np.zeros(protocol.size, dtype=np.int64)
+        self._counts: Counts = np.zeros(self.protocol.size, dtype=np.int64)
 
     @property
     def counts(self) -> Counts:
@@ -106,29 +106,16 @@ class Aggregator:
                 raise ValueError
             words = json.loads(head)
             made = cls(protocol_from(words["protocol"]))
-            made.n = int(words["n"])
+            made.n = check_count(words["n"], "n", minimum=0)
             counts = np.frombuffer(body, dtype="<i8").astype(np.int64)
         except (ValueError, KeyError, TypeError):
             raise InputError("aggregator", "is not a saved one, or was cut off") from None
-        if len(counts) != made.protocol.size or made.n < 0 or counts.min(initial=0) < 0:
+        if len(counts) != made.protocol.size:
             raise InputError("aggregator", "is not a saved one, or was cut off")
+        if not made.protocol.may_be_counts(counts, made.n):
+            raise InputError("aggregator", f"does not hold the sums of {made.n:,} reports")
         made._counts = counts
         return made
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file, which is whole at every moment."""
-        target = Path(path)
-        part = target.with_name(f"{target.name}.{os.getpid()}.part")
-        with part.open("wb") as file:
-            file.write(self.to_bytes())
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Aggregator:
-        """Resume from a file."""
-        return cls.from_bytes(Path(path).read_bytes())
 
     def __repr__(self) -> str:
         return f"Aggregator({self.protocol!r}, n={self.n:,})"

@@ -9,7 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from tacit.core.errors import InputError
 from tacit.local.draws import SYSTEM, Draws
+from tacit.local.frequency import as_protocol
 from tacit.local.protocol import LocalProtocol
+from tacit.mechanisms.randomized_response import RandomizedResponse
 
 #: Version of the bytes of reports. It leads a report, or any number of reports of one protocol in a row.
 VERSION: Final = 1
@@ -54,16 +56,17 @@ class Client:
     Every report costs its person the ε of the protocol once more; :mod:`.longitudinal` bounds the total of repeated
     reports. A value outside the domain is mapped by the protocol's rule, so that no failure tells anything about it.
 
-    >>> from tacit.local import Client, KaryResponse
-    >>> client = Client(KaryResponse(categories=["yes", "no"], epsilon="1"))
+    >>> from tacit import RandomizedResponse
+    >>> from tacit.local import Client
+    >>> client = Client(RandomizedResponse(categories=["yes", "no"], epsilon="1"))
     >>> len(client.report("yes").to_bytes())
     2
     """
 
     __slots__ = ("_draws", "protocol")
 
-    def __init__(self, protocol: LocalProtocol) -> None:
-        self.protocol = protocol
+    def __init__(self, protocol: LocalProtocol | RandomizedResponse) -> None:
+        self.protocol = as_protocol(protocol)
         self._draws: Draws = SYSTEM
 
     def report(self, value: object) -> Report:

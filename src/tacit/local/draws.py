@@ -1,17 +1,15 @@
 """Random decisions of a client, and the exact law of a protocol by walking through all of them.
 
-A protocol makes every random decision by one of the four methods of :class:`Draws`. :class:`SystemDraws` makes them
+A protocol makes every random decision by one of the three methods of :class:`Draws`. :class:`SystemDraws` makes them
 with the samplers of :mod:`tacit.noise`, which are exact. :func:`output_law` runs the same code once for every sequence
 of outcomes and adds up their probabilities as rationals, so that what is checked is the code that runs.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from itertools import combinations, islice
 from typing import Final, Protocol
 
 import numpy as np
@@ -24,8 +22,6 @@ from tacit.noise.uniform import sample_below
 
 #: Sequences of decisions that :func:`output_law` walks through at most.
 _MOST_WALKS: Final = 1 << 18
-#: Up to this many members a subset is drawn one member at a time; beyond, by sorting random words.
-_FEW: Final = 24
 
 
 class Draws(Protocol):
@@ -39,9 +35,6 @@ class Draws(Protocol):
 
     def below(self, bound: int) -> int:
         """An integer from 0 to ``bound`` - 1, each equally likely."""
-
-    def subset(self, size: int, bound: int) -> NDArray[np.bool_]:
-        """Marks at ``size`` of ``bound`` places, each such set equally likely."""
 
 
 class SystemDraws:
@@ -58,24 +51,6 @@ class SystemDraws:
     def below(self, bound: int) -> int:
         """An integer from 0 to ``bound`` - 1, each equally likely."""
         return sample_below(bound, entropy.current())
-
-    def subset(self, size: int, bound: int) -> NDArray[np.bool_]:
-        """Marks at ``size`` of ``bound`` places, each such set equally likely.
-
-        Few are drawn by Floyd's algorithm. Many are the places of the smallest of ``bound`` random words: all orders of
-        different words are equally likely, and words of which two are equal at the border are drawn again.
-        """
-        marks: NDArray[np.bool_] = np.zeros(bound, dtype=np.bool_)
-        if size <= _FEW:
-            for top in range(bound - size, bound):
-                drawn = self.below(top + 1)
-                marks[top if marks[drawn] else drawn] = True
-            return marks
-        while True:
-            words = entropy.current().words(bound)
-            marks = words <= np.partition(words, size - 1)[size - 1]
-            if np.count_nonzero(marks) == size:
-                return marks
 
 
 SYSTEM: Final = SystemDraws()
@@ -104,13 +79,6 @@ class _Scripted:
 
     def below(self, bound: int) -> int:
         return self._choose(lambda _: Fraction(1, bound), bound)
-
-    def subset(self, size: int, bound: int) -> NDArray[np.bool_]:
-        number = math.comb(bound, size)
-        place = self._choose(lambda _: Fraction(1, number), number)
-        marks = np.zeros(bound, dtype=np.bool_)
-        marks[list(next(islice(combinations(range(bound), size), place, None)))] = True
-        return marks
 
 
 def output_law(randomise: Callable[[Draws], bytes]) -> dict[bytes, Fraction]:

@@ -33,7 +33,7 @@ from tacit.local.protocol import (
     in_words,
     window_truth,
 )
-from tacit.mechanisms.randomized_response import clopper_pearson
+from tacit.mechanisms.randomized_response import RandomizedResponse, clopper_pearson
 from tacit.noise.bernoulli import Coin
 
 #: Largest domain of reports with one bit per category.
@@ -91,7 +91,7 @@ class SupportProtocol(FrequencyProtocol):
     noise: Fraction
 
     def probabilities(self) -> dict[str, str]:
-        """Those of the coins of the k-ary and unary protocols."""
+        """Those of the coins of randomized response and of unary encoding."""
         return {"truth": in_words(self.truth), "noise": in_words(self.noise)}
 
     def support(self, counts: Counts) -> Counts:
@@ -124,18 +124,20 @@ class SupportProtocol(FrequencyProtocol):
         )
 
 
-class KaryResponse(IntegerProtocol, SupportProtocol):
-    """Randomized response over k categories: a report is a category, most likely the true one.
+class ResponseProtocol(IntegerProtocol, SupportProtocol):
+    """Randomized response as a protocol: a report is a category, most likely the true one.
+
+    Law, guarantee and event are those of :class:`~tacit.mechanisms.randomized_response.RandomizedResponse`, which
+    clients and aggregators also take as it is. Here are the rest: values that are no category, and bytes.
 
     Privacy:
-        relation: replace-one. ε-DP of one report with e^ε >= p/q, where p is the probability of the true category
-        and q = (1 - p)/(k - 1) that of each other.
+        relation: replace-one. That of the mechanism: ε-DP of one report with e^ε >= p/q.
 
     Sensitivity:
         none to state: a value may change to any other.
 
     Error:
-        variance (k - 2 + e^ε)/(e^ε - 1)² per report for a rare category: the best protocol for few categories.
+        variance (k - 2 + e^ε)/(e^ε - 1)² per report for a rare category: the least for few categories, k < 3e^ε + 2.
 
     Assumes:
         clients follow the protocol; estimates are not robust to those who do not.
@@ -150,14 +152,24 @@ class KaryResponse(IntegerProtocol, SupportProtocol):
         self,
         *,
         categories: SupportsIndex | Sequence[Hashable],
-        epsilon: Number,
+        epsilon: Number | None = None,
+        gamma: Number | None = None,
         otherwise: Hashable | None = None,
     ) -> None:
         self.domain = CategoricalDomain(categories, otherwise)
-        super().__init__(epsilon=epsilon, alphabet=self.k)
-        self.truth = window_truth(self._epsilon, 1, self.k - 1)
-        self.noise = (1 - self.truth) / (self.k - 1)
+        response = RandomizedResponse(epsilon=epsilon, gamma=gamma, categories=self.k)
+        super().__init__(epsilon=response.epsilon, alphabet=self.k)
+        self.truth, self.noise = response.truth, response.lie
         self._coin = Coin(self.truth)
+        self._by_gamma = gamma is not None
+
+    @classmethod
+    def of(cls, response: RandomizedResponse) -> ResponseProtocol:
+        """The protocol of a mechanism; its categories must be text or whole numbers."""
+        by_epsilon = RandomizedResponse(epsilon=response.epsilon, categories=response.k)
+        if by_epsilon.truth == response.truth:
+            return cls(categories=response.categories, epsilon=response.epsilon)
+        return cls(categories=response.categories, gamma=response.gamma)
 
     def draw(self, value: object, draws: Draws) -> int:
         """The report, as the place of a category."""
@@ -166,6 +178,12 @@ class KaryResponse(IntegerProtocol, SupportProtocol):
             return place
         other = draws.below(self.k - 1)
         return other + (other >= place)
+
+    def spec(self) -> dict[str, Any]:
+        """The description; ``gamma`` takes the place of ``epsilon`` where it gives the coin."""
+        if not self._by_gamma:
+            return super().spec()
+        return {"protocol": self.kind, "gamma": in_words(self.truth - Fraction(1, 2)), **self.parameters()}
 
     @property
     def report_bits(self) -> int:
@@ -228,6 +246,10 @@ class UnaryEncoding(SupportProtocol):
         """Count the ones of each category."""
         counts += column_sums(bits_of(rows, self.k))
 
+    def may_be_counts(self, counts: Counts, n: int) -> bool:
+        """Each bit is set in at most all reports."""
+        return bool(counts.min(initial=0) >= 0 and counts.max(initial=0) <= n)
+
     def parameters(self) -> dict[str, Any]:
         """Categories and form."""
         return super().parameters() | {"optimised": self.optimised}
@@ -236,77 +258,6 @@ class UnaryEncoding(SupportProtocol):
     def report_bits(self) -> int:
         """One bit per category."""
         return self.k
-
-
-class SubsetSelection(SupportProtocol):
-    """A report is a set of ``chosen`` categories, which holds the true one more often than not.
-
-    Privacy:
-        relation: replace-one. ε-DP of one report: each set with the true category is e^ε times as likely as each
-        set without it, or a hair less.
-
-    Sensitivity:
-        none to state: a value may change to any other.
-
-    Error:
-        the smallest variance of all protocols here at medium ε; about 4e^ε/(e^ε - 1)² for a rare category.
-
-    Assumes:
-        clients follow the protocol.
-
-    References:
-        Ye and Barg (2018); Wang et al. (2016).
-    """
-
-    kind: ClassVar[str] = "subset"
-
-    def __init__(
-        self,
-        *,
-        categories: SupportsIndex | Sequence[Hashable],
-        epsilon: Number,
-        chosen: int | None = None,
-        otherwise: Hashable | None = None,
-    ) -> None:
-        super().__init__(epsilon=epsilon)
-        self.domain = CategoricalDomain(categories, otherwise)
-        if self.k > _MOST_BITS:
-            raise InputError("categories", f"are {self.k:,} bits of a report; use hadamard beyond {_MOST_BITS:,}")
-        best = min(max(round(self.k / (math.exp(float_nearest(self._epsilon)) + 1)), 1), self.k - 1)
-        self.chosen = best if chosen is None else chosen
-        if not 1 <= self.chosen < self.k:
-            raise InputError("chosen", f"must be a whole number from 1 to {self.k - 1}")
-        w = self.chosen
-        # Of all sets, those with the true category are to those without it as w to k - w.
-        self.truth = window_truth(self._epsilon, w, self.k - w)
-        self.noise = (self.truth * (w - 1) + (1 - self.truth) * w) / (self.k - 1)
-        self._coin = Coin(self.truth)
-        self.size, self.width = self.k, bytes_of_bits(self.k)
-
-    def randomise(self, value: object, draws: Draws) -> bytes:
-        """The set, one bit per category."""
-        place = self.domain.place(value)
-        holds = draws.toss(self._coin)
-        others = draws.subset(self.chosen - holds, self.k - 1)
-        bits = np.empty(self.k, dtype=np.bool_)
-        bits[:place], bits[place], bits[place + 1 :] = others[:place], holds, others[place:]
-        return np.packbits(bits, bitorder="little").tobytes()
-
-    def accumulate(self, counts: Counts, rows: Rows) -> None:
-        """Count the sets that hold each category."""
-        bits = bits_of(rows, self.k)
-        if (np.bitwise_count(rows).sum(axis=1, dtype=np.int64) != self.chosen).any():
-            raise InputError("reports", f"hold a set that has not {self.chosen} categories")
-        counts += column_sums(bits)
-
-    def parameters(self) -> dict[str, Any]:
-        """Categories and the size of a set."""
-        return super().parameters() | {"chosen": self.chosen}
-
-    @property
-    def report_bits(self) -> int:
-        """The number of a set among all of its size."""
-        return (math.comb(self.k, self.chosen) - 1).bit_length()
 
 
 class LocalHashing(IntegerProtocol, SupportProtocol):
@@ -494,8 +445,11 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         """Unbiased frequencies; intervals by counts where there is one block, else by the empirical variance."""
         lean = float_nearest(self.lean)
         signed, totals = self._signs(counts)
-        shares, errors = self.shares(counts, n)
         mean = signed / n
+        shares = mean / lean
+        # Given the true categories, those who hold this one have an expected sign of ``lean`` and the others of 0.
+        coins = totals / n - np.clip(shares, 0.0, 1.0) * lean**2
+        errors = np.sqrt(np.maximum(coins, 0.0) / n) / lean
         variance = totals / n - mean**2
         tail = (1 - confidence) / 2 / self.k
         if self.blocks == 1:
@@ -513,15 +467,6 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
             n=n,
             reported=(totals + signed) / (2 * n),
         )
-
-    def shares(self, counts: Counts, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Unbiased frequencies and their standard errors, without intervals."""
-        lean = float_nearest(self.lean)
-        signed, totals = self._signs(counts)
-        found = signed / n / lean
-        # Given the true categories, those who hold this one have an expected sign of ``lean`` and the others of 0.
-        coins = totals / n - np.clip(found, 0.0, 1.0) * lean**2
-        return found, np.sqrt(np.maximum(coins, 0.0) / n) / lean
 
     def _signs(self, counts: Counts) -> tuple[Counts, Counts]:
         """Sum of signs of each category, and the number of reports in its block."""
@@ -544,6 +489,11 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
         tried = [1 << i for i in range(int(math.log2(most)) + 2)]
         # The variance of a rare category, up to a factor that does not depend on the number of blocks.
         return min((b for b in tried if b <= self.k), key=lambda b: (odds + 2 * b - 1) * (1 + (odds - 1) / (2 * b)))
+
+
+def as_protocol(protocol: LocalProtocol | RandomizedResponse) -> LocalProtocol:
+    """What clients and aggregators share: a protocol as it is, randomized response as the protocol of its law."""
+    return ResponseProtocol.of(protocol) if isinstance(protocol, RandomizedResponse) else protocol
 
 
 def walsh_hadamard(table: NDArray[Any]) -> NDArray[np.int64]:

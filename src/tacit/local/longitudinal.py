@@ -1,4 +1,4 @@
-"""Repeated collection: a permanent randomisation per value, kept on the device, and a fresh one per report.
+"""Repeated collection: a permanent randomisation per value, kept by the device, and a fresh one per report.
 
 Fresh noise on every report of one value averages out. So the first time a value is reported, its *permanent* response
 is drawn and kept; every report is an *instantaneous* response of that. However many reports there are of one value,
@@ -9,26 +9,22 @@ change of value tells.
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-from collections.abc import Hashable, Sequence
+import operator
+from collections.abc import Hashable, MutableMapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, ClassVar, Final, SupportsIndex
+from typing import Any, ClassVar, SupportsIndex
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, log_bounds, round_up
 from tacit.local.client import Report
 from tacit.local.draws import SYSTEM, Draws
-from tacit.local.frequency import KaryResponse
+from tacit.local.frequency import ResponseProtocol
 from tacit.local.protocol import in_words
 from tacit.noise.bernoulli import Coin
 
-_FORMAT: Final = 1
 
-
-class LongitudinalResponse(KaryResponse):
+class LongitudinalResponse(ResponseProtocol):
     """Two randomized responses in a row: a permanent one, drawn once per value, and an instantaneous one per report.
 
     Privacy:
@@ -41,7 +37,7 @@ class LongitudinalResponse(KaryResponse):
         none to state: a value may change to any other.
 
     Error:
-        that of k-ary response with the chance of both coins together; see :attr:`truth`.
+        that of randomized response with the chance of both coins together; see :attr:`truth`.
 
     Assumes:
         the device keeps what it drew: a second device, or one that was reset, is a second permanent response.
@@ -65,9 +61,9 @@ class LongitudinalResponse(KaryResponse):
         self.permanent = exact_positive(permanent, "permanent")
         if self.permanent <= self._epsilon:
             raise InputError("permanent", "must be larger than epsilon, which is for one report alone")
-        first = KaryResponse(categories=self.k, epsilon=permanent)
+        first = ResponseProtocol(categories=self.k, epsilon=permanent)
         self._permanent = first
-        # One report is k-ary response with the truth of ``epsilon``: p1·p2 + (1 - p1)·q2 = truth, solved for p2.
+        # One report is randomized response with the truth of ``epsilon``: p1·p2 + (1 - p1)·q2 = truth, solved for p2.
         p1, k = first.truth, self.k
         self.instantaneous = (self.truth - (1 - p1) / (k - 1)) / (p1 - (1 - p1) / (k - 1))
         # A rational of few digits, which moves the truth of one report down a little.
@@ -117,86 +113,56 @@ class ClientAccount:
     changes: Fraction
 
 
+#: A permanent response and its number of reports, under a key for protocol, attribute and value.
+Memory = MutableMapping[str, tuple[int, int]]
+
+
 class LongitudinalClient:
-    """Client for repeated reports, which remembers permanent responses in a file.
+    """Client for repeated reports, whose permanent responses the caller keeps.
 
-    * *Restart*: the file is written before a report leaves, so a report is never made of a response that is forgotten.
-    * *Changed value*: a new value has a new permanent response; a value that returns has its old one.
-    * *New device*: :meth:`create` refuses to replace a file and :meth:`open` needs one, so no memory is reset
-      silently. Move the file, or know that the person's total grows by that of the new device.
+    ``memory`` is any mapping from text to a pair of whole numbers; it is private to the person. It must last as long
+    as the person reports: an item is set before the report leaves, and setting must not return before the item is safe.
+    With an empty mapping a person who has reported before pays again; ``examples/repeated_survey.py`` keeps a file.
 
-    The file holds permanent responses under a digest of the value; it is private to the person.
+    A new value has a new permanent response; a value that returns has its old one.
     """
 
-    def __init__(self, protocol: LongitudinalResponse, path: Path, state: dict[str, Any]) -> None:
+    def __init__(self, protocol: LongitudinalResponse, memory: Memory) -> None:
         self.protocol = protocol
-        self._path, self._state = path, state
+        self._memory = memory
         self._draws: Draws = SYSTEM
-
-    @classmethod
-    def create(cls, protocol: LongitudinalResponse, path: str | os.PathLike[str]) -> LongitudinalClient:
-        """A client with an empty memory in a new file.
-
-        Raises:
-            InputError: the file exists.
-        """
-        made = cls(protocol, Path(path), {"format": _FORMAT, "protocol": protocol.spec(), "memory": {}})
-        try:
-            made._path.touch(mode=0o600, exist_ok=False)
-        except FileExistsError:
-            raise InputError("path", "a memory exists there; open it, or the person pays twice") from None
-        made._write()
-        return made
-
-    @classmethod
-    def open(cls, protocol: LongitudinalResponse, path: str | os.PathLike[str]) -> LongitudinalClient:
-        """A client with the memory of a file.
-
-        Raises:
-            InputError: no memory there, a damaged one, or one of another protocol.
-        """
-        try:
-            state = json.loads(Path(path).read_text(encoding="utf-8"))
-            known = state["format"], state["protocol"]
-            memory = state["memory"]
-            sound = all(0 <= seen[0] < protocol.k and seen[1] >= 0 for seen in memory.values())
-        except FileNotFoundError:
-            raise InputError("path", "there is no memory; create one if this person never reported") from None
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError):
-            raise InputError(
-                "path", "the memory is damaged; do not create another, the person would pay twice"
-            ) from None
-        if known != (_FORMAT, protocol.spec()) or not sound:
-            raise InputError("path", "the memory is that of another protocol")
-        return cls(protocol, Path(path), state)
 
     def report(self, value: object, attribute: str = "") -> Report:
         """A report of ``value``; permanent responses are kept per attribute and value."""
         place = self.protocol.domain.place(value)
-        key = hashlib.sha256(f"{attribute}\x00{place}".encode()).hexdigest()
-        seen = self._state["memory"].get(key)
-        if seen is None:
-            memory, times = self.protocol.memorise(value, self._draws), 0
+        key = self._prefix + hashlib.sha256(f"{attribute}\x00{place}".encode()).hexdigest()
+        if key in self._memory:
+            response, times = self._recall(key)
         else:
-            memory, times = seen
-        self._state["memory"][key] = [memory, times + 1]
-        self._write()
-        return Report(self.protocol.instant(memory, self._draws).to_bytes(self.protocol.width, "little"))
+            response, times = self.protocol.memorise(value, self._draws), 0
+        self._memory[key] = response, times + 1
+        return Report(self.protocol.instant(response, self._draws).to_bytes(self.protocol.width, "little"))
 
     def account(self) -> ClientAccount:
-        """The total so far, over all attributes of this device."""
-        times = [seen[1] for seen in self._state["memory"].values()]
+        """The total so far, over all attributes that this memory holds for the protocol."""
+        times = [self._recall(key)[1] for key in self._memory if key.startswith(self._prefix)]
         protocol = self.protocol
         spent = sum(
             (min(protocol.permanent, protocol.epsilon if t == 1 else t * protocol.change) for t in times), Fraction(0)
         )
         return ClientAccount(sum(times), len(times), spent, sum(times) * protocol.change)
 
-    def _write(self) -> None:
-        part = self._path.with_name(f"{self._path.name}.part")
-        with part.open("w", encoding="utf-8") as file:
-            part.chmod(0o600)
-            json.dump(self._state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self._path)
+    @property
+    def _prefix(self) -> str:
+        return f"{self.protocol.digest}:"
+
+    def _recall(self, key: str) -> tuple[int, int]:
+        try:
+            response, times = map(operator.index, self._memory[key])
+        except (TypeError, ValueError):
+            response, times = -1, 0
+        if not 0 <= response < self.protocol.k or times < 1:
+            raise InputError(
+                "memory", f"holds {self._memory[key]!r}, which is no response; do not empty it: the person pays again"
+            )
+        return response, times

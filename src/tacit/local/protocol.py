@@ -28,8 +28,6 @@ Rows = NDArray[np.uint8]
 
 #: Beyond this ε a report is the value itself, for all that it protects.
 _LARGEST_EPSILON: Final = 20
-#: Digits of the probabilities: enough that the loss equals ε to 10⁻¹² up to the largest ε.
-_DIGITS: Final = 36
 _WIDTHS: Final = (1, 2, 4, 8)
 #: Largest number in a byte.
 _BYTE: Final = 255
@@ -72,6 +70,10 @@ class LocalProtocol(ABC):
     @abstractmethod
     def accumulate(self, counts: Counts, rows: Rows) -> None:
         """Add reports to counts; a report that no client makes is an error, and then nothing was added."""
+
+    @abstractmethod
+    def may_be_counts(self, counts: Counts, n: int) -> bool:
+        """Whether ``n`` reports can add up to these counts."""
 
     @abstractmethod
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Any:
@@ -127,6 +129,10 @@ class IntegerProtocol(LocalProtocol):
         """Count how often each report came."""
         numbers = np.ascontiguousarray(rows).reshape(-1).view(f"<u{self.width}")
         self.tally(counts, numbers)
+
+    def may_be_counts(self, counts: Counts, n: int) -> bool:
+        """Each report is counted once."""
+        return bool(counts.min(initial=0) >= 0 and counts.sum() == n)
 
     def tally(self, counts: Counts, numbers: NDArray[Any]) -> None:
         """Count reports that are integers already."""
@@ -189,7 +195,7 @@ def whole_number(value: object) -> int | None:
 
 def window_truth(epsilon: Fraction, inside: int, outside: int) -> Fraction:
     """Total probability of ``inside`` outputs, each e^ε times as likely as each of ``outside`` others, rounded down."""
-    return truth_for(epsilon, Fraction(outside, inside), _DIGITS)
+    return truth_for(epsilon, Fraction(outside, inside))
 
 
 def in_words(value: Fraction) -> str:

@@ -17,8 +17,9 @@ from tacit.core.extras import load
 from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest
 from tacit.core.relations import REPLACE_ONE
-from tacit.local.frequency import KaryResponse
+from tacit.local.frequency import ResponseProtocol, as_protocol
 from tacit.local.protocol import LocalProtocol
+from tacit.mechanisms.randomized_response import RandomizedResponse
 
 #: Standard deviations of the number of clones within which it is summed; the rest is counted as lost.
 _REACH: Final = 10
@@ -29,12 +30,12 @@ _SMALLEST_DELTA: Final = 1e-12
 _STEPS: Final = 45
 
 
-def amplified(protocol: LocalProtocol | Number, *, n: SupportsIndex, delta: Number) -> ApproxDP:
+def amplified(protocol: LocalProtocol | RandomizedResponse | Number, *, n: SupportsIndex, delta: Number) -> ApproxDP:
     """The guarantee of each of ``n`` shuffled reports, for the person who sent it.
 
     Args:
-        protocol: of all reports, or the ε of one report whatever the protocol is. For k-ary response the bound uses
-            the number of its categories and is tighter.
+        protocol: of all reports, or the ε of one report whatever the protocol is. For randomized
+            response the bound uses the number of its categories and is tighter.
         n: number of reports that are shuffled together.
         delta: of the guarantee, at least 10⁻¹².
 
@@ -60,15 +61,19 @@ def amplified(protocol: LocalProtocol | Number, *, n: SupportsIndex, delta: Numb
     return ApproxDP(found, wanted, relation=REPLACE_ONE)
 
 
-def shuffled_delta(protocol: LocalProtocol | Number, *, n: SupportsIndex, epsilon: Number) -> float:
+def shuffled_delta(
+    protocol: LocalProtocol | RandomizedResponse | Number, *, n: SupportsIndex, epsilon: Number
+) -> float:
     """The δ of each of ``n`` shuffled reports at ``epsilon``, bounded from above."""
     _, pair = _pair(protocol, check_count(n, "n", maximum=10**10))
     return min(1.0, pair.delta(float_nearest(exact_positive(epsilon, "epsilon"))))
 
 
-def _pair(protocol: LocalProtocol | Number, n: int) -> tuple[Fraction, _ClonePair]:
+def _pair(protocol: LocalProtocol | RandomizedResponse | Number, n: int) -> tuple[Fraction, _ClonePair]:
     """The ε of one report, and the pair of laws that shuffling leaves."""
-    if isinstance(protocol, KaryResponse):
+    if isinstance(protocol, RandomizedResponse):
+        protocol = as_protocol(protocol)
+    if isinstance(protocol, ResponseProtocol):
         own, other = float_nearest(protocol.truth), float_nearest(protocol.noise)
         return protocol.epsilon, _ClonePair(own, other, 2 * other, n)
     local = protocol.epsilon if isinstance(protocol, LocalProtocol) else exact_positive(protocol, "epsilon")

@@ -86,7 +86,7 @@ class RandomizedResponse(Mechanism):
         where
           * p is the probability of the true category, q = (1 - p)/(k - 1) that of each other, k the categories;
           * given ``gamma``: p = 1/2 + γ exactly, and ε = ln((1/2 + γ)/(1/2 - γ)) rounded up;
-          * given ``epsilon``: p is the rational number of 18 digits of p - 1/k just below e^ε/(e^ε + k - 1), so
+          * given ``epsilon``: p is the rational number of 36 digits of p - 1/k just below e^ε/(e^ε + k - 1), so
             that the coin is exact, the event is true and the guarantee is a hair stronger than stated.
 
         One person in many reports of :meth:`release_many` is many persons' worth of privacy: one report each.
@@ -323,7 +323,7 @@ def _check_gamma(gamma: Number, k: int) -> Fraction:
     return rate
 
 
-def truth_for(epsilon: Fraction, others: Fraction, digits: int = 18) -> Fraction:
+def truth_for(epsilon: Fraction, others: Fraction, digits: int = 36) -> Fraction:
     """A rational just below e^ε/(e^ε + others), with so many good digits in its distance from 1/(1 + others).
 
     Of outputs that are e^ε times as likely as the rest, and of which there is one for every ``others`` of the rest,
