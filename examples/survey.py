@@ -1,24 +1,15 @@
 """A survey in which no one holds the answers: each device randomises its own."""
 
-<<<<<<< HEAD
-from tacit.local import Aggregator, Client, KaryResponse
-=======
 import tacit
 from tacit.local import Aggregator, Client
->>>>>>> a28a1929 (refactor(local): randomized response is one mechanism; reports' memory is the caller's; no vectors, attributes, heavy hitters, subsets or choice of a protocol)
 
 
 def main() -> None:
     """Estimate how many drink tea, from randomised reports."""
     answers = ["tea"] * 2500 + ["coffee"] * 1500 + ["water"] * 1000
-<<<<<<< HEAD
-    protocol = KaryResponse(categories=["tea", "coffee", "water"], epsilon="1")
-    client, collector = Client(protocol), Aggregator(protocol)
-=======
     response = tacit.RandomizedResponse(categories=["tea", "coffee", "water"], epsilon="1")
     print(f"the truth is told with probability {float(response.truth):.2f}")
     client, collector = Client(response), Aggregator(response)
->>>>>>> a28a1929 (refactor(local): randomized response is one mechanism; reports' memory is the caller's; no vectors, attributes, heavy hitters, subsets or choice of a protocol)
     for answer in answers:
         collector.add(client.report(answer))  # a report protects its sender, whatever the collector does
     found_shares = collector.estimate()

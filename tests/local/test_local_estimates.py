@@ -152,7 +152,7 @@ def test_an_estimate_is_read_by_category(seeded: object) -> None:
 @pytest.mark.parametrize(
     ("made", "variance"),
     [
-        # Published numbers: k-ary, optimised and symmetric unary encoding at frequency 0.
+        # Published numbers: randomized response, optimised and symmetric unary encoding at frequency 0.
         (ResponseProtocol(categories=2, epsilon="1"), 0.920673594208),
         (ResponseProtocol(categories=10, epsilon="1"), 3.63024869292),
         (ResponseProtocol(categories=4, epsilon="0.5"), 8.67010610202),

@@ -198,10 +198,10 @@ def test_refused_parameters(words: dict[str, Any], parameter: str) -> None:
 
 
 def test_unknown_descriptions_are_refused() -> None:
-    with pytest.raises(InputError, match="must be one of k-ary"):
+    with pytest.raises(InputError, match="must be one of randomized-response"):
         protocol_from({"protocol": "plain", "epsilon": "1"})
-    with pytest.raises(InputError, match="the parameters of k-ary"):
-        protocol_from({"protocol": "k-ary", "epsilon": "1", "bounds": 3})
+    with pytest.raises(InputError, match="the parameters of randomized-response"):
+        protocol_from({"protocol": "randomized-response", "epsilon": "1", "bounds": 3})
 
 
 def test_a_client_that_leaks_is_caught() -> None:

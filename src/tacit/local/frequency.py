@@ -90,10 +90,6 @@ class SupportProtocol(FrequencyProtocol):
     truth: Fraction
     noise: Fraction
 
-    def probabilities(self) -> dict[str, str]:
-        """Those of the coins of randomized response and of unary encoding."""
-        return {"truth": in_words(self.truth), "noise": in_words(self.noise)}
-
     def support(self, counts: Counts) -> Counts:
         """Number of reports that support each category: the counts themselves, where reports name categories."""
         return counts
@@ -146,7 +142,7 @@ class ResponseProtocol(IntegerProtocol, SupportProtocol):
         Warner (1965); Kairouz, Bonawitz and Ramage (2016).
     """
 
-    kind: ClassVar[str] = "k-ary"
+    kind: ClassVar[str] = "randomized-response"
 
     def __init__(
         self,

@@ -83,10 +83,6 @@ class LocalProtocol(ABC):
     def parameters(self) -> dict[str, Any]:
         """Parameters of the constructor, as JSON has them."""
 
-    def probabilities(self) -> dict[str, str]:
-        """Exact probabilities that a client written in another language needs beside the parameters; may be none."""
-        return {}
-
     def spec(self) -> dict[str, Any]:
         """The whole description, as JSON has it; :func:`protocol_from` reads it."""
         return {"protocol": self.kind, "epsilon": in_words(self._epsilon), **self.parameters()}
