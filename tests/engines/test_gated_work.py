@@ -30,6 +30,7 @@ from tacit.engines.postgres import PostgresEngine
 from tacit.engines.postgres.dialect import POSTGRES
 from tacit.engines.postgres.session import SETTINGS
 from tacit.engines.protocol import MeasurementTask
+from tacit.engines.sql import relations
 from tacit.engines.sql.relations import tables_of
 from tacit.query.catalog import Catalog
 from tacit.query.planning import work
@@ -37,6 +38,7 @@ from tacit.query.planning.work import unit_work
 from tacit.query.question import FinalAggregation
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
+from tacit.query.relational.expressions import Expression
 from tacit.query.resolve import resolve
 
 SECRET = b"secret"
@@ -107,15 +109,20 @@ def by_duckdb(engine: DuckDBEngine, final: FinalAggregation) -> int:
     return counted
 
 
+Database = dict[str, list[dict[str, Any]]]
+
+
 @contextmanager
-def duckdb_pair() -> Iterator[tuple[Counting, Counting]]:
-    with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
+def duckdb_pair(databases: tuple[Database, Database] | None = None) -> Iterator[tuple[Counting, Counting]]:
+    without, there = databases or (DATABASE, person())
+    with opened(FEW, corpus_frames(without)) as one, opened(FEW, corpus_frames(there)) as other:
         yield (lambda final: by_duckdb(one, final)), (lambda final: by_duckdb(other, final))
 
 
 @contextmanager
-def postgres_pair() -> Iterator[tuple[Counting, Counting]]:
-    engines = [PostgresEngine(FEW, load(corpus_frames(data)), database()) for data in (DATABASE, person())]
+def postgres_pair(databases: tuple[Database, Database] | None = None) -> Iterator[tuple[Counting, Counting]]:
+    loaded = [load(corpus_frames(data)) for data in databases or (DATABASE, person())]
+    engines = [PostgresEngine(FEW, names, database()) for names in loaded]
     with psycopg.connect(database(), autocommit=True) as connection:
         for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
@@ -180,3 +187,75 @@ def test_a_side_that_is_computed_again_for_each_row_is_found(monkeypatch: pytest
     monkeypatch.setattr(type(POSTGRES), "computes_again", False)
     with postgres_pair() as pair:
         assert max(excess(pair, final) for _, final in made()) > 1
+
+
+#: Rows of other people in the databases of :func:`crowds`.
+CROWD = 3_000
+#: Expressions over the rows of all people, and the row of one person.
+ALL = "SELECT b.patient_id, b.nights, b.note FROM visits b WHERE b.note NOT LIKE '%q%z%'"
+ONE = f"SELECT g.patient_id, g.nights, g.note FROM visits g WHERE g.note = 'gate' AND g.patient_id = {PERSON}"
+GATES = (
+    f"SELECT COUNT(*) FROM ({ALL}) x JOIN ({ONE}) g ON x.patient_id = g.patient_id",
+    f"SELECT COUNT(*) FROM ({ONE}) g JOIN ({ALL}) x ON x.patient_id = g.patient_id AND x.nights >= g.nights",
+    f"SELECT COUNT(*) FROM ({ALL}) x LEFT JOIN ({ONE}) g ON x.patient_id = g.patient_id WHERE g.nights >= 0",
+    f"SELECT COUNT(*) FROM ({ONE}) g LEFT JOIN ({ALL}) x ON x.patient_id = g.patient_id",
+    f"SELECT COUNT(*) FROM ({ALL}) x RIGHT JOIN ({ONE}) g ON x.patient_id = g.patient_id AND x.nights = 3",
+    f"SELECT COUNT(*) FROM ({ALL}) x FULL JOIN ({ONE}) g ON x.patient_id = g.patient_id WHERE x.nights = g.nights",
+    f"SELECT COUNT(*) FROM ({ALL}) x FULL JOIN ({ONE}) g ON x.patient_id = g.patient_id WHERE g.note LIKE 'g%'",
+    f"SELECT COUNT(*) FROM ({ALL}) x WHERE x.patient_id IN (SELECT patient_id FROM ({ONE}) g)",
+    f"SELECT COUNT(*) FROM ({ONE}) g WHERE g.patient_id IN (SELECT patient_id FROM ({ALL}) x)",
+    f"SELECT COUNT(*) FROM ({ONE}) g WHERE g.patient_id NOT IN (SELECT patient_id FROM ({ALL}) x)",
+    f"SELECT COUNT(*) FROM ({ALL}) x WHERE EXISTS (SELECT 1 FROM ({ONE}) g WHERE g.patient_id = x.patient_id)",
+    f"SELECT COUNT(*) FROM ({ALL}) x WHERE NOT EXISTS (SELECT 1 FROM ({ONE}) g WHERE g.patient_id = x.patient_id)",
+    f"SELECT COUNT(*) FROM ({ONE}) g WHERE EXISTS "
+    f"(SELECT 1 FROM ({ALL}) x WHERE g.patient_id = x.patient_id AND x.nights > g.nights)",
+    f"SELECT COUNT(*) FROM ({ALL}) x WHERE EXISTS "
+    f"(SELECT 1 FROM ({ONE}) g WHERE g.patient_id = x.patient_id AND x.nights > g.nights)",
+    f"SELECT COUNT(*) FROM ({ONE}) g WHERE g.nights < "
+    f"(SELECT MAX(x.nights) FROM ({ALL}) x WHERE x.patient_id = g.patient_id)",
+    f"SELECT COUNT(*) FROM ({ALL}) x JOIN ({ALL}) y ON x.patient_id = y.patient_id AND x.note = y.note "
+    f"JOIN ({ONE}) g ON g.patient_id = y.patient_id WHERE x.nights + g.nights > 0",
+    f"SELECT SUM(CLAMP(n, 0, 9)) FROM (SELECT x.patient_id, COUNT(*) AS n FROM ({ALL}) x JOIN ({ONE}) g "
+    "ON x.patient_id = g.patient_id GROUP BY x.patient_id) q",
+)
+
+
+def crowds() -> tuple[Database, Database]:
+    """Neighbours: many visits of other people, and the same with one visit more."""
+    visit = DATABASE["visits"][0]
+    others = [
+        {**visit, "visit_id": 1000 + n, "patient_id": 1000 + n % 300, "nights": n % 7, "note": f"note {n % 50}"}
+        for n in range(CROWD)
+    ]
+    one = {**visit, "visit_id": 10**6, "patient_id": PERSON, "nights": 2, "note": "gate"}
+    without, there = ({**DATABASE, "visits": rows} for rows in (others, [*others, one]))
+    return without, there
+
+
+def rows_opened(pair: tuple[Counting, Counting]) -> dict[str, int]:
+    """The rows that operators read more where the person is there, by query."""
+    without, there = pair
+    finals = {sql: resolve(sql, FEW).final for sql in GATES}
+    return {sql: there(final) - without(final) for sql, final in finals.items()}
+
+
+@pytest.mark.parametrize("pair", [duckdb_pair, postgres_pair], ids=["duckdb", "postgres"])
+def test_no_person_decides_whether_rows_of_others_are_read(pair: Callable[..., Any]) -> None:
+    with pair(crowds()) as engines:
+        opened_by = rows_opened(engines)
+    assert {sql: rows for sql, rows in opened_by.items() if abs(rows) > CROWD // 20} == {}
+
+
+@pytest.mark.parametrize("pair", [duckdb_pair, postgres_pair], ids=["duckdb", "postgres"])
+def test_a_side_that_may_be_skipped_is_found(pair: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As databases join by themselves: the rows of all are read only where the person is there."""
+
+    def as_written(d: Any, columns: Any, sides: tuple[str, str], kind: Any, condition: Expression, width: int) -> str:
+        on = relations.condition_sql(d, condition, relations._sides(width))
+        listed = relations._listed(columns)
+        return f"SELECT {listed} FROM ({sides[0]}) AS l {kind.value.upper()} JOIN ({sides[1]}) AS r ON {on}"
+
+    monkeypatch.setattr(relations, "_both_read", as_written)
+    with pair(crowds()) as engines:
+        opened_by = rows_opened(engines)
+    assert any(rows > CROWD // 2 for rows in opened_by.values())

@@ -221,6 +221,7 @@ class Spark(Dialect):
     wide = "DECIMAL(38,0)"
     text_type = "STRING"
     materialized = "AS"
+    reads_once = False
     window_quantiles = False
 
     @property

@@ -48,6 +48,7 @@ class Dialect(ABC):
         window_quantiles: whether :meth:`quantile` can stand over a window.
         computes_again: whether the database may compute one side of an EXISTS, or of a join without an equality, again
             for each row of the other. EXISTS is then written as a join, and the sides of such joins are materialized.
+        reads_once: whether a WITH clause that is materialized is computed once for all of its readers.
     """
 
     lowerings: ClassVar[Mapping[str, Lowering]]
@@ -61,6 +62,7 @@ class Dialect(ABC):
     ranks_heavy_units: ClassVar[bool] = False
     window_quantiles: ClassVar[bool] = True
     computes_again: ClassVar[bool] = False
+    reads_once: ClassVar[bool] = True
 
     # -- writing
 

@@ -22,7 +22,7 @@ from tacit.engines.sql.dialect import Dialect, column
 from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.scalars import cast_sql, condition_sql, scalar_sql
 from tacit.query.canonical_unit import ROW
-from tacit.query.planning.join_spread import Matching, matching
+from tacit.query.planning.join_spread import Matching, equated, matching
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import (
     Constants,
@@ -30,6 +30,7 @@ from tacit.query.relational.algebra import (
     FilterRows,
     FirstRows,
     Join,
+    JoinKind,
     ProjectColumns,
     RelationNode,
     Scan,
@@ -42,6 +43,7 @@ from tacit.query.relational.algebra import (
     walk_relations,
 )
 from tacit.query.relational.expressions import Expression, Literal, Reference, references
+from tacit.query.relational.narrowing import conjuncts
 from tacit.query.relational.window_calls import SortKey, WindowCall, WindowFrame
 from tacit.query.types import DOUBLE, Kind
 
@@ -445,6 +447,8 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes |
         relation_sql(d, side, part, tables, secret)
         for side, part in zip((node.left, node.right), _split(read, left, right), strict=True)
     ]
+    if not node.left.is_public and not node.right.is_public:
+        return _both_read(d, columns, (sides[0], sides[1]), node.kind, node.condition, left)
     kind = node.kind.value.upper()
     before, sources = "", [f"({side})" for side in sides]
     if d.computes_again and not matching(node.condition, left).is_looked_up:
@@ -453,6 +457,40 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes |
         sources = ["j0", "j1"]
     joined = f"{sources[0]} AS l {kind} JOIN {sources[1]} AS r ON {condition_sql(d, node.condition, name)}"
     return f"{before}SELECT {_listed(columns)} FROM {joined}"
+
+
+#: Whether a row of a FULL JOIN belongs to a join of another kind. Each reads both sides and is never NULL, so that no
+#: planner can tell from it that one side is needed only where the other one has a match.
+_KEPT = {
+    JoinKind.INNER: "coalesce(l.h AND r.h, FALSE)",
+    JoinKind.LEFT: "coalesce(l.h, NOT r.h)",
+    JoinKind.RIGHT: "coalesce(r.h, NOT l.h)",
+    JoinKind.FULL: "coalesce(l.h, r.h)",
+}
+
+
+def _both_read(
+    d: Dialect, columns: Mapping[int, str], sides: tuple[str, str], kind: JoinKind, condition: Expression, width: int
+) -> str:
+    """A join of protected relations that computes both of them whole, whatever either holds.
+
+    Databases skip one side of a join where the other side is empty, and with it every expression over its rows: one
+    person's row would decide about work on the rows of all. A FULL JOIN needs both. Its rows are those of the
+    wanted kind where `h` says so; the columns are guarded likewise, because a condition above that rejects NULL would
+    make it an INNER JOIN again.
+    """
+    name, kept = _sides(width), _KEPT[kind]
+    matched, where = [condition], kept
+    if kind is JoinKind.INNER:
+        # Only equalities are looked up; the rest is a condition on pairs.
+        parts = list(conjuncts(condition))
+        matched = [part for part in parts if equated(part, width) is not None]
+        beside = [condition_sql(d, part, name) for part in parts if equated(part, width) is None]
+        where = f"coalesce({' AND '.join(['l.h', 'r.h', *beside])}, FALSE)"
+    on = " AND ".join(condition_sql(d, part, name) for part in matched)
+    marked = [f"(SELECT *, TRUE AS h FROM {d.derived(side)})" for side in sides]
+    guarded = {slot: f"CASE WHEN {kept} THEN {sql} END" for slot, sql in columns.items()}
+    return f"SELECT {_listed(guarded)} FROM {marked[0]} AS l FULL JOIN {marked[1]} AS r ON {on} WHERE {where}"
 
 
 def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes | None) -> str:
@@ -468,22 +506,57 @@ def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret:
     inner = relation_sql(d, node.other, other, tables, secret)
     rows, columns[width] = f"({source}) AS l", ""
     found = matching(node.condition, width)
+    if not node.other.is_public:
+        return _marked_by_unit(d, columns, (source, inner), node.condition, width)
     if not d.computes_again or not (found.is_looked_up or found.crosses or found.reads_left):
         columns[width] = f"EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {condition_sql(d, node.condition, name)})"
         return f"SELECT {_listed(columns)} FROM {rows}"
-    columns[width] = "h.hit IS NOT NULL"
+    columns[width] = "r.h IS NOT NULL"
     if not found.crosses and not found.reads_left:
         return f"SELECT {_listed(columns)} FROM {rows} LEFT JOIN {_keys_met(d, found, inner)}"
     # Rows are numbered, once for both readers, so that those with a match are found by their numbers.
     numbered = f"l {d.materialized} (SELECT *, row_number() OVER () AS place FROM {d.derived(source)})"
-    met = f"SELECT DISTINCT l.place, TRUE AS hit FROM l JOIN ({inner}) AS r ON {condition_sql(d, node.condition, name)}"
-    return f"WITH {numbered} SELECT {_listed(columns)} FROM l LEFT JOIN ({met}) AS h ON h.place = l.place"
+    met = f"SELECT DISTINCT l.place, TRUE AS h FROM l JOIN ({inner}) AS r ON {condition_sql(d, node.condition, name)}"
+    return f"WITH {numbered} SELECT {_listed(columns)} FROM l LEFT JOIN ({met}) AS r ON r.place = l.place"
+
+
+def _marked_by_unit(
+    d: Dialect, columns: Mapping[int, str], sides: tuple[str, str], condition: Expression, width: int
+) -> str:
+    """A mark by a protected relation; both relations are computed whole, as :func:`_both_read` says.
+
+    Where more than equalities ties the two, rows are numbered, so that those with a match are found by their numbers.
+    A database that may number rows again for each reader has its own EXISTS, kept from becoming a semi-join.
+    """
+    name, found = _sides(width), matching(condition, width)
+    kept = _KEPT[JoinKind.LEFT]
+    guarded = {slot: f"CASE WHEN {kept} THEN {sql} END" for slot, sql in columns.items() if slot < width}
+    source, inner = sides
+    if not found.crosses and not found.reads_left:
+        marked = {**guarded, width: "coalesce(r.h, NOT l.h)"}
+        keys = _keys_met(d, found, inner)
+        return (
+            f"SELECT {_listed(marked)} FROM (SELECT *, TRUE AS h FROM {d.derived(source)}) AS l FULL JOIN {keys}"
+            f" WHERE {kept}"
+        )
+    tried = condition_sql(d, condition, name)
+    if not d.reads_once:
+        exists = f"coalesce(EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {tried}), l.{column(0)} IS NULL)"
+        return f"SELECT {_listed({**columns, width: exists})} FROM ({source}) AS l"
+    numbered = f"l {d.materialized} (SELECT *, row_number() OVER () AS place FROM {d.derived(source)})"
+    pairs = _both_read(d, {0: "l.place"}, ("SELECT * FROM l", inner), JoinKind.INNER, condition, width)
+    met = f"SELECT DISTINCT {column(0)} AS place, TRUE AS h FROM {d.derived(pairs)}"
+    marked = {**guarded, width: "coalesce(r.h, NOT l.h)"}
+    return (
+        f"WITH {numbered} SELECT {_listed(marked)} FROM (SELECT *, TRUE AS h FROM l) AS l FULL JOIN ({met}) AS r"
+        f" ON r.place = l.place WHERE {kept}"
+    )
 
 
 def _keys_met(d: Dialect, found: Matching, inner: str) -> str:
     """The different keys of the other side, and the condition that joins them to a row."""
     keys = ", ".join(f"{scalar_sql(d, part)} AS k{i}" for i, part in enumerate(found.right))
     where = " AND ".join(condition_sql(d, part) for part in found.beside)
-    distinct = f"SELECT DISTINCT {keys}, TRUE AS hit FROM {d.derived(inner)}{f' WHERE {where}' if where else ''}"
+    distinct = f"SELECT DISTINCT {keys}, TRUE AS h FROM {d.derived(inner)}{f' WHERE {where}' if where else ''}"
     own = [scalar_sql(d, part, lambda slot: f"l.{column(slot)}") for part in found.left]
-    return f"({distinct}) AS h ON {' AND '.join(f'{sql} = h.k{i}' for i, sql in enumerate(own))}"
+    return f"({distinct}) AS r ON {' AND '.join(f'{sql} = r.k{i}' for i, sql in enumerate(own))}"
