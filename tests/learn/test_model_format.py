@@ -43,31 +43,6 @@ def test_a_model_comes_back_to_the_last_bit(name: str, seeded: SeededBits) -> No
     assert (again.guarantee_, again.event_) == (model.guarantee_, model.event_)
 
 
-def test_trees_of_an_earlier_version_are_read(seeded: SeededBits) -> None:
-    model, X = fitted("BoostedTreesClassifier")
-    told = json.loads(model_to_text(model))
-    changed = former_trees(told)
-    assert "SymmetricTree" in json.dumps(changed)
-    assert "DecisionTree" not in json.dumps(changed)
-    again = model_from_text(json.dumps(changed))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert model_to_text(again) == model_to_text(model)
-
-
-def former_trees(told: Any) -> Any:
-    """The same text, with the fields that trees of one question per level had before nodes had their own."""
-    if isinstance(told, list):
-        return [former_trees(each) for each in told]
-    if not isinstance(told, dict):
-        return told
-    if told.get("class") != "DecisionTree":
-        return {key: former_trees(each) for key, each in told.items()}
-    questions = [level["tuple"][0]["fields"] for level in told["fields"]["levels"]["tuple"]]
-    parts = {"features": "feature", "bins": "first", "ranks": "ranks"}
-    fields = {old: {"tuple": [each[new] for each in questions]} for old, new in parts.items()}
-    return {"class": "SymmetricTree", "fields": fields | {"values": told["fields"]["values"]}}
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -99,6 +74,12 @@ def test_other_texts_are_refused(change: dict[str, Any], seeded: SeededBits) -> 
     for wrong in ("", "[]", "{}", "3", "null", "[" * 100_000, '{"list":[' * 5_000):
         with pytest.raises(InputError):
             model_from_text(wrong)
+
+
+def test_another_version_is_named(seeded: SeededBits) -> None:
+    told = json.loads(model_to_text(fitted("GaussianNB")[0])) | {"tacit model": 2}
+    with pytest.raises(InputError, match="is not of version 1, the only one that is read"):
+        model_from_text(json.dumps(told))
 
 
 def test_parameters_are_sent_as_they_are() -> None:

@@ -150,13 +150,3 @@ def test_a_copy_goes_on_as_a_run_of_its_own(copied: Any) -> None:
     assert one.taken == 4
     with pytest.raises(BudgetError):
         one.fit(*table(), steps=2)
-
-
-def test_a_checkpoint_of_the_first_format_is_read() -> None:
-    state = trained(2).state_dict()
-    old = {name: state[name] for name in ("plan", "model", "optimizer")} | {"format": 1, "run": "a" * 32, "taken": 2}
-    here = trained(1)
-    here.load_state_dict(old)
-    assert here.taken == 3
-    here.load_state_dict(old)
-    assert here.taken == 3

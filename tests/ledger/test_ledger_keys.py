@@ -66,19 +66,6 @@ def test_a_key_follows_another_and_outcomes_say_which_was_in_force(place: Place)
         assert again.public_key == THIRD.public_key
 
 
-def test_what_was_kept_before_keys_were_named_was_signed_with_the_first(place: Place) -> None:
-    keys: list[str] = []
-    with signed_clinic(place) as ledger:
-        held = reserved(ledger, asking())
-        ledger.commit(held, b"1", receipt=b"r")
-        handed_over(ledger, OLD, NEW)
-        kept = ledger.outcome(held.seq)
-        assert kept is not None
-        assert kept.key == OLD.public_key
-        assert ledger.verify(check_outcome=lambda outcome: keys.append(outcome.key)).ok
-    assert keys == [OLD.public_key]
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from datetime import UTC, datetime, timedelta
@@ -479,3 +480,13 @@ def test_canonical_text_is_one_text() -> None:
     assert canonical({"b": [1, None, True], "a": "é"}) == '{"a":"\\u00e9","b":[1,null,true]}'
     with pytest.raises(InputError, match="keys must be text"):
         canonical({1: 2})  # type: ignore[dict-item]
+
+
+def test_entries_of_another_format_are_refused() -> None:
+    store = MemoryStore()
+    with Ledger.on(store, MemoryAnchor()) as ledger:
+        opened = json.loads(next(iter(ledger.journal.store.entries())).body)
+    other = MemoryStore()
+    other.append(Step(canonical({**opened, "format": 2})))
+    with pytest.raises(LedgerError, match="has format 2, and this Tacit reads 1 alone"):
+        Ledger.on(other, MemoryAnchor())

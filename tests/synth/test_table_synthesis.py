@@ -36,7 +36,7 @@ from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
 from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
 from tacit.synth.value_pools import PooledStrategy, pool
-from tacit.synthetic_tables.synthesis_parts import KeptParts, transcript_from_text, transcript_to_text
+from tacit.synthetic_tables.synthesis_parts import KeptParts, transcript_from_text, transcripts_to_text
 from tacit.synthetic_tables.synthesis_request import SynthesisRequest
 from tacit.synthetic_tables.synthesis_stages import SynthesisStages
 from tacit.synthetic_tables.synthetic_table import SyntheticTable
@@ -83,7 +83,7 @@ def test_all_releases_together_cost_no_more_than_the_price(method: str) -> None:
     )
     assert {each.measurement.columns for each in transcript.measured} >= {(name,) for name in NAMES}
     assert any(each.pools for each in transcript.measured) == (method == "rare")
-    back = transcript_from_text(transcript_to_text(transcript), plan)
+    back = transcript_from_text(transcripts_to_text([transcript]), plan)
     assert back.chosen == transcript.chosen
     assert all(
         np.array_equal(a.noisy, b.noisy) and a.measurement.sigma2 == b.measurement.sigma2

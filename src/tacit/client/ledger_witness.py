@@ -87,7 +87,7 @@ class Witness:
         if echoed is None:
             raise TrustError(
                 f"{self._url} does not say whether its ledger still holds entry {sent.partition(':')[0]}, which was "
-                f"seen before: it is an older version of Tacit, or something on the way drops the header {SEEN}"
+                f"seen before: it is no server of Tacit, or something on the way drops the header {SEEN}"
             )
         if echoed != sent:
             raise self.missing(sent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -44,8 +44,6 @@ _PUBLIC: Final = tuple(
     if isinstance(found, type) and dataclasses.is_dataclass(found)
 )
 _KNOWN: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*_HELD, *_PUBLIC, Composed)}
-#: Readers by the name of a class; also of classes of earlier versions, because a fit that was paid for stays readable.
-_READERS: Final[dict[str, Callable[..., Any]]] = {**_KNOWN, "SymmetricTree": trees.symmetric_tree}
 _COMPOSED: Final = ("epsilon", "delta", "relation", "method", "lower", "note")
 _DTYPES: Final = ("float64", "int64", "bool")
 
@@ -155,9 +153,11 @@ def model_from_text(text: str) -> Any:
     try:
         told = json.loads(text)
         if told["tacit model"] != _VERSION:
-            raise InputError("model", "was written by another version of Tacit")
+            raise InputError("model", f"is not of version {_VERSION}, the only one that is read")
         kind = _estimators()[told["estimator"]]
         held = {name: _read(value) for name, value in told["held"].items()}
+    except InputError:
+        raise
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise InputError("model", "is not a model that Tacit has written") from None
     params = set(kind._get_param_names())
@@ -230,7 +230,7 @@ def _read(told: Any) -> Any:
         return tuple(_read(each) for each in told["tuple"])
     if "pairs" in told:
         return {_read(key): _read(each) for key, each in told["pairs"]}
-    made = _READERS[told["class"]]
+    made = _KNOWN[told["class"]]
     return made(**{name: _read(each) for name, each in told["fields"].items()})
 
 

@@ -56,14 +56,6 @@ class DecisionTree:
         return found
 
 
-def symmetric_tree(
-    features: tuple[int, ...], bins: tuple[int, ...], values: Floats, ranks: tuple[Integers | None, ...] = ()
-) -> DecisionTree:
-    """The tree that asks the same question at all nodes of a level; models of earlier versions hold these fields."""
-    orders = ranks or (None,) * len(features)
-    return DecisionTree(tuple((TreeQuestion(*each),) for each in zip(features, bins, orders, strict=True)), values)
-
-
 def leaves_of(places: Integers, levels: Levels) -> Integers:
     """The leaf of each row: the binary number of its answers, by integers."""
     leaves = np.zeros(len(places), dtype=np.int64)

@@ -422,7 +422,7 @@ class Ledger(Registrations, Closing):
             raise StorageError(f"what is kept with entry {at} does not fit its digest")
         self.journal.remember(commit.head)
         reservation = self._reservation(seq, resumed=False)
-        key = body.get("key") or (self.first_key if receipt else "")
+        key = body.get("key", "")
         return Outcome(reservation, at, body["papers"]["result"], result, receipt, repeated=True, key=key)
 
     def _known(self, body: Mapping[str, Any], taken: AlreadyTaken) -> Reservation | Outcome:

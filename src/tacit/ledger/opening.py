@@ -26,6 +26,8 @@ from tacit.ledger.storage.database import StorageError
 from tacit.ledger.verify import quick_check, verify
 from tacit.noise import entropy
 
+#: Of the entries; the first entry says it.
+_FORMAT: Final = 1
 _ID_BITS: Final = 128
 #: Stands for the entry by which a ledger was begun anew in place of one that was lost.
 ANEW: Final = Name("anew", "")
@@ -175,7 +177,7 @@ def _found(store: Store, anchor: Anchor, opened: Mapping[str, Any], *, anew: boo
     ledger = f"{entropy.current().bits(_ID_BITS):032x}"
     if not anew:
         ledger = anchor.begin(ledger)
-    store.append(step_of({**opened, "kind": "opened", "format": 1, "ledger": ledger}))
+    store.append(step_of({**opened, "kind": "opened", "format": _FORMAT, "ledger": ledger}))
 
 
 def _look_over(store: Store) -> dict[str, Any]:
@@ -185,6 +187,10 @@ def _look_over(store: Store) -> dict[str, Any]:
     opened = read_body(store, 1)
     if opened["kind"] != "opened":
         raise StorageError(f"the ledger {store.place} is damaged: its first entry does not open it")
+    if opened["format"] != _FORMAT:
+        raise StorageError(
+            f"the ledger {store.place} has format {opened['format']}, and this Tacit reads {_FORMAT} alone"
+        )
     return opened
 
 

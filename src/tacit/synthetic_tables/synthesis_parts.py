@@ -18,6 +18,7 @@ from tacit.receipts.release_format import canonical, digest_of
 from tacit.synth.table_synthesis import ChosenMarginal, MeasuredMarginal, SynthesisPlan, Transcript, counted
 
 _FORMAT: Final = "tacit-synthesis"
+_VERSION: Final = 1
 
 
 class OvertakenError(Exception):
@@ -66,7 +67,7 @@ class KeptParts:
     def keep(self, part: Transcript) -> None:
         """Keep one more part, durably."""
         held = self._next or self._reserve()
-        text = transcript_to_text(part).encode()
+        text = transcripts_to_text([part]).encode()
         kept = held if isinstance(held, Outcome) else self._ledger.commit(held, text)
         self._charge = replace(self._charge, resumed=True)
         if kept.result != text:
@@ -75,16 +76,9 @@ class KeptParts:
         self._number += 1
 
 
-def transcript_to_text(transcript: Transcript) -> str:
-    """The text of what was released in one stage."""
-    return canonical({"format": _FORMAT, "version": 1, **_to_plain(transcript)})
-
-
 def transcripts_to_text(made: Sequence[Transcript]) -> str:
-    """The text of what was released that the ledger keeps: of one stage, or of several."""
-    if len(made) == 1:
-        return transcript_to_text(made[0])
-    return canonical({"format": _FORMAT, "version": 2, "stages": [_to_plain(each) for each in made]})
+    """The text of what was released, by stage, that the ledger keeps."""
+    return canonical({"format": _FORMAT, "version": _VERSION, "stages": [_to_plain(each) for each in made]})
 
 
 def transcripts_of(text: str, count: int) -> list[Mapping[str, Any]]:
@@ -94,12 +88,11 @@ def transcripts_of(text: str, count: int) -> list[Mapping[str, Any]]:
         InternalError: the text is of another form, or of another number of stages.
     """
     content = json.loads(text)
-    if content.get("format") != _FORMAT or content.get("version") not in (1, 2):
+    if (content.get("format"), content.get("version")) != (_FORMAT, _VERSION):
         raise InternalError("the ledger holds something else than a synthetic table")
-    found = [content] if content["version"] == 1 else content["stages"]
-    if len(found) != count:
+    if len(content["stages"]) != count:
         raise InternalError("the ledger holds another number of stages than the request has")
-    return list(found)
+    return list(content["stages"])
 
 
 def _to_plain(transcript: Transcript) -> dict[str, Any]:
@@ -120,7 +113,7 @@ def _to_plain(transcript: Transcript) -> dict[str, Any]:
 
 
 def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
-    """The transcript that :func:`transcript_to_text` wrote.
+    """The transcript that :func:`transcripts_to_text` wrote.
 
     Raises:
         InternalError: the text is of another form.

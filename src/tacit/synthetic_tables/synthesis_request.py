@@ -47,10 +47,6 @@ class SynthesisOptions(TypedDict, total=False):
 _SHAPES: Final = ("marginals", "minutes", "impossible", "determined", "only_if", "quantiles", "nulls")
 
 
-#: Options that requests of earlier versions do not have.
-_LATER: Final = ("determined", "only_if", "quantiles", "nulls")
-
-
 def request_of(
     source: str | Mapping[str, Sequence[str] | None],
     columns: Sequence[str] | None,
@@ -155,9 +151,9 @@ class SynthesisRequest:
     @classmethod
     def from_plain(cls, told: Mapping[str, Any]) -> SynthesisRequest:
         """The request that :meth:`to_plain` wrote."""
-        stated = {name: told[name] for name in _LATER if name in told}
+        stated = {name: told[name] for name in _SHAPES if name in told}
         source = dict(told["tables"]) if "tables" in told else told["source"]
         return cls.of(
             source, told["columns"], told["options"], told["method"],
-            marginals=told["marginals"], minutes=told["minutes"], impossible=told["impossible"], **stated,
+            **stated,
         )  # fmt: skip

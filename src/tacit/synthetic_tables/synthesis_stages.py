@@ -32,7 +32,7 @@ from tacit.synth.count_measurement import divide
 from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
 from tacit.synth.junction_tree import model_cells
-from tacit.synth.table_synthesis import MINUTES, QUANTILES, Method, SynthesisPlan, Transcript, fitted
+from tacit.synth.table_synthesis import QUANTILES, Method, SynthesisPlan, Transcript, fitted
 from tacit.synthetic_tables.column_bins import ColumnBins, EqualBins, QuantileBins
 from tacit.synthetic_tables.declared_rules import DeterminedColumn
 from tacit.synthetic_tables.star_rows import StarNames, numbers_sql, persons_sql, rows_sql
@@ -169,8 +169,7 @@ class SynthesisStages:
     @staticmethod
     def _told(stage: SynthesisStage) -> list[Any]:
         plan = stage.plan
-        # Minutes matter for one method, and tables from before there were any have none.
-        stated = [] if plan.method != "aim" or plan.minutes == MINUTES else [plan.minutes]
+        stated = [plan.minutes] if plan.method == "aim" else []
         return [stage.counts.text, plan.method, [list(names) for names in plan.sets], *stated]
 
     # -- one stage

@@ -45,7 +45,7 @@ class StepCount:
 
     def with_those_of(self, state: Mapping[str, Any]) -> StepCount:
         """With the steps of a checkpoint."""
-        found = {state.get("run"): state.get("taken")} if state.get("format") == 1 else state.get("runs")
+        found = state.get("runs")
         if not isinstance(found, dict) or not found or not all(isinstance(run, str) for run in found):
             raise InputError("state", "is a checkpoint that does not say which steps it holds")
         try:

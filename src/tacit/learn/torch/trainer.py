@@ -35,7 +35,7 @@ from tacit.learn.torch.unsupported_layers import check_model, checked_scheduler,
 
 #: Where gradients in float32 neither vanish nor overflow when they are put on the grid.
 _CLIPS: Final = (Fraction(1, 10**6), Fraction(10**6))
-_FORMAT: Final = 2
+_FORMAT: Final = 1
 #: Steps from which on recording the operations of a pass, a second or so, is worth it.
 _WORTH_RECORDING: Final = 100
 
@@ -311,8 +311,8 @@ class PrivateTrainer:
             InputError: the checkpoint is damaged, of another plan, or does not fit the model or the optimizer.
             BudgetError: together they are more steps than planned.
         """
-        if not isinstance(state, dict) or state.get("format") not in (1, _FORMAT):
-            raise InputError("state", "is not a checkpoint of a PrivateTrainer")
+        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            raise InputError("state", f"is not a checkpoint of a PrivateTrainer of format {_FORMAT}")
         if not {"plan", "model", "optimizer"} <= set(state):
             raise InputError("state", "is a checkpoint that lacks its plan, its model or its optimizer")
         if state["plan"] != self._plan():
