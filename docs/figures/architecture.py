@@ -28,7 +28,7 @@ WORDS = {
     "ledger": "durable accounts",
     "query": "SQL → plan",
     "learn": "private models",
-    "audit": "replay, bounds, museum",
+    "audit": "replay, bounds, checks",
     "attacks": "why",
     "lab": "exact small worlds, the composition experiment",
     "laws": "noise laws to look at",

@@ -12,7 +12,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.local``       collection without a trusted party: protocols, clients, aggregators, shuffle amplification
 ``tacit.synth``       workloads of counting queries, answered with the least noise, and synthetic tables
-``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries, and a museum of real bugs
+``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries
 ``tacit.attacks``     attacks on anonymised, aggregated or sampled data: rows and callables in, success rate out
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB, PostgreSQL, Spark
 ``tacit.ledger``      durable accounts: the only part that can authorise a charge

@@ -18,7 +18,7 @@ from support.command_line import run_command
 from support.postgres import address
 from tacit.assurance.project_audit import project_checks
 from tacit.assurance.synthetic_people import brought_here, neighbours_of, rehearsed
-from tacit.audit.self_audit import CheckOutcome, run_checks
+from tacit.audit.checks import CheckOutcome, run_checks
 from tacit.core.errors import InputError, QueryError
 from tacit.curator.opening import open_project
 from tacit.engines.duckdb import DuckDBEngine

@@ -13,9 +13,8 @@ from typer.testing import Result
 from support.command_line import run_command
 from tacit.assurance.project_audit import sql_checks
 from tacit.audit import self_audit as standing
-from tacit.audit.museum import PIECES
-from tacit.audit.museum.exhibit import Verdict
-from tacit.audit.self_audit import AuditCheck, run_checks, standing_checks
+from tacit.audit.checks import AuditCheck, Verdict, run_checks
+from tacit.audit.self_audit import standing_checks
 
 pytestmark = pytest.mark.usefixtures("seeded")
 LAPLACE = ("laplace", "--with", "epsilon=1", "--with", "l1_sensitivity=1", "--samples", "2000")
@@ -55,15 +54,6 @@ def test_a_callable_on_neighbours_that_are_tried(tmp_path: Path, monkeypatch: py
     assert "src=" not in text
 
 
-def test_a_piece_of_the_museum() -> None:
-    result = run("clip-then-forget")
-    assert result.exit_code == 0
-    assert "declared 100" in result.stdout
-    assert "Seen in" in result.stdout
-    assert len(json.loads(run("--museum", "--json").stdout)) == len(PIECES)
-    assert all(piece.name in run("--museum").stdout for piece in PIECES)
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -85,9 +75,9 @@ def test_wrong_commands_are_told_what_to_write(words: tuple[str, ...], said: str
     assert said in result.stderr
 
 
-def test_the_self_audit_but_for_the_museum() -> None:
-    """The museum has tests of its own; every other check passes, and there is one for each mechanism."""
-    checks = [check for check in [*standing_checks(800), *list(sql_checks())[4:5]] if check.tool != "museum"]
+def test_the_self_audit() -> None:
+    """Every check passes, and there is one for each mechanism."""
+    checks = [*standing_checks(800), *list(sql_checks())[4:5]]
     outcomes = list(run_checks(checks))
     assert [outcome.verdict.words for outcome in outcomes if not outcome.passed] == []
     assert {check.tool for check in checks} == {"exact", "lower_bound", "replay"}
@@ -105,23 +95,18 @@ def test_a_query_path_that_moves_too_far_is_caught(monkeypatch: pytest.MonkeyPat
     assert "declared" in outcome.verdict.words
 
 
-def test_the_self_audit_holds_every_piece_and_its_twin() -> None:
-    museum = [check for check in standing_checks() if check.tool == "museum"]
-    assert sum(check.catch for check in museum) == len(PIECES) == len(museum) - len(PIECES)
-
-
 def checks_that(caught: bool) -> Callable[..., Any]:
-    return lambda samples: [AuditCheck("a piece", "museum", lambda: Verdict(caught, "words", None), catch=True)]
+    return lambda samples: [AuditCheck("a claim", "exact", lambda: Verdict(caught, "words", None))]
 
 
-def test_a_tool_that_goes_blind_fails_the_self_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_objection_fails_the_self_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.assurance.project_audit.sql_checks", list)
-    monkeypatch.setattr(standing, "standing_checks", checks_that(caught=True))
+    monkeypatch.setattr(standing, "standing_checks", checks_that(caught=False))
     assert run("--self").exit_code == 0
-    # They have passed; what is left to see is that one blind tool is enough.
+    # They have passed; what is left to see is that one objection is enough.
     for checks in ("fit_audit.fit_checks", "ledger_audit.ledger_checks", "unit_audit.unit_checks"):
         monkeypatch.setattr(f"tacit.assurance.{checks}", list)
-    monkeypatch.setattr(standing, "standing_checks", checks_that(caught=False))
+    monkeypatch.setattr(standing, "standing_checks", checks_that(caught=True))
     result = run("--self", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["passed"] is False

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from tacit.audit.museum.exhibit import Verdict, judged_replays
+from tacit.audit.checks import AuditCheck, Verdict, judged_replays
 from tacit.audit.neighbours import Neighbours
 from tacit.audit.search import replay_neighbours
-from tacit.audit.self_audit import AuditCheck
 
 _ROWS: Final = [(((7 * i) % 11) / 5 - 1, ((3 * i) % 13) / 6 - 1, i % 2) for i in range(30)]
 #: Rows that a reader, a type or a solver might trip over: two features and a label or target.

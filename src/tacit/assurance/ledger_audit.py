@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.accounting.filters import PureFilter
-from tacit.audit.museum.exhibit import Verdict
-from tacit.audit.self_audit import AuditCheck
+from tacit.audit.checks import AuditCheck, Verdict
 from tacit.client.client_errors import TrustError
 from tacit.client.ledger_witness import Witness, head_text
 from tacit.core.errors import TacitError

@@ -15,12 +15,11 @@ from itertools import count
 from typing import Any, Final
 
 from tacit.assurance.synthetic_people import People, brought_here, neighbours_of, questions_of, rehearsed
+from tacit.audit.checks import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.lower_bound import lower_bound
-from tacit.audit.museum.exhibit import Verdict, judged, judged_replays
 from tacit.audit.neighbours import Neighbours
 from tacit.audit.replay import replay
 from tacit.audit.search import replay_neighbours
-from tacit.audit.self_audit import AuditCheck
 from tacit.core.errors import InputError, QueryError
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import exact

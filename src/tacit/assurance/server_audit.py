@@ -19,9 +19,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.audit.checks import AuditCheck, Verdict, judged
 from tacit.audit.lower_bound import lower_bound
-from tacit.audit.museum.exhibit import Verdict, judged
-from tacit.audit.self_audit import AuditCheck
 from tacit.client.remote_curator import RemoteCurator, connect
 from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP

@@ -13,9 +13,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.audit.museum.exhibit import Verdict, judged_replays
+from tacit.audit.checks import AuditCheck, Verdict, judged_replays
 from tacit.audit.search import replay_neighbours
-from tacit.audit.self_audit import AuditCheck
 from tacit.core.errors import InputError
 from tacit.curator.opening import open_project
 from tacit.engines.plain_frames import PlainFrame

@@ -4,7 +4,6 @@
 :func:`lower_bound`    black-box: run anything on two neighbours, and bound its privacy loss from below; with confidence
 :func:`exact`          the exact loss of a mechanism with finitely many outputs, given as a table or as code
 :func:`audit_canaries` one training run, with examples that went in or stayed out by coins
-``museum``             real bugs, rebuilt small, each caught by the tool that should catch it
 ``pytest``             a plugin: ``assert_private`` in one's own tests
 ``standing``           what ``tacit audit --self`` runs
 
@@ -13,18 +12,18 @@ that it proposes.
 
 Modules:
 * :mod:`.canaries` — One-run audit of training by canaries, each included by an independent coin
+* :mod:`.checks` — Checks of an audit: what a tool found, whether that is an objection, and lists of checks
 * :mod:`.exact` — Exact privacy loss of a mechanism with finitely many outputs
 * :mod:`.html_report` — Audit report as one self-contained HTML page
 * :mod:`.lower_bound` — Lower bound on the privacy loss of any callable, from its outputs, with stated confidence
 * :mod:`.mechanism_hooks` — Hooks at the inputs and outputs of mechanisms, for recording and replay
-* :mod:`.museum` — Museum of real bugs, each beside the tool that catches it and its repaired twin
 * :mod:`.neighbours` — Neighbouring databases to try: one person removed, added or replaced by an extreme one
 * :mod:`.output_features` — Outputs of a mechanism as numeric features for a test
 * :mod:`.plots` — Charts of a black-box audit: privacy-loss histogram, ROC curve, bound against samples
 * :mod:`.pytest` — Pytest fixture for record and replay in a user's own tests
 * :mod:`.replay` — Record and replay: detect dependence on one unit's data outside mechanism inputs
 * :mod:`.search` — Audits over many pairs of neighbours with both tools
-* :mod:`.self_audit` — Self-audit: Tacit's claims checked by its own tools, and the tools checked on the museum
+* :mod:`.self_audit` — Self-audit: Tacit's claims checked by its own tools
 """
 
 from __future__ import annotations

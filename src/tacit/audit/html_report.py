@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from tacit.audit.checks import CheckOutcome
 from tacit.audit.lower_bound import LowerBound
-from tacit.audit.museum import PIECES
 from tacit.audit.plots import chart_svg
-from tacit.audit.self_audit import CheckOutcome
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #2e3440; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 section { border-left: 4px solid #00805a; padding: 0 0 0 1rem; margin: 1.2rem 0; }
 section.failed { border-color: #c0392b; }
-h3 { font-size: 1rem; margin: 0; } p { margin: .3rem 0; } .where { color: #5e6779; font-size: .9rem; }
+h3 { font-size: 1rem; margin: 0; } p { margin: .3rem 0; }
 pre { white-space: pre-wrap; font-size: .85rem; background: #f3f5f8; padding: .6rem; margin: .4rem 0; }
 svg { max-width: 100%; height: auto; }
 """
@@ -25,14 +24,13 @@ _HEADS = {
     "exact": "Exact tables",
     "lower_bound": "Lower bounds from outputs alone",
     "replay": "Record and replay",
-    "museum": "The museum: real bugs, each of which must be caught, and its mended twin, which must not",
 }
 
 
 def as_record(outcomes: Sequence[CheckOutcome]) -> dict[str, Any]:
     """Record of the outcomes for programs; stable keys."""
     checks = [
-        {"name": o.check.name, "tool": o.check.tool, "must_catch": o.check.catch, "passed": o.passed}
+        {"name": o.check.name, "tool": o.check.tool, "passed": o.passed}
         | {"caught": o.verdict.caught, "words": o.verdict.words}
         | ({"audit": json.loads(o.verdict.found.to_json())} if hasattr(o.verdict.found, "to_json") else {})
         for o in outcomes
@@ -58,11 +56,9 @@ def as_page(outcomes: Sequence[CheckOutcome], title: str) -> str:
 
 def _section(outcome: CheckOutcome) -> str:
     found = outcome.verdict.found
-    piece = next((piece for piece in PIECES if piece.name == outcome.check.name), None)
-    story = "" if piece is None else f"<p>{escape(piece.story)}</p><p class=where>Seen in: {escape(piece.seen_in)}</p>"
     chart = chart_svg(found) if isinstance(found, LowerBound) else ""
     state = "as it must be" if outcome.passed else "FAILED"
     return (
         f'<section class="{"passed" if outcome.passed else "failed"}"><h3>{escape(outcome.check.name)}: {state}</h3>'
-        f"{story}<pre>{escape(outcome.verdict.words)}</pre>{chart}</section>"
+        f"<pre>{escape(outcome.verdict.words)}</pre>{chart}</section>"
     )

@@ -1,25 +1,22 @@
-"""Self-audit: Tacit's claims checked by its own tools, and the tools checked on the museum.
+"""Self-audit: Tacit's claims checked by its own tools.
 
 Four questions: do exact tables of small mechanisms keep their guarantee; can black-box audits refute any mechanism's
 claim; does anything but noise move when code that uses all mechanisms is replayed on neighbours; is what is said around
-releases (order, lower ends, the price of one) true. And one about the
-tools: is every bug of the museum still caught, and its mended twin still spared.
+releases (order, lower ends, the price of one) true.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Any, Final
 
 from tacit.accounting.compose import METHODS, compose
+from tacit.audit.checks import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.exact import exact
 from tacit.audit.lower_bound import lower_bound
-from tacit.audit.museum import PIECES
-from tacit.audit.museum.exhibit import Verdict, judged, judged_replays
 from tacit.audit.search import replay_neighbours
 from tacit.core.divergences import approx_max_divergence
 from tacit.core.errors import AccountingError
@@ -144,63 +141,10 @@ _AGES: Final = [31, 45, 27, 62, 8, 33, 34, 61]
 _DECADES: Final = range(11)
 
 
-@dataclass(frozen=True)
-class AuditCheck:
-    """Check of the self-audit.
-
-    Args:
-        name: of what is checked.
-        tool: ``exact``, ``lower_bound``, ``replay`` or ``museum``.
-        run: does it.
-        catch: whether the tool must object (a piece of the museum) or must not.
-    """
-
-    name: str
-    tool: str
-    run: Callable[[], Verdict]
-    catch: bool = False
-
-
-@dataclass(frozen=True)
-class CheckOutcome:
-    """Outcome of a check.
-
-    Args:
-        check: what was checked.
-        passed: whether it went as it must.
-        verdict: what the tool said.
-    """
-
-    check: AuditCheck
-    passed: bool
-    verdict: Verdict
-
-
-def run_checks(
-    checks: Iterable[AuditCheck], progress: Callable[[int, int, str], None] | None = None
-) -> Iterator[CheckOutcome]:
-    """Run checks one after the other; ``progress`` is told how many are done, how many there are, and which is next."""
-    listed = list(checks)
-    for i, check in enumerate(listed):
-        if progress is not None:
-            progress(i, len(listed), check.name)
-        verdict = check.run()
-        yield CheckOutcome(check, verdict.caught == check.catch, verdict)
-    if progress is not None:
-        progress(len(listed), len(listed), "")
-
-
 def standing_checks(samples: int = 4_000) -> list[AuditCheck]:
     """All checks of the self-audit; ``samples`` are the runs on each neighbour of every black-box audit."""
     claims = (AuditCheck(*entry) for entry in claim_checks(samples, _CONFIDENCE))
-    return [*_exact_checks(), *_black_box_checks(samples), *_replay_checks(), *claims, *museum_checks()]
-
-
-def museum_checks() -> Iterator[AuditCheck]:
-    """Every piece caught, every mended twin spared."""
-    for piece in PIECES:
-        yield AuditCheck(piece.name, "museum", piece.catch, catch=True)
-        yield AuditCheck(f"{piece.name}, mended", "museum", piece.spare)
+    return [*_exact_checks(), *_black_box_checks(samples), *_replay_checks(), *claims]
 
 
 # Exact tables

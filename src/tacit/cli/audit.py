@@ -18,20 +18,17 @@ from tacit.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tacit.audit.museum.exhibit import Verdict
-    from tacit.audit.self_audit import AuditCheck, CheckOutcome
+    from tacit.audit.checks import AuditCheck, CheckOutcome, Verdict
 
 
 def audit(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="module:callable, a mechanism such as laplace, a project file, the address of a server, "
-            "or an exhibit of the museum."
+            help="module:callable, a mechanism such as laplace, a project file, or the address of a server."
         ),
     ] = None,
-    own: Annotated[bool, typer.Option("--self", help="Run the self-audit of Tacit and of these tools.")] = False,
-    museum: Annotated[bool, typer.Option("--museum", help="List the museum: real bugs that audits must find.")] = False,
+    own: Annotated[bool, typer.Option("--self", help="Run the self-audit of Tacit.")] = False,
     words: Annotated[
         list[str] | None, typer.Option("--with", help="A parameter of the mechanism, as name=value; may be repeated.")
     ] = None,
@@ -84,9 +81,6 @@ def audit(
     tacit audit --self --html audit.html
     """
     with reported("target", as_json=as_json), ExitStack() as connected:
-        if museum:
-            _show_museum(as_json)
-            return
         if own == (target is not None):
             raise InputError("target", "say what to audit, or --self; and not both")
         if target is None:
@@ -128,7 +122,7 @@ def _self_checks(samples: int) -> list[AuditCheck]:
 
 def _project_checks(project: Path, questions: list[str], samples: int) -> list[AuditCheck]:
     from tacit.assurance.project_audit import project_checks
-    from tacit.audit.self_audit import AuditCheck
+    from tacit.audit.checks import AuditCheck
     from tacit.project.project_file import load
 
     place = _ledger_of(project)
@@ -160,7 +154,7 @@ def _history(place: LedgerLocation) -> list[str]:
 
 
 def _verified(place: LedgerLocation) -> Verdict:
-    from tacit.audit.museum.exhibit import Verdict
+    from tacit.audit.checks import Verdict
     from tacit.ledger import Ledger
 
     report = Ledger.examine(place.ledger, anchor=place.anchor, check_outcome=receipt_check(place))
@@ -199,21 +193,16 @@ def _server_checks(said: _ServerOptions) -> AbstractContextManager[list[AuditChe
     return server_checks(said.url, said.token, question, second=second, ca_file=said.ca_file, samples=said.samples)
 
 
-# A mechanism, a callable, or a piece of the museum
+# A mechanism, or a callable
 
 
 def _mechanism_check(
     target: str, words: list[str], first: str | None, second: str | None, relation: str, claim: dict[str, Any]
 ) -> AuditCheck:
+    from tacit.audit.checks import AuditCheck, Verdict, judged
     from tacit.audit.lower_bound import lower_bound
-    from tacit.audit.museum import PIECES
-    from tacit.audit.museum.exhibit import judged
     from tacit.audit.search import search_lower_bound
-    from tacit.audit.self_audit import AuditCheck
 
-    piece = next((piece for piece in PIECES if piece.name == target), None)
-    if piece is not None:
-        return AuditCheck(piece.name, "museum", piece.catch, catch=True)
     mechanism, own_claim = _found(target, words)
     if first is None:
         raise InputError("first", "give a database as JSON, such as '[1, 2, 3]' or 0")
@@ -226,7 +215,7 @@ def _mechanism_check(
             return judged(lower_bound(mechanism, start, _json(second, "second"), **claim))
         found = search_lower_bound(mechanism, start, relation=relation, **claim)
         verdict = judged(found.bound)
-        return type(verdict)(verdict.caught, str(found), verdict.found)
+        return Verdict(verdict.caught, str(found), verdict.found)
 
     return AuditCheck(target, "lower_bound", run)
 
@@ -248,7 +237,7 @@ def _found(target: str, words: list[str]) -> tuple[Callable[[Any], Any], Any]:
         names = {n.lower(): n for n in tacit.__all__ if isinstance(getattr(tacit, n), type)}
         thing = getattr(tacit, names.get(target.replace("_", "").replace("-", "").lower(), ""), None)
         if thing is None or not issubclass(thing, Mechanism):
-            raise InputError("target", f"{target!r} is no mechanism of Tacit and no piece of the museum; see --museum")
+            raise InputError("target", f"{target!r} is no mechanism of Tacit, such as laplace, and no module:callable")
     if isinstance(thing, type):
         thing = thing(**dict(_word(word) for word in words))
     elif words:
@@ -279,7 +268,7 @@ def _json(text: str, parameter: str) -> Any:
 
 
 def _run(checks: Iterable[AuditCheck], *, quiet: bool) -> list[CheckOutcome]:
-    from tacit.audit.self_audit import run_checks
+    from tacit.audit.checks import run_checks
 
     with progress_bar(quiet=quiet) as advance:
         return list(run_checks(checks, advance))
@@ -293,8 +282,6 @@ def _show(outcomes: list[CheckOutcome], as_json: bool, html: Path | None) -> Non
         return
     screen = console()
     if len(outcomes) == 1:
-        if outcomes[0].check.tool == "museum":
-            _show_pieces(outcomes[0].check.name)
         screen.print(outcomes[0].verdict.words, markup=False)
     else:
         _show_table(outcomes)
@@ -315,26 +302,4 @@ def _show_table(outcomes: list[CheckOutcome]) -> None:
     screen = console()
     screen.print(table)
     failed = sum(not each.passed for each in outcomes)
-    caught = sum(each.check.catch and each.passed for each in outcomes)
-    museum = f"; {caught} real bugs of the museum caught" if caught else ""
-    screen.print(f"\n{len(outcomes)} checks, {failed} failed{museum}.")
-
-
-def _show_museum(as_json: bool) -> None:
-    from tacit.audit.museum import PIECES
-
-    if as_json:
-        kept = ("name", "title", "story", "seen_in", "tool")
-        print_json([{key: getattr(piece, key) for key in kept} for piece in PIECES])
-        return
-    _show_pieces()
-
-
-def _show_pieces(name: str | None = None) -> None:
-    from tacit.audit.museum import PIECES
-
-    screen = console()
-    for piece in PIECES:
-        if name in (None, piece.name):
-            screen.print(f"[bold]{piece.name}[/]: {piece.title}")
-            screen.print(f"  {piece.story}\n  Seen in: {piece.seen_in}. Caught by: {piece.tool}.\n", markup=False)
+    screen.print(f"\n{len(outcomes)} checks, {failed} failed.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
+from audit.museum.exhibit import Piece
 from tacit.audit.exact import ExactLoss, exact
-from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import PureDP
 

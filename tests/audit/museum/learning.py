@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.audit.museum.exhibit import Piece
+from audit.museum.exhibit import Piece
 from tacit.audit.neighbours import Neighbours
 from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tacit.audit.museum.exhibit import Piece
+from audit.museum.exhibit import Piece
 from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.mechanisms.laplace import Laplace

@@ -8,10 +8,10 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
+from audit.museum.exhibit import Piece
 from tacit.accounting.compose import compose
 from tacit.audit.exact import ExactLoss, exact
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.events import DiscreteGaussianEvent, ExponentialEvent, PoissonSampledEvent
 from tacit.core.guarantees import ApproxDP

@@ -7,8 +7,8 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
+from audit.museum.exhibit import Piece
 from tacit.audit.exact import ExactLoss, exact
-from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import PureDP
 

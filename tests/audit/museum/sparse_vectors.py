@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from audit.museum.exhibit import Piece
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.exhibit import Piece
 from tacit.audit.replay import ReplayReport, replay
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.noise.laplace import DiscreteLaplace

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from copy import deepcopy
 from fractions import Fraction
 
+from audit.museum.exhibit import Piece
 from tacit.audit.exact import Chance, ExactLoss, exact
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.exhibit import Piece
 from tacit.core.numbers import log_bounds
 from tacit.mechanisms.laplace import Laplace
 from tacit.noise.laplace import DiscreteLaplace

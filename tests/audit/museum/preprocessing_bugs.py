@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tacit.audit.museum.exhibit import Piece
+from audit.museum.exhibit import Piece
 from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.core.errors import InputError

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from audit.museum.exhibit import Piece
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.exhibit import Piece
 from tacit.core.guarantees import ApproxDP
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace

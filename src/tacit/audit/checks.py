@@ -1,8 +1,8 @@
-"""Definition of an exhibit: a real bug rebuilt small, the tool that must catch it, and its repaired twin."""
+"""Checks of an audit: what a tool found, whether that is an objection, and a list of checks run one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,37 +29,6 @@ class Verdict:
     found: Any
 
 
-@dataclass(frozen=True)
-class Piece:
-    """Bug of the museum, with a corrected twin.
-
-    Args:
-        name: by which it is asked for.
-        title: in a few words.
-        story: what went wrong and why it went unnoticed.
-        seen_in: where it really happened.
-        tool: ``replay``, ``lower_bound`` or ``exact``: the cheapest one that must catch it.
-        flawed: audits the bug with that tool.
-        mended: audits the twin that has the bug mended, with the same tool and on the same neighbours.
-    """
-
-    name: str
-    title: str
-    story: str
-    seen_in: str
-    tool: str
-    flawed: Callable[[], Found]
-    mended: Callable[[], Found]
-
-    def catch(self) -> Verdict:
-        """Verdict of the tool on the bug."""
-        return judged(self.flawed())
-
-    def spare(self) -> Verdict:
-        """Verdict of the tool on the corrected twin."""
-        return judged(self.mended())
-
-
 def judged(found: Found) -> Verdict:
     """Whether a finding of any of the tools is an objection."""
     if isinstance(found, LowerBound):
@@ -81,3 +50,47 @@ def judged_replays(reports: Sequence[ReplayReport]) -> Verdict:
     if not all(report.ended for report in reports):
         return judged(reports)
     return Verdict(True, f"nothing was checked: {reports[0]}" if reports else "no neighbours were tried", list(reports))
+
+
+@dataclass(frozen=True)
+class AuditCheck:
+    """One check, which passes where its tool does not object.
+
+    Args:
+        name: of what is checked.
+        tool: ``exact``, ``lower_bound``, ``replay`` or ``verify``.
+        run: does it.
+    """
+
+    name: str
+    tool: str
+    run: Callable[[], Verdict]
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """Outcome of a check.
+
+    Args:
+        check: what was checked.
+        passed: whether the tool did not object.
+        verdict: what the tool said.
+    """
+
+    check: AuditCheck
+    passed: bool
+    verdict: Verdict
+
+
+def run_checks(
+    checks: Iterable[AuditCheck], progress: Callable[[int, int, str], None] | None = None
+) -> Iterator[CheckOutcome]:
+    """Run checks one after the other; ``progress`` is told how many are done, how many there are, and which is next."""
+    listed = list(checks)
+    for i, check in enumerate(listed):
+        if progress is not None:
+            progress(i, len(listed), check.name)
+        verdict = check.run()
+        yield CheckOutcome(check, not verdict.caught, verdict)
+    if progress is not None:
+        progress(len(listed), len(listed), "")

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from audit.museum.exhibit import Piece
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.exhibit import Piece
 from tacit.core.guarantees import ApproxDP
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.partition_selection import PartitionSelection

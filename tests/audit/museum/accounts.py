@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from audit.museum.exhibit import Piece
 from tacit.audit.exact import ExactLoss, exact
-from tacit.audit.museum.exhibit import Piece
 from tacit.core.divergences import Distribution
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip

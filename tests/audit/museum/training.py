@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.museum.exhibit import Piece
 from tacit.accounting.compose import compose
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.museum.exhibit import Piece
 from tacit.audit.replay import ReplayReport
 from tacit.audit.search import replay_neighbours
 from tacit.core.events import GaussianEvent, PoissonSampledEvent

@@ -2,7 +2,7 @@
 
 Every piece is a reconstruction, written from the public report of what went wrong.
 
->>> from tacit.audit.museum import PIECES
+>>> from audit.museum import PIECES
 >>> len(PIECES)
 33
 
@@ -28,7 +28,7 @@ Modules:
 
 from __future__ import annotations
 
-from tacit.audit.museum import (
+from audit.museum import (
     accounts,
     claims,
     floats,
@@ -44,9 +44,9 @@ from tacit.audit.museum import (
     training,
     work,
 )
-from tacit.audit.museum.exhibit import Piece, Verdict
+from audit.museum.exhibit import Piece
 
-__all__ = ["PIECES", "Piece", "Verdict"]
+__all__ = ["PIECES", "Piece"]
 
 PIECES: tuple[Piece, ...] = (
     *floats.PIECES,
