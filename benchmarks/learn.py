@@ -241,14 +241,9 @@ def least_squares(repeats: int) -> None:
     def plain(split: Split, _epsilon: float, _delta: float) -> float:
         return float(Plain().fit(split[0], split[2]).score(split[1], split[3]))
 
-    def tacit(method: str) -> Contender:
-        def run(split: Split, epsilon: float, delta: float) -> float:
-            model = LinearRegression(
-                epsilon=epsilon, delta=delta, bounds=(low, high), target_bounds=(bottom, top), method=method
-            )
-            return float(model.fit(split[0], split[2]).score(split[1], split[3]))
-
-        return run
+    def tacit(split: Split, epsilon: float, delta: float) -> float:
+        model = LinearRegression(epsilon=epsilon, delta=delta, bounds=(low, high), target_bounds=(bottom, top))
+        return float(model.fit(split[0], split[2]).score(split[1], split[3]))
 
     def rival(split: Split, epsilon: float, _delta: float) -> float:
         model = Rival(epsilon=epsilon, bounds_X=(low, high), bounds_y=(bottom, top))
@@ -256,8 +251,7 @@ def least_squares(repeats: int) -> None:
 
     contenders: dict[str, Contender] = {
         "scikit-learn, no privacy": plain,
-        "tacit LinearRegression": tacit("statistics"),
-        "tacit LinearRegression, gradient": tacit("gradient"),
+        "tacit LinearRegression": tacit,
         "diffprivlib LinearRegression": rival,
     }
     table("make_regression(50,000, 10), R²", contenders, make, [0.1, 1], min(repeats, 5))
@@ -535,12 +529,10 @@ def _regress(table_: Table, split: Split, run: Callable[..., None]) -> None:
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import LinearRegression as Plain
 
-    from tacit.learn import AdditiveRegressor, BoostedTreesRegressor, LinearRegression, Ridge
+    from tacit.learn import AdditiveRegressor, BoostedTreesRegressor, LinearRegression
 
     made: dict[str, Callable[..., Any]] = {
         "tacit LinearRegression": LinearRegression,
-        "tacit LinearRegression, statistics": partial(LinearRegression, method="statistics"),
-        "tacit Ridge, alpha chosen": partial(Ridge, alpha="auto"),
         "tacit AdditiveRegressor": AdditiveRegressor,
         "tacit BoostedTreesRegressor": BoostedTreesRegressor,
     }
@@ -564,33 +556,6 @@ def _regress(table_: Table, split: Split, run: Callable[..., None]) -> None:
         run("diffprivlib LinearRegression", epsilon, lambda model=other: score(model))
 
 
-def families(repeats: int) -> None:
-    """Split randhie by rows and by families, which are in it for years: a model may only know them again."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.model_selection import GroupShuffleSplit
-
-    from tacit.learn import BoostedTreesRegressor
-
-    found = [each for each in regression_tables() if each.name.startswith("randhie")]
-    if not found:
-        print("\nrandhie needs statsmodels.")
-        return
-    rows, target = found[0].make(0)
-    # Income, health and diseases name most families; rows of one family stay on one side.
-    _, alike = np.unique(rows[:, [2, 4, 5]], axis=0, return_inverse=True)
-    print("\n### randhie, rows of one family on both sides or on one: R²\n")
-    print("| split | scikit-learn HistGradientBoosting | tacit BoostedTreesRegressor, ε = 100 |\n|---|---|---|")
-    for name, groups in (("rows", np.arange(len(rows))), ("families", alike.ravel())):
-        scores = []
-        for seed in range(FIRST, FIRST + repeats):
-            here, there = next(GroupShuffleSplit(1, test_size=0.2, random_state=seed).split(rows, target, groups))
-            ours = BoostedTreesRegressor(epsilon=100, bounds=found[0].bounds, target_bounds=found[0].target)
-            models = HistGradientBoostingRegressor(random_state=seed), ours.set_params(delta=0.1 / len(here))
-            scores.append([m.fit(rows[here], target[here]).score(rows[there], target[there]) for m in models])
-        plain, private = np.mean(scores, axis=0)
-        print(f"| by {name} | {plain:.3f} | {private:.3f} |")
-
-
 def planned(repeats: int) -> None:
     """Excess errors as planned and as measured, at ε from 0.3 to 10."""
     plans(repeats, (0.3, 1.0, 3.0, 10.0), FIRST, CHOSEN)
@@ -600,7 +565,6 @@ PARTS: dict[str, Callable[[int], None]] = {
     "plans": planned,
     "tables": tables,
     "regression": regression,
-    "families": families,
     "breast_cancer": breast_cancer,
     "digits": digits,
     "classification": classification,

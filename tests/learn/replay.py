@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tacit.core.events import (
     ComposedEvent,
     DiscreteGaussianEvent,
-    ExponentialEvent,
     PoissonSampledEvent,
     RepeatedEvent,
 )
@@ -51,7 +50,7 @@ def record(monkeypatch: pytest.MonkeyPatch, fit: Callable[[], object], frozen: R
         return release
 
     with monkeypatch.context() as patch:
-        for name in ("release_gaussian", "release_laplace", "release_choices"):
+        for name in ("release_gaussian", "release_laplace"):
             patch.setattr(noising, name, patched(name))
         fit()
     return seen
@@ -64,5 +63,5 @@ def released_events(event: object) -> list[Any]:
         return event.count * released_events(event.event)
     if isinstance(event, PoissonSampledEvent):
         return released_events(event.event)
-    assert isinstance(event, (DiscreteGaussianEvent, ExponentialEvent))
+    assert isinstance(event, DiscreteGaussianEvent)
     return [event]

@@ -26,7 +26,6 @@ from tacit.learn import (
     LinearRegression,
     LogisticRegression,
     PoissonRegressor,
-    QuantileRegressor,
 )
 from tacit.learn.categories import Categories, Encoding
 from tacit.learn.weights import SHARES, shared, shared_squares
@@ -67,9 +66,8 @@ def mixed(rows: int = 60) -> tuple[list[list[Any]], list[int], list[float]]:
 KINDS: dict[str, Callable[..., Any]] = {
     "logistic": lambda **more: LogisticRegression(**PRIVACY, classes=[0, 1], steps=4, class_weight={1: 4}, **more),
     "bounded": lambda **more: LogisticRegression(**PRIVACY, classes=[0, 1], steps=4, standardize=False, **more),
-    "line": lambda **more: LinearRegression(**PRIVACY, target_bounds=(0, 1), method="statistics", **more),
+    "line": lambda **more: LinearRegression(**PRIVACY, target_bounds=(0, 1), steps=4, **more),
     "poisson": lambda **more: PoissonRegressor(**PRIVACY, target_bounds=(0, 1), steps=4, **more),
-    "quantile": lambda **more: QuantileRegressor(**PRIVACY, target_bounds=(0, 1), steps=4, **more),
     "additive": lambda **more: AdditiveClassifier(**PRIVACY, classes=[0, 1], rounds=4, class_weight={0: 2}, **more),
     "additive regression": lambda **more: AdditiveRegressor(**PRIVACY, target_bounds=(0, 1), rounds=4, **more),
     "boosted": lambda **more: BoostedTreesClassifier(**PRIVACY, classes=[0, 1], trees=4, **more),

@@ -49,16 +49,10 @@ def audited_estimators() -> dict[str, Callable[[], Any]]:
         "logistic regression by a tilted objective": lambda: learn.LogisticRegression(**classes, method="objective"),
         "naive Bayes": lambda: learn.GaussianNB(**classes),
         "least squares": lambda: learn.LinearRegression(**number, steps=3),
-        "ridge regression by second moments": lambda: learn.Ridge(**number, alpha="auto"),
         "Poisson regression": lambda: learn.PoissonRegressor(**number, steps=3),
-        "gamma regression": lambda: learn.GammaRegressor(**_COMMON, target_bounds=("0.1", 1), steps=3),
-        "quantile regression": lambda: learn.QuantileRegressor(**number, steps=3),
         "an additive model of classes": lambda: learn.AdditiveClassifier(**classes | {"epsilon": 3}, rounds=3),
         "an additive model of a number": lambda: learn.AdditiveRegressor(**number, rounds=3),
         "boosted trees for classes": lambda: learn.BoostedTreesClassifier(**classes | {"epsilon": 3}, trees=3),
-        "boosted trees with chosen questions": lambda: learn.BoostedTreesClassifier(
-            **classes | {"epsilon": 30}, trees=2, depth=2
-        ),
         "boosted trees for a number": lambda: learn.BoostedTreesRegressor(**number, trees=3),
         "a scaler": lambda: learn.StandardScaler(**_COMMON),
         "a scaler of bounds alone": lambda: learn.MinMaxScaler(bounds=(-1, 1)),

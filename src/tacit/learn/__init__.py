@@ -16,13 +16,12 @@ Modules:
 * :mod:`.feature_map` — Feature maps: public maps from values to integer rows, and the paid survey of where the rows
   lie
 * :mod:`.forest_plan` — Plans of boosted fits, noisy numbers of rows per bin, and draws of questions by chance from them
-* :mod:`.generalized` — Generalised linear models under differential privacy: counts, positive amounts and quantiles
 * :mod:`.gradient` — Gradient perturbation: noisy gradient descent in which every number that depends on data is an
   integer
 * :mod:`.integer_rows` — Integer rows of exactly bounded norm from tables of floats
 * :mod:`.kmeans` — Private k-means: Lloyd's algorithm with noisy sums
 * :mod:`.labels` — Class labels: declared, or selected privately at a price
-* :mod:`.leaf_sums` — Exact sums of what rows add to the leaves of a tree, and to the bins of its nodes
+* :mod:`.leaf_sums` — Exact sums of what rows add to the leaves of a tree
 * :mod:`.linear` — Linear models trained by noisy gradients, by their noisy minimiser, or by the minimiser of a
   noisy objective
 * :mod:`.logistic` — Logistic regression under differential privacy
@@ -40,12 +39,11 @@ Modules:
 * :mod:`.partial_sums` — Sums that grow call by call, and the account of all calls: ``partial_fit`` of models that need
   sums alone
 * :mod:`.pca` — Principal components under differential privacy
+* :mod:`.poisson` — Poisson regression: a linear logarithm of the mean of counts
 * :mod:`.progress` — A progress bar for long fits: only on a terminal, only when it takes a while, and only about
   public numbers
-* :mod:`.question_choice` — Private choice of the questions of a tree: the exponential mechanism among candidates drawn
-  by chance
 * :mod:`.regression` — Least squares under differential privacy
-* :mod:`.release` — Release of an integer vector with exact noise, or of a choice; the only exit of values computed
+* :mod:`.release` — Release of an integer vector with exact noise; the only exit of values computed
   from rows
 * :mod:`.sample_size` — Sample size of private models: theorem's shape with measured constants
 * :mod:`.sample_size_theorem` — Sample-size theorem of private gradient descent, beside the measured planner
@@ -72,12 +70,12 @@ Modules:
 
 from tacit.learn.additive import AdditiveClassifier, AdditiveRegressor
 from tacit.learn.boosting import BoostedTreesClassifier, BoostedTreesRegressor
-from tacit.learn.generalized import GammaRegressor, PoissonRegressor, QuantileRegressor
 from tacit.learn.kmeans import KMeans
 from tacit.learn.logistic import LogisticRegression
 from tacit.learn.model_format import load_model
 from tacit.learn.naive_bayes import GaussianNB
 from tacit.learn.pca import PCA
+from tacit.learn.poisson import PoissonRegressor
 from tacit.learn.regression import LinearRegression, Ridge
 from tacit.learn.sample_size import expected_excess, rows_needed
 from tacit.learn.sample_size_theorem import plan_learning, rows_by_theorem
@@ -91,7 +89,6 @@ __all__ = [
     "AdditiveRegressor",
     "BoostedTreesClassifier",
     "BoostedTreesRegressor",
-    "GammaRegressor",
     "GaussianNB",
     "KMeans",
     "LinearRegression",
@@ -100,7 +97,6 @@ __all__ = [
     "MinMaxScaler",
     "PoissonRegressor",
     "PrivateSearch",
-    "QuantileRegressor",
     "Ridge",
     "StandardScaler",
     "expected_excess",

@@ -1,11 +1,9 @@
 """Gradient-boosted trees under differential privacy: exact sums of residuals in the leaves of shallow trees.
 
-A question asks of a row: is this feature below that bin? With little privacy to spend, each tree asks the same few
-questions of all rows; features and bins are drawn by chance, from noisy numbers of rows and from what earlier trees
-released, so that the structure of a tree costs nothing and noise enters only in its leaves. With more, each node of
-some trees has a question of its own, chosen by the exponential mechanism, and the trees between them draw theirs from
-those chosen before. A fit releases numbers of rows per bin once, then for each tree perhaps its questions, and the sums
-of residuals and the numbers of rows in its leaves. ``boosting.proof.md`` has the proof.
+A question asks of a row: is this feature below that bin? Each tree asks the same few questions of all rows. Features
+and bins are drawn by chance, from noisy numbers of rows and from what earlier trees released, so that the structure of
+a tree costs nothing and noise enters only in its leaves. A fit releases numbers of rows per bin once, then for each
+tree the sums of residuals and the numbers of rows in its leaves. ``boosting.proof.md`` has the proof.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ from tacit.learn.binned import (
 from tacit.learn.budget_allocation import Spent, check_gaussian_privacy, spend
 from tacit.learn.confidence import LEAST_EPSILON, scale_of
 from tacit.learn.forest_plan import (
-    EVERY_CHOSEN,
     FEATURE_BINS,
     STEP,
     FeatureChances,
@@ -46,35 +43,21 @@ from tacit.learn.integer_rows import Box
 from tacit.learn.leaf_sums import ROW, LeafScores
 from tacit.learn.losses import GRID, WHOLE, Loss, Squared
 from tacit.learn.progress import progress
-from tacit.learn.question_choice import chosen_questions, drawn_candidates, score_sensitivity
 from tacit.learn.sklearn_compat import check_is_fitted
-from tacit.learn.trees import DecisionTree, Levels, TreeQuestion
-from tacit.noise import entropy
-from tacit.noise.uniform import sample_below
+from tacit.learn.trees import DecisionTree, TreeQuestion
 
 #: Trees of a fit at ε = 1, and the fewest that other values of ε ask for.
 _TREES: Final = 100
 _FEWEST_TREES: Final = 40
+#: ε from which noise costs less than questions that are drawn and not chosen.
+_CALM: Final = 30
+DRAWN_QUESTIONS: Final = (
+    "at this epsilon trees lose more by questions that are drawn by chance than by noise (about .02 of log loss); "
+    "compare an additive model"
+)
 #: Questions of a tree, by the ε from which so many pay.
 _DEPTHS: Final = ((3, 4), (0, 3))
 _DEEPEST: Final = 8
-#: ε from which questions are chosen; below, the noise of leaves is the larger part of the error.
-_CHOOSING: Final = 30
-#: Questions of a tree that chooses them, and of a tree between.
-_CHOSEN_DEPTH: Final = 4
-_DRAWN_DEPTH: Final = 5
-#: One of so many questions of a tree between is one that was chosen; of the others only the feature is.
-_EVERY_REUSED: Final = 2
-#: Step of such a tree; there are many, and their leaves have little noise.
-_CHOOSING_STEP: Final = 0.2
-#: Trees of such a fit.
-_CHOOSING_TREES: Final = 400
-#: Rows added to each side of a question in its score, beside those that a node has in the mean, and the fewest.
-_RIDGE: Final = 0.5
-_LEAST_RIDGE: Final = 10.0
-#: Rows from which trees step as far as they do with many, and the part of it that they step with any.
-_ENOUGH_ROWS: Final = 4000
-_SHORTEST: Final = 0.25
 #: Residuals of a regression count up to this many standard deviations.
 _REGRESSION_CLIP: Final = 2
 #: No score is larger; sums over trees stay far below 2⁶³.
@@ -94,89 +77,29 @@ def _grow(
         spent: noise of the leaves, and of the confidence.
         title: for a progress bar.
     """
-    scored = LeafScores(loss, plan.clip, plan.outputs, table, curved=plan.curved)
-    asked = _Chosen(plan, histograms, spent, scored) if plan.chosen else _Drawn(plan, histograms)
-    # Few rows are learned by heart where many small trees follow each other in long steps.
-    step = _CHOOSING_STEP * min(max(histograms.rows / _ENOUGH_ROWS, _SHORTEST), 1.0) if plan.chosen else STEP
+    scored, chances = LeafScores(loss, plan.clip, plan.outputs, table), FeatureChances(plan.features)
+    sigma2 = spent.of("leaves")
+    sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
     trees: list[DecisionTree] = []
-    for number in progress(range(plan.trees), title):
-        levels = asked.next(number)
-        sigma2 = spent.of("chosen leaves" if plan.is_chosen(number) else "leaves")
-        sigma = math.sqrt(float_nearest(sigma2)) / WHOLE
-        noisy = release.release_gaussian(scored.raw_sums(levels), sigma2) / WHOLE
+    for _ in progress(range(plan.trees), title):
+        features = chances.draw(plan.depth)
+        ranks = [histograms.ranks(feature, plan.nominal) for feature in features]
+        questions = tuple(
+            TreeQuestion(each, histograms.drawn_bin(each, rank), rank)
+            for each, rank in zip(features, ranks, strict=True)
+        )
+        noisy = release.release_gaussian(scored.raw_sums(questions), sigma2) / WHOLE
         rows = np.maximum(noisy[:, -1:] * (WHOLE / ROW), 0.0)
-        values = -step * best_values(noisy[:, :-1], rows, loss.curvature, sigma)
-        asked.learn(levels, values, rows, loss.curvature, sigma)
+        values = -STEP * best_values(noisy[:, :-1], rows, loss.curvature, sigma)
+        chances.learn(features, values, rows, loss.curvature, sigma)
         # Scores of rows are sums of whole steps, so that they are the same for every order of rows.
         whole = np.rint(np.clip(values, -_LARGEST_SCORE, _LARGEST_SCORE) * GRID)
-        trees.append(DecisionTree(levels, whole / GRID))
+        trees.append(DecisionTree(questions, whole / GRID))
         scored.add(trees[-1], whole.astype(np.int64))
     if not plan.confident:
         return trees
     scale = scale_of(scored.raw_slopes(), spent.of("confidence"))
     return [replace(tree, values=tree.values * scale) for tree in trees]
-
-
-class _Drawn:
-    """Questions drawn by chance, from noisy numbers of rows and from what earlier trees released."""
-
-    def __init__(self, plan: Forest, histograms: Histograms) -> None:
-        self._plan, self._histograms, self._chances = plan, histograms, FeatureChances(plan.features)
-
-    def next(self, _number: int) -> Levels:
-        """Questions of the next tree, the same in all nodes of a level."""
-        features = self._chances.draw(self._plan.depth)
-        ranks = [self._histograms.ranks(feature, self._plan.nominal) for feature in features]
-        pairs = list(zip(features, ranks, strict=True))
-        return tuple((TreeQuestion(each, self._histograms.drawn_bin(each, rank), rank),) for each, rank in pairs)
-
-    def learn(self, levels: Levels, values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
-        """Take over what a tree has released."""
-        self._chances.learn(tuple(level[0].feature for level in levels), values, rows, curvature, sigma)
-
-
-class _Chosen:
-    """Questions of each node chosen by the exponential mechanism for some trees; others draw from those before."""
-
-    def __init__(self, plan: Forest, histograms: Histograms, spent: Spent, scored: LeafScores) -> None:
-        self._plan, self._histograms, self._scored = plan, histograms, scored
-        self._epsilon = spent.of("questions of a level")
-        self._known: list[TreeQuestion] = []
-
-    def next(self, number: int) -> Levels:
-        """Questions of the next tree."""
-        plan = self._plan
-        if not plan.is_chosen(number):
-            return tuple((self._drawn(),) for _ in range(plan.depth))
-        ranks = [self._histograms.ranks(feature, plan.nominal) for feature in range(plan.features)]
-        weights = np.stack([self._histograms.weights(feature, rank) for feature, rank in enumerate(ranks)])
-        weights /= weights.sum(axis=1, keepdims=True)
-        levels: Levels = ()
-        for depth in range(plan.chosen_depth):
-            sums = self._scored.raw_bins(levels, plan.features, FEATURE_BINS)
-            for feature, rank in enumerate(ranks):
-                if rank is not None:
-                    sums[feature][:, rank] = sums[feature].copy()
-            found = chosen_questions(
-                sums,
-                drawn_candidates(weights),
-                max(_RIDGE * self._histograms.rows / (1 << depth), _LEAST_RIDGE),
-                self._epsilon,
-                score_sensitivity(plan.clip, plan.outputs, plan.relation),
-            )
-            levels += (tuple(TreeQuestion(feature, first, ranks[feature]) for feature, first in found),)
-        self._known += [question for level in levels for question in level]
-        return levels
-
-    def _drawn(self) -> TreeQuestion:
-        """A question that was chosen before, or for some a bin by chance of the same feature: it may lie better."""
-        known = self._known[sample_below(len(self._known), entropy.current())]
-        if sample_below(_EVERY_REUSED, entropy.current()) == 0:
-            return known
-        return TreeQuestion(known.feature, self._histograms.drawn_bin(known.feature, known.ranks), known.ranks)
-
-    def learn(self, levels: Levels, values: Floats, rows: Floats, curvature: float, sigma: float) -> None:
-        """Nothing: choices tell which questions are good."""
 
 
 class _Boosted(BinnedEstimator):
@@ -192,32 +115,17 @@ class _Boosted(BinnedEstimator):
     _box: Box
 
     def _forest(self, target: int, features: int, classes: int, clip: int, epsilon: Fraction) -> Forest:
-        choosing = epsilon >= _CHOOSING
-        if choosing:
-            usual, deep = _CHOOSING_TREES, _DRAWN_DEPTH
-        else:
-            usual = max(round(_TREES * float_nearest(epsilon) ** 0.25), _FEWEST_TREES)
-            deep = next(depth for least, depth in _DEPTHS if epsilon >= least)
+        usual = max(round(_TREES * float_nearest(epsilon) ** 0.25), _FEWEST_TREES)
+        deep = next(depth for least, depth in _DEPTHS if epsilon >= least)
         trees = check_count(usual if self.trees is None else self.trees, "trees", maximum=10**4)
         depth = check_count(deep if self.depth is None else self.depth, "depth", maximum=_DEEPEST)
-        chosen = -(-trees // EVERY_CHOSEN) if choosing else 0
-        outputs = 1 if classes <= 2 else classes
-        nominal = self._nominal(features, FEATURE_BINS)
+        outputs, nominal = 1 if classes <= 2 else classes, self._nominal(features, FEATURE_BINS)
         confident = classes > 1 and epsilon >= LEAST_EPSILON
-        return Forest(
-            features + target,
-            features,
-            outputs,
-            clip,
-            trees,
-            depth,
-            nominal,
-            classes,
-            confident,
-            chosen,
-            min(depth, _CHOSEN_DEPTH),
-            as_relation(self.relation),
-        )
+        return Forest(features + target, features, outputs, clip, trees, depth, nominal, classes, confident)
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Caution that drawn questions, and not the noise, limit what trees learn; by ε alone."""
+        return (DRAWN_QUESTIONS,) if self.guarantee_.epsilon >= _CALM else ()
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self, "trees_")
@@ -242,9 +150,8 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         delta: likewise.
         bounds: public bounds of the features, one pair or one per column.
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
-        trees: how many; by default 100 at ε = 1, fewer below and more above, 400 from ε = 30 on.
-        depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3 and 5 from 30;
-            trees whose questions are chosen have four at most.
+        trees: how many; by default 100 at ε = 1, fewer below and more above.
+        depth: questions of a tree, and so features that interact in it; by default 3, or 4 from ε = 3.
         categories: by name or place of a column, its public categories (at most 255), or a number of groups to hash
             them into; questions then ask for sets of them.
         class_weight: public weights by class; a row counts as much as its class, beside the heaviest.
@@ -259,13 +166,11 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
     Privacy:
         (ε, δ)-DP under ``relation``: numbers of rows per bin, then for each tree sums of residuals and numbers of rows
         per leaf, and from ε = 3 on slopes of the loss along a factor of all scores; all with discrete Gaussian noise.
-        Features and bins of trees are drawn from released numbers; from ε = 30 on those of every fourth tree are chosen
-        by the exponential mechanism, in each node by itself.
+        Features and bins of trees are drawn from released numbers.
 
     Sensitivity:
         a row adds integers of norm at most 2¹⁴ to the bins, and of norm 2¹³·√(1 + 1/16) (√(2 + 1/16) for more than two
-        classes) to the leaves of a tree; it moves the scores of questions, those of one node, by at most 2¹³ + 1
-        (2¹³·√2 + 1), twice that where rows are exchanged.
+        classes) to the leaves of a tree.
 
     Error:
         no bound is proven; leaves are shrunk by the noise that they have.
@@ -274,8 +179,8 @@ class BoostedTreesClassifier(_Boosted, BinnedClassifier):
         bounds and classes were not read off the data.
 
     References:
-        Maddock, Cormode, Wang, Maple, Jha (2022) for trees of random structure under differential privacy; McSherry,
-        Talwar (2007) for choices. Proof: ``boosting.proof.md``.
+        Maddock, Cormode, Wang, Maple, Jha (2022) for trees of random structure under differential privacy. Proof:
+        ``boosting.proof.md``.
     """
 
     def __init__(

@@ -1,10 +1,8 @@
 """Allocation of (ε, δ) among the releases of a fit, before any data is seen.
 
 A fit is a fixed list of phases. Each phase is one integer vector with discrete Gaussian noise, released a fixed number
-of times, possibly on secret Poisson samples, or a fixed number of choices by the exponential mechanism. Shares say how
-the privacy is divided; one common factor of all noises is then searched so that the whole composes to the (ε, δ) asked
-for, by the privacy loss distribution of these very events, or by their Rényi divergences where there are choices: for
-many of these they are the smaller bound.
+of times, possibly on secret Poisson samples. Shares say how the privacy is divided; one common factor of all noises is
+then searched so that the whole composes to the (ε, δ) asked for, by the privacy loss distribution of these very events.
 
 Sampled phases are sums over rows, which the event says; under replace-one sampling then amplifies as well
 (``accounting/pld/pld.proof.md``, section 2).
@@ -17,16 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final
 
 from tacit.accounting.calibrate import calibrate
 from tacit.accounting.compose import compose
-from tacit.accounting.composed import Composed
 from tacit.core.errors import InputError
 from tacit.core.events import (
     ComposedEvent,
     Event,
-    ExponentialEvent,
     PoissonSampledEvent,
     RepeatedEvent,
     SampledSumEvent,
@@ -45,8 +41,6 @@ from tacit.noise.gaussian import LARGEST_SIGMA
 
 #: More protects no person, and would leave hardly any noise to account for.
 LARGEST_EPSILON: Final = 10_000
-#: Steps of the ε of a choice.
-_FINE: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -60,7 +54,6 @@ class Phase:
         share: its part of the privacy, relative to the other phases.
         count: how often it is released.
         rate: of the secret Poisson sample it sees; 1 for all rows.
-        chooses: whether it is a choice among ``dimension`` candidates by the exponential mechanism.
     """
 
     name: str
@@ -69,7 +62,6 @@ class Phase:
     share: Fraction
     count: int = 1
     rate: Fraction = Fraction(1)
-    chooses: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,7 +85,7 @@ class Spent:
 
     Attributes:
         phases: in order.
-        sigma2: of each; of a phase of choices the ε of one.
+        sigma2: of each.
         event: of all of them.
         guarantee: likewise.
     """
@@ -104,7 +96,7 @@ class Spent:
     guarantee: ApproxDP
 
     def of(self, name: str) -> Fraction:
-        """σ² of the phase of this name, in integer steps; of a phase of choices the ε of one."""
+        """σ² of the phase of this name, in integer steps."""
         return next(s for phase, s in zip(self.phases, self.sigma2, strict=True) if phase.name == name)
 
     @property
@@ -115,8 +107,6 @@ class Spent:
 
 def _described(phase: Phase, sigma2: Fraction) -> str:
     times = f"{phase.count} × " if phase.count > 1 else ""
-    if phase.chooses:
-        return f"{times}{phase.name}: one of {phase.dimension} candidates, chosen with ε = {format_up(sigma2)}"
     noise = float(sqrt_bounds(sigma2 / phase.l2_squared)[1])
     sample = f", each on a secret sample of rate {format_up(phase.rate)}" if phase.rate < 1 else ""
     return f"{times}{phase.name}: {phase.dimension} numbers, noise {noise:.4g} × what one row adds{sample}"
@@ -148,7 +138,6 @@ def _spend(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relati
     for phase in phases:
         check_count(phase.count, "steps")
     sampled = any(phase.rate < 1 for phase in phases)
-    method: Literal["rdp", "pld"] = "rdp" if any(phase.chooses for phase in phases) else "pld"
 
     def build(scale: Fraction) -> list[Event]:
         return [phase_event(phase, _sigma2(phase, scale, phases), relation) for phase in phases]
@@ -158,38 +147,28 @@ def _spend(phases: tuple[Phase, ...], epsilon: Fraction, delta: Fraction, relati
         build,
         epsilon=epsilon,
         delta=delta,
-        method=method,
+        method="pld",
         start=max(guess, 1e-3),
         tolerance=1e-3 if sampled else 1e-5,
     )
     events = tuple(build(scale))
     sigma2 = tuple(_sigma2(phase, scale, phases) for phase in phases)
-    if max(each for phase, each in zip(phases, sigma2, strict=True) if not phase.chooses) > LARGEST_SIGMA**2:
+    if max(sigma2) > LARGEST_SIGMA**2:
         raise InputError("epsilon", "is too small for exact noise at this resolution; allow more, or fewer steps")
-    return Spent(phases, sigma2, ComposedEvent(events, relation=relation), _total(events, delta, method))
-
-
-def _total(events: tuple[Event, ...], delta: Fraction, method: Literal["rdp", "pld"]) -> Composed:
-    return compose(list(events), delta=delta, method=method)
+    guarantee = compose(list(events), delta=delta, method="pld")
+    return Spent(phases, sigma2, ComposedEvent(events, relation=relation), guarantee)
 
 
 def _sigma2(phase: Phase, scale: Fraction, phases: tuple[Phase, ...]) -> Fraction:
     """Noise that makes the phase cost its share of 1/scale², in the Gaussian approximation of sampling."""
     share = phase.share / sum((other.share for other in phases), Fraction(0))
-    if phase.chooses:
-        # ε²/8 of each choice is the share of what Gaussian noise of that scale costs, 1/(2·scale²).
-        squared = 4 * share / (phase.count * scale**2)
-        return Fraction(max(math.isqrt(math.floor(squared * _FINE**2)), 1), _FINE)
     wanted = scale**2 * phase.l2_squared * phase.count * phase.rate**2 / share
     # Sampling hides little once the noise falls below the contribution itself, and σ² >= 16 keeps the account simple.
     return Fraction(math.ceil(max(wanted, Fraction(16))))
 
 
 def phase_event(phase: Phase, sigma2: Fraction, relation: Relation) -> Event:
-    """Event of all releases of a phase with noise of ``sigma2``, or with that ε of each choice."""
-    if phase.chooses:
-        choice = ExponentialEvent(sigma2, relation=relation)
-        return choice if phase.count == 1 else RepeatedEvent(choice, phase.count, relation=relation)
+    """Event of all releases of a phase with noise of ``sigma2``."""
     summed = SampledSumEvent(phase.rate, sigma2, Fraction(phase.l2_squared), phase.dimension, relation=relation)
     noise: Event = summed.unsampled
     if phase.rate < 1:

@@ -13,7 +13,6 @@ from typing import Final, cast
 import numpy as np
 
 from tacit.core.numbers import float_nearest
-from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.learn import release
 from tacit.learn.binned import (
     BINS,
@@ -29,7 +28,6 @@ from tacit.learn.budget_allocation import Phase
 from tacit.learn.confidence import confidence_phase
 from tacit.learn.integer_rows import UNIT, Integers
 from tacit.learn.leaf_sums import ROW
-from tacit.learn.question_choice import CANDIDATES
 from tacit.learn.weights import shared
 from tacit.noise import entropy
 from tacit.noise.uniform import sample_below
@@ -40,10 +38,6 @@ FEATURE_BINS: Final = 256
 _COUNTS: Final = Fraction(1, 20)
 #: Spread of the fuller bins of a target, beside that of all, from which on it is taken.
 _NARROWEST: Final = 0.45
-#: Part of the privacy for choices.
-_CHOICES: Final = Fraction(1, 2)
-#: One tree of so many has questions that are chosen.
-EVERY_CHOSEN: Final = 4
 #: Step of a tree towards its leaves' best values.
 STEP: Final = 0.3
 #: Size that the value of a leaf is expected to have.
@@ -68,9 +62,6 @@ class Forest:
         nominal: places of features that are categories.
         classes: number of classes, of which the histograms of categories know; 1 for a regression.
         confident: whether the size of scores is set by a last release.
-        chosen: how many trees have questions that are chosen; every fourth, from the first on.
-        chosen_depth: questions of such a tree.
-        relation: which tables are neighbours.
     """
 
     columns: int
@@ -82,38 +73,16 @@ class Forest:
     nominal: tuple[int, ...] = ()
     classes: int = 1
     confident: bool = False
-    chosen: int = 0
-    chosen_depth: int = 0
-    relation: Relation = ADD_REMOVE
 
     def phases(self) -> list[Phase]:
         """Cost: a row is in one bin of each column, and in one leaf of a tree, where it adds its residual and a row."""
-        width, added = self.outputs + 1, self.clip**2 + ROW**2
-        left = 1 - _COUNTS - (_CHOICES if self.chosen else 0)
-        leaves = [
-            Phase(name, added, width << depth, left * count / self.trees, count)
-            for name, depth, count in (
-                ("chosen leaves", self.chosen_depth, self.chosen),
-                ("leaves", self.depth, self.trees - self.chosen),
-            )
-            if count
-        ]
-        choices = Phase("questions of a level", 1, CANDIDATES, _CHOICES, self.chosen * self.chosen_depth, chooses=True)
+        bins = (self.columns + len(self.nominal) * (self.classes - 1)) * FEATURE_BINS
+        leaf = self.clip**2 + ROW**2
         return [
-            Phase("bins", UNIT**2, (self.columns + len(self.nominal) * (self.classes - 1)) * FEATURE_BINS, _COUNTS),
-            *([choices] if self.chosen else []),
-            *leaves,
+            Phase("bins", UNIT**2, bins, _COUNTS),
+            Phase("leaves", leaf, (self.outputs + 1) << self.depth, 1 - _COUNTS, self.trees),
             *([confidence_phase(self.clip)] if self.confident else []),
         ]
-
-    def is_chosen(self, number: int) -> bool:
-        """Whether the questions of a tree are chosen."""
-        return self.chosen > 0 and number % EVERY_CHOSEN == 0
-
-    @property
-    def curved(self) -> bool:
-        """Whether a row counts in a leaf by the curvature of its loss."""
-        return self.chosen > 0 and self.classes == 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +126,6 @@ class Histograms:
             ordered[ranks] = counts
             counts = ordered
         return cast("Floats", np.log1p((counts[1:] + counts[:-1]) / max(2 * self.noise, 4.0)) + 1e-9)
-
-    @property
-    def rows(self) -> float:
-        """Number of all rows: the median of what the columns say."""
-        return max(float(np.median(self.counts.sum(axis=1))), 1.0)
 
 
 def _shuffled(count: int) -> Integers:

@@ -28,8 +28,6 @@ _FARTHEST: Final = 20 * GRID
 _LARGEST_LOG: Final = 5 * GRID
 #: No residual of a mean is larger, in steps.
 _LARGEST_RESIDUAL: Final = 1 << 20
-#: Half the width over which the corner of the pinball loss is rounded, in steps of 1/GRID.
-_CORNER: Final = GRID // 16
 #: Fixed point of the exponentials of a softmax.
 _EXPONENTIAL: Final = 1 << 30
 
@@ -115,35 +113,6 @@ class PoissonDeviance(Loss):
         """The mean minus the target."""
         means = _means()[np.clip(logits, -_LARGEST_LOG, _LARGEST_LOG) + _LARGEST_LOG]
         return _cut(means - targets * (WHOLE // GRID))
-
-
-class GammaDeviance(Loss):
-    """z + target·e^-z, for means e^z; targets in steps of 1/GRID of the mean of the table, one output."""
-
-    curvature = 3.0
-
-    def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """One minus the target over the mean."""
-        shares = _means()[_LARGEST_LOG - np.clip(logits, -_LARGEST_LOG, _LARGEST_LOG)]
-        return _cut(WHOLE - targets * shares // GRID)
-
-
-class Pinball(Loss):
-    """The loss whose minimiser is a quantile, with a rounded corner; targets in steps of 1/GRID, one output.
-
-    Args:
-        quantile: in steps of 1/WHOLE.
-    """
-
-    curvature = 2.0
-
-    def __init__(self, quantile: int) -> None:
-        self._quantile = quantile
-
-    def residuals(self, logits: Integers, targets: Integers) -> Integers:
-        """1 - quantile above the target, -quantile below it, a straight line between."""
-        above = np.clip(logits - targets + _CORNER, 0, 2 * _CORNER) * (WHOLE // (2 * _CORNER))
-        return cast("Integers", above - self._quantile)
 
 
 def _cut(residuals: Integers) -> Integers:

@@ -24,8 +24,10 @@ from tacit.learn.integer_rows import Box
 from tacit.learn.moments import FeatureSums
 
 
-class PartialCalls(PrivateEstimator):
-    """Account of several calls of ``partial_fit``, each at the whole price of the estimator.
+class PartialSums(PrivateEstimator):
+    """Estimators whose only release is :class:`~tacit.learn.moments.FeatureSums`, with calls of ``partial_fit``.
+
+    Each call has the whole price of the estimator.
 
     Attributes:
         guarantee_: of all calls so far together, for a person with a row in each; their number is decided beforehand.
@@ -34,6 +36,9 @@ class PartialCalls(PrivateEstimator):
 
     call_guarantee_: Guarantees
 
+    _box: Box
+    _noisy_sums: NDArray[np.float64]
+    _noise: Fraction
     _paid: tuple[Event, ...]
 
     def price_of_calls(self, columns: int, calls: int) -> FitPrice:
@@ -75,14 +80,6 @@ class PartialCalls(PrivateEstimator):
             f"no person has more than one row in each of {len(self._paid)} calls, whose number was decided beforehand"
         )
         return (calls, f"where no person is in two calls, {self.call_guarantee_!r} holds", *said[1:])
-
-
-class PartialSums(PartialCalls):
-    """Estimators whose only release is :class:`~tacit.learn.moments.FeatureSums`."""
-
-    _box: Box
-    _noisy_sums: NDArray[np.float64]
-    _noise: Fraction
 
     def _added(
         self, sums: FeatureSums, noisy: NDArray[np.float64], spent: Spent, *, fresh: bool

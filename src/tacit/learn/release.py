@@ -1,4 +1,4 @@
-"""Release of an integer vector with exact noise, or of choices; the only exit of values computed from rows.
+"""Release of an integer vector with exact noise; the only exit of values computed from rows.
 
 Every release of every estimator passes here, so a test can record what went in, freeze what came out, and replay a fit
 on a neighbouring table.
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tacit.learn.integer_rows import Integers
 from tacit.mechanisms.additive import add_noise
-from tacit.mechanisms.exponential import Exponential
 from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.laplace import DiscreteLaplace
 
@@ -32,16 +31,6 @@ def release_laplace(raw: Integers, scale: Fraction) -> NDArray[np.float64]:
     """The integers with independent discrete Laplace noise of ``scale``, as floats, in the same shape."""
     noisy = add_noise(raw.ravel(), DiscreteLaplace(scale))
     return _as_floats(noisy).reshape(raw.shape)
-
-
-def release_choices(raw: Integers, sensitivity: int, epsilon: Fraction) -> list[int]:
-    """The place of one score of each line, by the exponential mechanism.
-
-    One row moves the scores of a line by at most some distance, and these distances add up to ``sensitivity`` at most:
-    then all choices together are of bounded range ``epsilon``, as one is.
-    """
-    mechanism = Exponential(epsilon=epsilon, sensitivity=sensitivity)
-    return [int(mechanism.release(line)) for line in raw]
 
 
 @lru_cache(maxsize=8)

@@ -18,7 +18,6 @@ try:
     )
     from sklearn.exceptions import DataConversionWarning  # type: ignore[import-untyped]
     from sklearn.metrics import d2_tweedie_score  # type: ignore[import-untyped]
-    from sklearn.utils.metaestimators import available_if  # type: ignore[import-untyped]
     from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped]
 except ModuleNotFoundError as missing:  # pragma: no cover - the extra is installed wherever the tests run
     raise ModuleNotFoundError(
@@ -35,7 +34,6 @@ __all__ = [
     "OneToOneFeatureMixin",
     "RegressorMixin",
     "TransformerMixin",
-    "available_if",
     "check_is_fitted",
     "clone",
     "d2_tweedie_score",

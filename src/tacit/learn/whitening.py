@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,31 +69,6 @@ class Covariance:
         return Covariance(
             self.center[:columns], matrix, self.noise, self.rows_estimate, self.floor, self.spread, self.margin
         )
-
-    def pooled(self, other: Covariance) -> Covariance:
-        """Centre and covariance of these rows and others together; post-processing, noises are independent."""
-        both = (self, other)
-        count = self.rows_estimate + other.rows_estimate
-        shares = [each.rows_estimate / count for each in both]
-
-        def averaged(parts: list[Any]) -> Any:
-            return sum(share * part for share, part in zip(shares, parts, strict=True))
-
-        center = cast("Floats", averaged([each.center for each in both]))
-        apart = [each.center - center for each in both]
-        matrix = averaged([each.matrix + np.outer(gap, gap) for each, gap in zip(both, apart, strict=True)])
-        noise, floor = (
-            math.hypot(*(share * getattr(each, name) for share, each in zip(shares, both, strict=True)))
-            for name in ("noise", "floor")
-        )
-        square = averaged([each.spread**2 + float(gap @ gap) for each, gap in zip(both, apart, strict=True)])
-        margin = float(averaged([each.margin for each in both]))
-        return Covariance(center, cast("Floats", matrix), noise, count, floor, math.sqrt(square), margin)
-
-    def projected(self) -> Floats:
-        """The nearest positive semidefinite matrix."""
-        sizes, axes = np.linalg.eigh((self.matrix + self.matrix.T) / 2)
-        return cast("Floats", (axes * np.maximum(sizes, 0.0)) @ axes.T)
 
     @property
     def variances(self) -> Floats:
