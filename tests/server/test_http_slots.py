@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from support.served import COUNT, Served, error, raw, rows, serve
-from support.timers import SteppedSlots, TestedSlots
+from support.timers import Clock, SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError, InputError
 from tacit.ledger import ConflictError
@@ -163,6 +164,30 @@ def test_a_failure_keeps_its_thread_as_an_answer_does() -> None:
 
     asyncio.run(story())
     served.close()
+
+
+def test_free_work_is_done_at_ticks() -> None:
+    """Whether it takes one or six milliseconds, which a running query decides, does not show; errors likewise."""
+    clock = Clock()
+
+    def work(seconds: float) -> float:
+        clock.now += seconds
+        if seconds > 0.06:
+            raise ValueError("late")
+        return seconds
+
+    async def main() -> list[float]:
+        runtime = serve(slot=0.25).app.state.runtime
+        runtime._ticks = TestedSlots(0.01, clock)
+        took = []
+        for seconds in (0.001, 0.006, 0.011, 0.019, 0.07):
+            began = clock.now
+            with suppress(ValueError):
+                await runtime.run(work, seconds)
+            took.append(round(clock.now - began, 6))
+        return took
+
+    assert asyncio.run(main()) == [0.01, 0.01, 0.02, 0.02, 0.08]
 
 
 def test_what_was_begun_is_written_down_even_if_no_client_waits_any_more() -> None:

@@ -11,7 +11,16 @@ from tacit.core.errors import InputError
 _ADDRESS: Final = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 #: Settings that may be zero: a slot that is switched off, a queue that does not exist.
-_MAY_BE_ZERO: Final = ("slot", "queue", "quick_queue", "drain_seconds", "port", "postgres", "threads_per_analyst")
+_MAY_BE_ZERO: Final = (
+    "slot",
+    "tick",
+    "queue",
+    "quick_queue",
+    "drain_seconds",
+    "port",
+    "postgres",
+    "threads_per_analyst",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,8 @@ class Settings:
         address: how people reach it, for links that are passed on; what a request says of it is not believed.
         slot: seconds; a fresh answer leaves 1, 2, 4, 8 … slots after its question began, which of them is decided by
             the question's text. 0 switches slots off.
+        tick: seconds; what is free (quotes, budgets, the catalog) answers after 1, 2, 4, 8 … ticks, unless slots are
+            switched off.
         row_seconds: how long one row operation takes at most; by how much one person can change a running time is
             this times the work that the text allows.
         time_epsilon: the most that readiness in time reveals, for each worker process and once more
@@ -69,6 +80,7 @@ class Settings:
     behind_proxy: bool = False
     address: str | None = None
     slot: float = 0.25
+    tick: float = 0.01
     row_seconds: float = 1e-7
     time_epsilon: float = 0.1
     late_per_analyst: int = 4

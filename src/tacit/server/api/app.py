@@ -118,9 +118,9 @@ class App(Starlette):
 
     async def _reply(self, route: Route, call: ApiRequest) -> Response:
         if not route.asks:
-            return await self._runtime.quick.run(route.serve, call)
+            return await self._runtime.run(route.serve, call)
         # The caller is authenticated first: analysts take turns at the threads for questions.
-        await self._runtime.quick.run(call.caller, route.rate)
+        await self._runtime.run(call.caller, route.rate)
         name = call.user.person.name
         call.departure = self._runtime.departure(name)
         try:

@@ -68,7 +68,7 @@ class AssistantEndpoint:
         body = await body_of(request, settings.max_body, settings.body_seconds)
         if not isinstance(read_json(body), dict):
             raise RequestError("body", 400, "the body must be one message of JSON-RPC")
-        await self._runtime.quick.run(call.caller, "reads")
+        await self._runtime.run(call.caller, "reads")
         door = ServerDoor(self._runtime, call.user, _conversation(headers), call.about)
         scope["tacit.tools"] = AssistantTools(door)
         unread = [True]
