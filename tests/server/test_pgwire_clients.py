@@ -67,7 +67,9 @@ def psql(pg: PgServed, *commands: str) -> str:
 def test_psql_asks_and_is_told_the_charge(pg: PgServed) -> None:
     told = psql(pg, COUNT, f"EXPLAIN {COUNT}", "SHOW tacit.budget", "\\conninfo")
     assert "(3 rows)" in told
-    assert "NOTICE:  Charged epsilon 0.5 to patients." in told
+    assert "NOTICE:  Charged epsilon 0.5 to patients; epsilon " in told
+    assert " n_low | n_high" in told
+    assert "DETAIL" not in told
     assert "more such questions fit" in told
     assert "population" in told
     assert "ERROR" not in told

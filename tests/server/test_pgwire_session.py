@@ -23,6 +23,7 @@ from support.served import COUNT, rows
 from support.serving import certificate
 from support.toy_engine import ToyEngine
 from tacit.query.parsing.parse import _tokens
+from tacit.server.pgwire.client_questions import readable
 from tacit.server.pgwire.statements import StatementKind, split_statements
 from tacit.server.pgwire.types import TEXT_OID
 
@@ -183,7 +184,7 @@ def test_a_cancelled_question_stays_charged_and_its_answer_is_kept(pg: PgServed)
         notices: list[str] = []
         connection.add_notice_handler(lambda told: notices.append(str(told.message_primary)))
         assert len(connection.execute(COUNT).fetchall()) == 3
-        assert notices == ["A repeated question: charged nothing."]
+        assert [words.partition(";")[0] for words in notices] == ["A repeated question: charged nothing"]
         assert (pg.served.spent(), gate.measured) == (Fraction(1, 2), 1)
 
 
@@ -257,13 +258,61 @@ def test_the_notice_says_the_charge_the_meaning_of_intervals_and_the_rest(pg: Pg
         told: list[tuple[Any, ...]] = []
         connection.add_notice_handler(lambda e: told.append((e.message_primary, e.message_detail, e.message_hint)))
         connection.execute(COUNT)
-        ((words, detail, hint),) = told
-        assert words == "Charged epsilon 0.5 to patients."
-        assert "left out" in detail
-        assert "9.5 left" in hint
+        words = "epsilon 9.5 of 10 left. The meaning of the intervals: SHOW tacit.note."
+        assert told == [(f"Charged epsilon 0.5 to patients; {words}", None, None)]
+        lines = [row[0] for row in connection.execute("SHOW tacit.note")]
+        assert max(map(len, lines)) <= 100
+        assert "left out" in " ".join(lines)
+        assert "9.5 left" in " ".join(lines)
         connection.execute("SET client_min_messages = warning")
         connection.execute(COUNT)
         assert len(told) == 1
+
+
+def test_a_reader_at_a_terminal_sees_intervals_and_a_driver_does_not(pg: PgServed) -> None:
+    for client, names in (("psql", ["ward", "n", "n_low", "n_high"]), ("superset", ["ward", "n"])):
+        with connect(pg, application_name=client) as connection:
+            found = connection.execute(COUNT)
+            assert [column.name for column in found.description or ()] == names
+            connection.execute("SET tacit.intervals = off")
+            assert len(connection.execute(COUNT).description or ()) == 2
+    assert pg.served.spent() == Fraction(1, 2)
+
+
+def test_doubles_have_the_digits_of_their_interval(pg: PgServed) -> None:
+    with connect(pg) as connection:
+        connection.execute("SET tacit.intervals = on")
+        found = connection.execute("SELECT ward, AVG(cost) AS c FROM visits GROUP BY ward").fetchall()
+    exact = pg.served.curator.sql("SELECT ward, AVG(cost) AS c FROM visits GROUP BY ward", epsilon="0.5")
+    for (_, value, low, high), cells, ends in zip(
+        found, exact.finished.values, exact.finished.intervals(), strict=True
+    ):
+        inner = ends[1]
+        assert low <= inner[0] <= inner[1] <= high
+        assert high - low <= 1.02 * (inner[1] - inner[0])
+        assert abs(value - cells[1]) <= 0.01 * (high - low)
+        assert len(repr(value).strip("-0").replace(".", "")) <= 8
+
+
+@given(st.floats(-1e16, 1e16), st.floats(0, 1e9), st.floats(0, 1e9))
+def test_rounded_ends_contain_what_the_ends_contained(value: float, below: float, above: float) -> None:
+    low, high = value - below, value + above
+    shown, least, most = readable(value, low, high)
+    assert least <= low <= high <= most
+    assert least <= shown <= most
+    assert readable(value, None, None) == [value, None, None]
+
+
+def test_a_question_of_which_no_group_is_left_says_so(pg: PgServed) -> None:
+    with connect(pg, options="-c tacit.epsilon=0.01") as connection:
+        told: list[Any] = []
+        connection.add_notice_handler(lambda e: told.append((e.severity_nonlocalized, e.sqlstate, e.message_primary)))
+        connection.execute("SET client_min_messages = warning")
+        assert connection.execute("SELECT street, COUNT(*) AS n FROM visits GROUP BY street").fetchall() == []
+        ((severity, state, words),) = told
+        assert (severity, state) == ("WARNING", "02000")
+        assert "No row is left" in words
+        assert "higher cost" in str(connection.execute("SHOW tacit.note").fetchall())
 
 
 # -- statements

@@ -75,6 +75,10 @@ class AnswerRows(Protocol):
         """Whether the bias of each cell (of the first ``rows``) may exceed its interval."""
 
 
+_NO_ROW: Final = (
+    "No row is left: groups with too few people to be shown at this cost are left out, and so is what HAVING or LIMIT "
+    "takes away. A higher cost, larger groups or declared categories show more."
+)
 #: Rows whose intervals decide about a sentence on all of them: what noise hides is one number for all cells.
 _LOOKED_AT: Final = 20
 #: Intervals with what noise hides that are this many times as wide as those without are worth a sentence.
@@ -241,6 +245,8 @@ class AnswerViews:
             return self.charge.note
         if self.is_public:
             return "The values are exact: they hold no noise and tell nothing about people."
+        if not self.finished.values:
+            return _NO_ROW
         lost = "clipping to bounds and dropped groups are not in them."
         if self.left_out is not None:
             lost = " ".join(filter(None, [f"what was left out is not in them. {self.left_out}", self.hidden_text]))

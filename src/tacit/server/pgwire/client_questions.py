@@ -12,9 +12,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +24,9 @@ from tacit.core.numbers import with_noun
 from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
+from tacit.query.types import Kind
 from tacit.server.api.thread_pools import let_run
+from tacit.server.console.number_format import down
 from tacit.server.errors import Unauthenticated
 from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.messages import WireColumn, error_response
@@ -36,6 +40,7 @@ from tacit.wire.responses import QuoteBody, about_answer
 from tacit.wire.values import exact_text
 
 if TYPE_CHECKING:
+    from tacit.charges.accounts import Budget
     from tacit.curator.views.answer_object import Answer
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
@@ -45,6 +50,11 @@ if TYPE_CHECKING:
 _LOOK: Final = 0.1
 #: Seconds for which public metadata are shown again without looking whether the token still counts.
 _FRESH: Final = 1.0
+#: Rows that decide whether a notice says that what was left out may exceed the intervals.
+_LOOKED_AT: Final = 1_000
+#: Doubles are written out in full beyond this, and with at most so many places behind the point.
+_HUGE: Final = 1e15
+_MOST_PLACES: Final = 12
 Changes = tuple[tuple[str, str, bool], ...]
 
 
@@ -86,6 +96,8 @@ class ClientQuestions:
         self._note = note
         self._names: tuple[str, frozenset[str], frozenset[str]] | None = None
         self._renewed = -_FRESH
+        #: Meaning of the last answer, and what is left of the budgets.
+        self.meaning: tuple[str, ...] = ()
         self.cancelled = asyncio.Event()
 
     async def inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
@@ -138,7 +150,7 @@ class ClientQuestions:
             answer = await self._waited(self._runtime.ask(self.access, Request.of(sql, self._variables.options)))
             about |= about_answer(answer)
             columns, rows = self._table(answer)
-            notices = (await self._notice(answer),) if self._variables.notices else ()
+            notices = await self._notices(answer)
         except Exception as problem:
             about["code"], state, _ = error_of(problem)
             self._note(about, state)
@@ -180,23 +192,33 @@ class ClientQuestions:
 
     def _table(self, answer: Answer) -> tuple[tuple[WireColumn, ...], list[list[Any]]]:
         wide = self._variables.intervals
-        ends = answer.finished.intervals() if wide else None
         rows: list[list[Any]] = []
-        for index, values in enumerate(answer.finished.values):
+        for values, ends in zip(answer.finished.values, answer.finished.intervals(), strict=True):
             row: list[Any] = []
-            for place, column in enumerate(answer.columns):
-                row.append(plain(values[place], column.type))
-                if ends is not None and _has_ends(column):
-                    row += [plain(end, column.type) for end in ends[index][place]]
+            for value, pair, column in zip(values, ends, answer.columns, strict=True):
+                shown = [plain(each, column.type) for each in (value, *pair)]
+                if column.noisy and column.type.kind is Kind.DOUBLE:
+                    shown = readable(*shown)
+                row += shown if wide and _has_ends(column) else shown[:1]
             rows.append(row)
         return _wire_columns(answer.columns, wide=wide), rows
 
-    async def _notice(self, answer: Answer) -> bytes:
+    async def _notices(self, answer: Answer) -> tuple[bytes, ...]:
+        """One line: the charge, what is left, and whether more is to be known; ``SHOW tacit.note`` has it all."""
+        self.meaning, level, state = (answer.meaning,), "notice", "00000"
         if answer.is_public:
-            return error_response("NOTICE", "00000", f"{answer.charge.text}.", detail=answer.meaning, notice=True)
-        left = await self._runtime.run(self._runtime.service.budget, self.access, answer.charge.population)
-        words, _, rest = answer.note.partition(". ")
-        return error_response("NOTICE", "00000", f"{words}.", detail=rest, hint="; ".join(map(str, left)), notice=True)
+            words = f"{answer.charge.text}. The values are exact."
+            return (error_response("NOTICE", state, words, notice=True),) if self._variables.wants(level) else ()
+        budgets = await self._runtime.run(self._runtime.service.budget, self.access, answer.charge.population)
+        self.meaning += tuple(map(str, budgets))
+        if not answer.finished.values:
+            level, state, more = "warning", "02000", "No row is left"
+        elif any(map(any, answer.finished.marked(rows=_LOOKED_AT))):
+            more = "What was left out may exceed the intervals"
+        else:
+            more = "The meaning of the intervals"
+        words = f"{answer.charge.text}; {_left(budgets)}. {more}: SHOW tacit.note."
+        return (error_response(level.upper(), state, words, notice=True),) if self._variables.wants(level) else ()
 
     async def explain(self, statement: WireStatement, values: Sequence[Any], types: Sequence[int]) -> WireResult:
         """``EXPLAIN``: the plan and price of a question, for nothing."""
@@ -281,6 +303,36 @@ class ClientQuestions:
         await self.renew()
         quote = await self._runtime.quote(self.access, Request.of(sql, self._variables.options))
         return _wire_columns(quote.columns, wide=self._variables.intervals)
+
+
+def _left(budgets: Sequence[Budget]) -> str:
+    """Amount left of the limit that will be reached first."""
+    lines = [
+        (Fraction(balance.lines[0].left), f" for {balance.owner}" if place else "", balance.lines[0])
+        for each in budgets
+        for place, balance in enumerate(each.balances)
+        if balance.lines[0].cap and (balance.limited or not place)
+    ]
+    if not lines:
+        return "no limit"
+    left, owner, line = min(lines, key=lambda each: each[0])
+    return f"{line.currency} {down(left)} of {down(Fraction(line.cap))} left{owner}"
+
+
+def readable(value: Any, low: Any, high: Any) -> list[Any]:
+    """A double and the ends of its interval with no more digits than the interval makes sense of.
+
+    The ends are rounded outwards, so that the interval contains what it contained.
+    """
+    known = [each for each in (value, low, high) if each is not None]
+    if value is None or len(known) < 2 or max(map(abs, known)) >= _HUGE or (spread := max(known) - min(known)) <= 0:
+        return [value, low, high]
+    places = min(max(2 - math.floor(math.log10(spread)), 0), _MOST_PLACES)
+    unit = Decimal(1).scaleb(-places)
+    return [
+        None if each is None else float(Decimal(each).quantize(unit, way))
+        for each, way in ((value, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
+    ]
 
 
 def _has_ends(column: OutputColumn) -> bool:

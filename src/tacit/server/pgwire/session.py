@@ -8,6 +8,7 @@ savepoints change nothing about charges: there is no way back from a release.
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,6 +65,8 @@ MAX_PORTALS: Final = 64
 MAX_HELD: Final = 500_000
 #: Cells of an answer whose bytes are kept.
 _MOST_CELLS: Final = 5_000
+#: Characters of a line of the note about an answer.
+_WIDTH: Final = 100
 _IN_FAILED: Final = (StatementKind.COMMIT, StatementKind.ROLLBACK, StatementKind.EMPTY)
 
 
@@ -395,6 +398,9 @@ class WireSession:
             rows = await self._questions.balances()
             names = ("population", "owner", "currency", "cap", "spent", "remaining")
             return WireResult("SHOW", tuple(WireColumn(each, TEXT_OID) for each in names), rows)
+        if name == "tacit.note":
+            lines = [line for each in self._questions.meaning for line in textwrap.wrap(each, _WIDTH)]
+            return WireResult("SHOW", (WireColumn(name, TEXT_OID),), [[line] for line in lines])
         if name == "all":
             rows = [[each, value, self._variables.help(each)] for each, value in self._variables.all()]
             return WireResult("SHOW", tuple(WireColumn(n, TEXT_OID) for n in ("name", "setting", "description")), rows)

@@ -141,7 +141,7 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         if math.isnan(value):
             return "NaN"
-        return repr(value) if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+        return repr(value).removesuffix(".0") if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, dt.datetime):

@@ -17,6 +17,8 @@ from tacit.query.request import OPTIONS, OptionKind
 VERSION: Final = "15.0"
 _TACIT: Final = "tacit."
 _INTERVALS: Final = "tacit.intervals"
+#: Clients whose answers people read as they come: intervals are shown to them, unless they say otherwise.
+_FOR_READERS: Final = ("psql", "pgcli")
 _WORDS: Final = {
     "on": "on",
     "true": "on",
@@ -143,12 +145,11 @@ class SessionVariables:
     @property
     def intervals(self) -> bool:
         """Whether answers have two more columns for each number with noise."""
-        return self._values.get(_INTERVALS) == "on"
+        return self.show(_INTERVALS) == "on"
 
-    @property
-    def notices(self) -> bool:
-        """Whether the client wants notices."""
-        return _LEVELS.index(self.show("client_min_messages")) <= _LEVELS.index("notice")
+    def wants(self, level: str) -> bool:
+        """Whether the client wants messages of a level: ``notice`` or ``warning``."""
+        return _LEVELS.index(self.show("client_min_messages")) <= _LEVELS.index(level)
 
     def show(self, name: str) -> str:
         """The value of a setting.
@@ -161,7 +162,8 @@ class SessionVariables:
             return self._fixed[name]
         if name.startswith(_TACIT):
             self._check_name(name)
-            return self._values.get(name, "off" if name == _INTERVALS else "")
+            usual = "" if name != _INTERVALS else "on" if self.show("application_name") in _FOR_READERS else "off"
+            return self._values.get(name, usual)
         if name in self._values or name in _SETTABLE:
             return self._values.get(name, _SETTABLE.get(name, ""))
         raise InputError(name, "is no setting; SHOW ALL lists those there are")
@@ -174,7 +176,7 @@ class SessionVariables:
     def help(self, name: str) -> str:
         """The meaning of a setting of Tacit's own; empty for others."""
         if name == _INTERVALS:
-            return "whether each number with noise has two more columns, the ends of its interval"
+            return "whether each number with noise has two more columns, its interval's ends; on for psql and pgcli"
         option = OPTIONS.get(name.removeprefix(_TACIT)) if name.startswith(_TACIT) else None
         return "" if option is None else option.help
 
