@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.terminal import JsonFlag, print_json, visible
 from tacit.core.errors import InputError
-
-if TYPE_CHECKING:
-    from tacit.course import AnswerVerdict, Exercise
 
 app = typer.Typer(no_args_is_help=True, help="The course in ten chapters: its exercises, and a check of your answers.")
 
@@ -21,21 +18,12 @@ _SHEET = Path("course.toml")
 
 
 @app.command("list")
-def list_chapters(as_json: JsonFlag = False) -> None:
+def list_chapters() -> None:
     """Show the chapters and the numbers of their exercises."""
-    from tacit.course import CHAPTERS
+    from tacit.course import CHAPTERS, exercises_of
 
-    if as_json:
-        print_json(
-            [
-                {"number": chapter.number, "title": chapter.title, "exercises": [e.number for e in chapter.exercises]}
-                for chapter in CHAPTERS
-            ]
-        )
-        return
-    for chapter in CHAPTERS:
-        numbers = ", ".join(exercise.number for exercise in chapter.exercises)
-        typer.echo(f"{chapter.number:>2}  {chapter.title:<52} exercises {numbers}")
+    for number, (title, _) in enumerate(CHAPTERS, 1):
+        typer.echo(f"{number:>2}  {title:<52} exercises {', '.join(each.number for each in exercises_of(number))}")
 
 
 @app.command()
@@ -45,7 +33,7 @@ def show(exercise: Annotated[str, typer.Argument(help="Its number, such as 3.2."
 
     with reported("exercise"):
         found = exercise_named(exercise)
-    typer.echo(f"{found.text}\nAnswer: {found.answer.form}.")
+    typer.echo(f"{found.question}\nAnswer: {found.form}.")
 
 
 @app.command()
@@ -77,33 +65,21 @@ def check(
 
     Exit code 1 if an answer is wrong.
     """
-    from tacit.course import EXERCISES, check_sheet, exercise_named
+    from tacit.course import EXERCISES, exercise_named, read_sheet
 
     with reported("exercise", "answer", as_json=as_json):
         if exercise is not None and answer is None:
             raise InputError("answer", f"is missing: tacit course check {exercise} ANSWER")
-        if exercise is None:
-            found = check_sheet(sheet)
-        else:
-            asked = exercise_named(exercise)
-            found = [(asked, asked.check(answer or ""))]
-    right = sum(verdict.right for _, verdict in found)
+        answers = read_sheet(sheet) if exercise is None else [(exercise_named(exercise), answer or "")]
+    found = [(each.number, each.objection(given)) for each, given in answers]
+    right = sum(not words for _, words in found)
     if as_json:
-        print_json({"right": right, "answered": len(found), "answers": [_record(*each) for each in found]})
+        told = [{"exercise": number, "right": not words, "hint": words} for number, words in found]
+        print_json({"right": right, "answered": len(found), "answers": told})
     else:
-        for each in found:
-            _print(*each)
+        for number, words in found:
+            typer.echo(f"{number:>4}  {f'wrong  {visible(words)}' if words else 'right'}")
         if exercise is None:
-            still = len(EXERCISES) - len(found)
-            counted = f"{right} of {len(found)} answers are right; " if found else "Nothing is answered yet; "
-            typer.echo(f"{counted}{still} {'is' if still == 1 else 'are'} open.")
+            typer.echo(f"{right} of {len(found)} answers are right; {len(EXERCISES) - len(found)} are open.")
     if right < len(found):
         raise typer.Exit(1)
-
-
-def _record(exercise: Exercise, verdict: AnswerVerdict) -> dict[str, object]:
-    return {"exercise": exercise.number, "right": verdict.right, "words": verdict.words}
-
-
-def _print(exercise: Exercise, verdict: AnswerVerdict) -> None:
-    typer.echo(f"{exercise.number:>4}  {'right' if verdict.right else 'wrong'}  {visible(verdict.words)}")
