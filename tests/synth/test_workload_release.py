@@ -233,7 +233,7 @@ def test_what_cannot_be_answered_is_refused_before_it_is_charged() -> None:
     assert "delta" in refused(open_people(delta=None), epsilon="1")
     assert "within" in refused(curator, within=5)
     assert "must be a tacit.Workload" in refused(curator, workload=["sex"])
-    assert "name of a table" in refused(curator, source=7)
+    assert "must be text" in refused(curator, source=7)
     assert "no table" in refused(curator, source="nowhere").lower()
     assert "one of epsilon" in refused(curator, epsilon=None)
     assert "too small" in refused(open_people(**PURE), epsilon="1e-12", workload=Workload.prefixes("age"))

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.core.text_files import visible
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -91,7 +93,7 @@ def known_of(table: Table, column: Column, most: int = 6) -> list[str]:
     if column.bounds is not None:
         parts.append(f"from {column.bounds[0]} to {column.bounds[1]}")
     if column.categories is not None:
-        shown = ", ".join("NULL" if value is None else str(value) for value in column.categories[:most])
+        shown = ", ".join("NULL" if value is None else visible(str(value)) for value in column.categories[:most])
         parts.append(f"one of {shown}{', …' if len(column.categories) > most else ''}")
     return parts
 

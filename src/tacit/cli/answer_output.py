@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +10,7 @@ import typer
 from tacit.cli.terminal import console, print_json
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
+from tacit.core.text_files import csv_text, json_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,24 +97,21 @@ def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> 
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8", newline="")
 
 
 def _csv(_: Curator, answer: Answer) -> str:
     from tacit.curator.views.arrow_tables import plain
 
     names, kinds, rows = answer.interval_rows()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
-    return text.getvalue()
+    shown = ([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
+    return csv_text(names, shown)
 
 
 def _json(curator: Curator, answer: Answer) -> str:
     from tacit.wire.responses import answer_json
 
-    return json.dumps(answer_json(curator, answer), ensure_ascii=False, allow_nan=False) + "\n"
+    return json_line(answer_json(curator, answer)) + "\n"
 
 
 def _table(_: Curator, answer: Answer) -> str:

@@ -11,9 +11,10 @@ import typer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
 from tacit.cli.query_options import request_of, with_question_options
-from tacit.cli.terminal import JsonFlag, console, print_json, say, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, say
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
+from tacit.core.text_files import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

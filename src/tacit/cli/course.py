@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.terminal import JsonFlag, print_json, visible
+from tacit.cli.terminal import JsonFlag, print_json
 from tacit.core.errors import InputError
+from tacit.core.text_files import visible
 
 app = typer.Typer(no_args_is_help=True, help="The course in ten chapters: its exercises, and a check of your answers.")
 

@@ -14,9 +14,10 @@ import typer
 
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.operator_options import LedgerLocation, find_ledger, reading
-from tacit.cli.terminal import JsonFlag, console, print_json, say, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, say
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import with_noun
+from tacit.core.text_files import visible
 from tacit.engines.protocol import DoctorCheck
 from tacit.project.read_project import read_project
 from tacit.query.contribution import AUTO

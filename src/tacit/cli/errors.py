@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import typer
 
-from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import MissingError
+from tacit.core.text_files import json_line, visible
 
 #: Exit code by error code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself. 2 is what
 #: shells and typer use for a wrong command line.
@@ -62,7 +61,7 @@ def failure(error: TacitError, *arguments: str, as_json: bool = False) -> typer.
         text = f"{text} in {operator_log()}"
     if as_json:
         shown = {"error": {"code": error.code, "message": text, "exit_code": exit_code(error)}}
-        typer.echo(json.dumps(shown, ensure_ascii=False), err=True)
+        typer.echo(json_line(shown), err=True)
     else:
         typer.echo(f"Error: {visible(text)}", err=True)
     return typer.Exit(exit_code(error))

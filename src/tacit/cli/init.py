@@ -18,9 +18,10 @@ import typer
 
 from tacit.cli.errors import reported
 from tacit.cli.open_project import listening
-from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
+from tacit.core.text_files import visible
 from tacit.engines.registry import is_database_address
 from tacit.project.database_draft import address_without_secrets, postgres_tables
 from tacit.project.file_draft import CSV, draft_file, project_name

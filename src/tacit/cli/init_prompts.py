@@ -8,9 +8,9 @@ from pathlib import Path
 
 import typer
 
-from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact, exact_positive, exact_probability
+from tacit.core.text_files import visible
 from tacit.project.accuracy_preview import accuracy_lines
 from tacit.project.csv_draft import draft_csv, plain_numbers
 from tacit.project.csv_guess import AMBIGUOUS

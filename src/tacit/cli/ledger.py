@@ -22,9 +22,10 @@ from tacit.cli.operator_options import (
     reading,
     receipt_check,
 )
-from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say, tell, visible
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say, tell
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
+from tacit.core.text_files import visible
 from tacit.project.read_project import read_project
 
 if TYPE_CHECKING:

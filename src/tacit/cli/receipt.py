@@ -14,8 +14,9 @@ import typer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
 from tacit.cli.operator_options import opened_ledger
-from tacit.cli.terminal import JsonFlag, console, print_json, visible
+from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
+from tacit.core.text_files import visible
 
 if TYPE_CHECKING:
     from tacit.receipts.receipt import Receipt

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tacit.cli.answer_output import show_answer
 from tacit.cli.budget import show_budget
 from tacit.cli.query import show_quote
-from tacit.cli.terminal import visible
 from tacit.core.errors import InputError, TacitError
+from tacit.core.text_files import visible
 from tacit.query.request import OPTIONS, Request
 
 if TYPE_CHECKING:

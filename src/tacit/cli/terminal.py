@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
+
+from tacit.core.text_files import json_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,14 +52,9 @@ class _Trimmed(io.StringIO):
         self._stream.flush()
 
 
-def visible(text: str) -> str:
-    """Text that others wrote, for a terminal: whatever could move the cursor or change colours shows as a dot."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else "·" for sign in text)
-
-
 def print_json(content: object) -> None:
     """Print one object on one line; values without a form in JSON (fractions, decimals, dates) become text."""
-    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, default=as_text))
+    typer.echo(json_line(content))
 
 
 def say(*lines: str, style: str = "", whole: bool = False) -> None:
@@ -75,11 +71,6 @@ def tell(content: object, *lines: str, as_json: bool) -> None:
         print_json(content)
     else:
         say(*lines)
-
-
-def as_text(value: Any) -> str:
-    """An exact number, a date or a path as text."""
-    return str(value)
 
 
 @contextmanager

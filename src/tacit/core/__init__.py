@@ -16,4 +16,5 @@ Modules:
 * :mod:`.numbers` — Exact numbers in, and floats out only with a named rounding direction
 * :mod:`.relations` — Neighbouring relations over rows and over histograms
 * :mod:`.sensitivity` — Sensitivity: exact formulas under either relation, and measurement by trying all neighbours
+* :mod:`.text_files` — Texts that others wrote, in files and on screens: no formula, no escape sequence, no script
 """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 from tacit.core.errors import InputError
 from tacit.core.extras import load
+from tacit.core.text_files import ScriptEncoder
 
 _FORMATS = (".svg", ".png", ".html", ".json")
 
@@ -21,21 +23,29 @@ def altair() -> Any:
 
 
 def offline(chart: Any) -> Any:
-    """The same chart, which a notebook shows as a picture that needs nothing from the network."""
-    made = chart.copy(deep=False)
+    """The same chart: a notebook shows a picture that needs nothing from the network, and no text of it is a script."""
+    base = type(chart)
+
     # A class of its own, so that charts which a person makes with Altair keep their renderer.
-    kind = type(type(chart).__name__, (type(chart),), {"_repr_mimebundle_": _as_svg})
+    class Shown(base):  # type: ignore[misc, valid-type]
+        def _repr_mimebundle_(self, *_: Any, **__: Any) -> dict[str, str]:
+            stream = io.StringIO()
+            self.save(stream, format="svg")
+            return {"image/svg+xml": stream.getvalue(), "text/plain": repr(base.__name__)}
+
+        # Altair puts the chart as JSON into a script of the page, which "</script>" inside a text would end.
+        def to_html(self, *places: Any, json_kwds: Any = None, **words: Any) -> str:
+            page: str = super().to_html(*places, json_kwds={**(json_kwds or {}), "cls": ScriptEncoder}, **words)
+            return page
+
+        def save(self, *places: Any, json_kwds: Any = None, **words: Any) -> None:
+            super().save(*places, json_kwds={**(json_kwds or {}), "cls": ScriptEncoder}, **words)
+
+    Shown.__name__ = base.__name__
+    made = chart.copy(deep=False)
     # Altair's charts keep what is assigned as a part of the picture.
-    object.__setattr__(made, "__class__", kind)
+    object.__setattr__(made, "__class__", Shown)
     return made
-
-
-def _as_svg(chart: Any, *_: Any, **__: Any) -> dict[str, str]:
-    import io
-
-    stream = io.StringIO()
-    chart.save(stream, format="svg")
-    return {"image/svg+xml": stream.getvalue(), "text/plain": repr(type(chart).__name__)}
 
 
 def save_chart(chart: Any, path: str | Path) -> None:
@@ -43,4 +53,4 @@ def save_chart(chart: Any, path: str | Path) -> None:
     ending = Path(path).suffix.lower()
     if ending not in _FORMATS:
         raise InputError("path", f"must end in one of {', '.join(_FORMATS)}")
-    chart.save(str(path), **({"inline": True} if ending == ".html" else {}))
+    offline(chart).save(str(path), **({"inline": True} if ending == ".html" else {}))

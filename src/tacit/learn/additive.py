@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from tacit.core.charts import altair
+from tacit.core.charts import altair, offline
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, float_nearest
 from tacit.core.relations import Relation, as_relation
@@ -376,7 +376,7 @@ class _Additive(BinnedEstimator):
         alt = altair()
         base = alt.Chart(alt.Data(values=rows)).encode(x=alt.X("value:Q", title=shape.feature))
         band = base.mark_area(opacity=0.3).encode(y=alt.Y("low:Q", title="score"), y2="high:Q")
-        return band + base.mark_line().encode(y="score:Q")
+        return offline(band + base.mark_line().encode(y="score:Q"))
 
 
 class AdditiveClassifier(_Additive, BinnedClassifier):

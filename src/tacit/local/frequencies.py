@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.core.charts import altair
+from tacit.core.charts import altair, offline
 from tacit.core.errors import InputError
+from tacit.core.text_files import visible
 from tacit.mechanisms.randomized_response import FrequencyEstimate
 
 _COLOUR: Final = "#0072b2"
@@ -100,7 +101,7 @@ class Frequencies:
         """Bars with intervals, as an Altair chart; of many categories those with the largest estimates."""
         alt = altair()
         shown = [
-            {"category": str(category), "share": each.frequency, "low": each.low, "high": each.high}
+            {"category": visible(str(category)), "share": each.frequency, "low": each.low, "high": each.high}
             for category, each in (self if len(self) <= _MOST_SHOWN else self.top(_MOST_SHOWN))
         ]
         base = alt.Chart(chart_data(alt, shown)).encode(y=alt.Y("category:N", title=None, sort=None))
@@ -108,7 +109,8 @@ class Frequencies:
         bars = base.mark_bar(color=_COLOUR, opacity=0.55).encode(x=share)
         rules = base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q")
         words = f"{self.n:,} reports; all bars hold with {self.confidence:.0%} confidence"
-        return alt.layer(bars, rules).properties(title={"text": title or "Survey", "subtitle": words}, width=420)
+        chart = alt.layer(bars, rules).properties(title={"text": title or "Survey", "subtitle": words}, width=420)
+        return offline(chart)
 
     def _at(self, place: int) -> FrequencyEstimate:
         return FrequencyEstimate(

@@ -22,11 +22,11 @@ from tacit.charges.payment import entry_of, hide_internal_errors, pay
 from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.core.extras import load_arrow
+from tacit.core.text_files import table_bytes
 from tacit.curator.answer import answer_from_outcome, public_rows, release_key, run
 from tacit.curator.curator import Curator
 from tacit.curator.question_context import QuestionContext
 from tacit.curator.views.answer_object import Answer
-from tacit.curator.views.arrow_tables import table_bytes
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.plan import Plan, outline
 from tacit.query.release import NoisyRelease

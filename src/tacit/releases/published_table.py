@@ -22,6 +22,7 @@ from tacit.charges.payment import hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact
+from tacit.core.text_files import tame
 from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_answer
 from tacit.ledger.history import charge_at
 from tacit.query.request import Request
@@ -37,10 +38,17 @@ _LARGEST: Final = 256 * 2**20
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A table as it was read from a file: names of columns, and rows of plain values or of text."""
+    """A table as it was read from a file: names of columns, and rows of plain values or of text.
+
+    Args:
+        names: of its columns.
+        rows: in any order.
+        tamed: whether texts are as CSV files hold them, see :func:`~tacit.core.text_files.tame`.
+    """
 
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+    tamed: bool = False
 
 
 def answer_again(curator: Curator, receipt: Receipt, *, name: str = "", plan_file: Path | None = None) -> Answer:
@@ -138,7 +146,12 @@ def _csv(text: str) -> PublishedTable:
     names, rows = tuple(lines[0]), tuple(map(tuple, lines[1:]))
     if any(len(row) != len(names) for row in rows):
         raise InputError("table", "has lines with more or fewer cells than names")
-    return PublishedTable(names, rows)
+    return PublishedTable(_tamed(names), tuple(map(_tamed, rows)), tamed=True)
+
+
+def _tamed(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Texts as CSV files hold them; the same once more, so that files written by others compare as well."""
+    return tuple(tame(cell) if isinstance(cell, str) else cell for cell in row)
 
 
 def _parquet(path: Path) -> PublishedTable:
@@ -178,7 +191,10 @@ def _json(content: Any) -> PublishedTable:
 def difference(answer: Answer, table: PublishedTable, confidence: Number | None = None) -> str | None:
     """First difference of a table from an answer, in words; None if there is none."""
     expected = answer.intervals(confidence)
-    own, known = [column.name for column in answer.columns], expected.column_names
+    own, known = tuple(column.name for column in answer.columns), tuple(expected.column_names)
+    rows = list(zip(*(column.to_pylist() for column in expected.columns), strict=True))
+    if table.tamed:
+        own, known, rows = _tamed(own), _tamed(known), [*map(_tamed, rows)]
     twice = [name for name, count in Counter(table.names).items() if count > 1]
     if twice:
         return f"the column {twice[0]!r} occurs twice"
@@ -188,8 +204,8 @@ def difference(answer: Answer, table: PublishedTable, confidence: Number | None 
     for name in own:
         if name not in table.names:
             return f"the column {name!r} is missing"
-    columns = [expected.column(name).to_pylist() for name in table.names]
-    due = [tuple(map(_value, row)) for row in zip(*columns, strict=True)]
+    places = [known.index(name) for name in table.names]
+    due = [tuple(_value(row[place]) for place in places) for row in rows]
     found = [tuple(_read(cell, like) for cell, like in zip(row, _examples(due), strict=True)) for row in table.rows]
     if len(found) != len(due):
         return f"it has {len(found)} rows, and the answer {len(due)}"

@@ -27,8 +27,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from tacit.core.errors import InputError
+from tacit.core.text_files import table_bytes
 from tacit.curator.curator import Curator
-from tacit.curator.views.arrow_tables import table_bytes
 from tacit.paid_work.workload_release import WorkloadAnswer, WorkloadQuote
 from tacit.project.project_file import validate
 from tacit.releases.planned_release import replace_file

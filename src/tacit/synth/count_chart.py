@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tacit.core.charts import altair, offline, save_chart
 from tacit.core.errors import InputError
+from tacit.core.text_files import visible
 
 #: Counts of one chart; more cannot be read.
 _MOST_SHOWN: Final = 150
@@ -63,4 +64,4 @@ def count_chart(
 
 
 def _label(value: Any) -> str:
-    return "NULL" if value is None else str(value)
+    return "NULL" if value is None else visible(str(value))

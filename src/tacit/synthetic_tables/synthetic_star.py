@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
+from tacit.core.text_files import table_bytes
 from tacit.engines.registry import query_public
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.types import Kind
@@ -33,7 +34,6 @@ from tacit.synthetic_tables.synthetic_table import (
     arrays_of,
     checked_rows,
     reading_model,
-    table_bytes,
 )
 
 _FORMAT: Final = "tacit-synthetic-star"

@@ -5,7 +5,6 @@ Everything here is post-processing of what was released, and free.
 
 from __future__ import annotations
 
-import csv
 import datetime
 import io
 import json
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from tacit.charges.accounts import Entry
 from tacit.core.errors import InputError, InternalError
 from tacit.core.extras import load_arrow
+from tacit.core.text_files import table_bytes
 from tacit.engines.registry import query_public
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.receipts.receipt import Receipt
@@ -457,21 +457,6 @@ def _positive(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
         raise ValueError
     return float(value)
-
-
-def table_bytes(table: Any, form: str) -> bytes:
-    """An Arrow table as the content of a ``"parquet"`` or ``"csv"`` file."""
-    if form == "parquet":
-        pq = load_arrow("pyarrow.parquet")
-
-        sent = io.BytesIO()
-        pq.write_table(table, sent)
-        return sent.getvalue()
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(table.column_names)
-    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
-    return text.getvalue().encode()
 
 
 def _percent(share: float) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tacit.core.charts import altair, offline, save_chart
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
+from tacit.core.text_files import visible
 from tacit.query.postprocess.cells import Ends
 from tacit.query.types import Value
 
@@ -71,7 +72,7 @@ def error_bars(
 
 
 def _label(cells: Sequence[tuple[Value | None, Ends]], labels: list[int]) -> str:
-    return ", ".join("NULL" if cells[i][0] is None else str(cells[i][0]) for i in labels) or "all"
+    return visible(", ".join("NULL" if cells[i][0] is None else str(cells[i][0]) for i in labels)) or "all"
 
 
 def _number(value: Value | None) -> float | str | None:

@@ -50,13 +50,3 @@ def to_arrow(names: Sequence[str], kinds: Sequence[SqlType], rows: Sequence[Sequ
 
     arrays = [pa.array([plain(row[i], kind) for row in rows], type=arrow_type(kind)) for i, kind in enumerate(kinds)]
     return pa.Table.from_arrays(arrays, names=list(names))
-
-
-def table_bytes(rows: pa.Table, form: str) -> bytes:
-    """A table as the content of a file, of CSV or Parquet."""
-    sink = load_arrow().BufferOutputStream()
-    if form == "csv":
-        load_arrow("pyarrow.csv").write_csv(rows, sink)
-    else:
-        load_arrow("pyarrow.parquet").write_table(rows, sink)
-    return bytes(sink.getvalue())

@@ -18,6 +18,7 @@ from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import Sensitivity
+from tacit.core.text_files import visible
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregate_family import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
@@ -145,7 +146,7 @@ class Explanation:
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return visible("\n".join(_lines(self)))
 
 
 def explain(plan: Plan) -> Explanation:

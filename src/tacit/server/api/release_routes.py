@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import InputError
-from tacit.curator.views.arrow_tables import table_bytes
+from tacit.core.text_files import table_bytes
 from tacit.server.api.jobs import as_job
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.errors import Unknown

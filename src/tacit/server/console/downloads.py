@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import Any, Final
+from typing import Final
 
 from starlette.responses import Response
 
+from tacit.core.text_files import csv_text, table_bytes
 from tacit.curator.views.answer_object import Answer
-from tacit.curator.views.arrow_tables import table_bytes
 from tacit.server.api.release_routes import FORMS
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
@@ -17,8 +15,6 @@ from tacit.server.errors import Unknown
 
 #: Media types by the form in the address.
 _FORMS: Final = {**FORMS, "tsv": "text/tab-separated-values; charset=utf-8"}
-#: Characters that begin a formula in some spreadsheet, wide ones among them.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 async def by_position(visit: PageRequest) -> Response:
@@ -38,9 +34,11 @@ async def again(visit: PageRequest) -> Response:
 
 async def _file(visit: PageRequest, answer: Answer, form: str, name: str) -> Response:
     def content() -> bytes:
-        if form == "parquet":
-            return table_bytes(answer.intervals(), form)
-        return _text(answer, "," if form == "csv" else "\t").encode("utf-8", "replace")
+        table = answer.intervals()
+        if form != "tsv":
+            return table_bytes(table, form)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return csv_text(table.column_names, rows, separator="\t").encode("utf-8", "replace")
 
     return visit.file(await visit.run(content), f"{name}.{form}", _FORMS[form])
 
@@ -50,18 +48,3 @@ def _form(visit: PageRequest) -> str:
     if form not in _FORMS:
         raise Unknown("page")
     return form
-
-
-def _text(answer: Answer, separator: str) -> str:
-    table = answer.intervals()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n", delimiter=separator)
-    writer.writerow([_tame(name) for name in table.column_names])
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-    writer.writerows([_tame(value) for value in row] for row in rows)
-    return text.getvalue()
-
-
-def _tame(value: Any) -> Any:
-    """A text that a spreadsheet would take for a formula gets a sign before it that says it is text."""
-    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value

@@ -1,0 +1,76 @@
+"""Texts that others wrote, in files and on screens that people open: no formula, no escape sequence.
+
+A group key or a column name may be any text. A spreadsheet computes a cell that begins with ``=``, and a terminal obeys
+control characters, so neither reaches a file or a screen as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from tacit.core.extras import load_arrow
+
+#: Characters that begin a formula in some spreadsheet, wide ones among them.
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+#: Characters that a terminal obeys, but for those that end a line or a cell.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: Those of them that JSON leaves as they are.
+_RAW_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029]")
+
+
+def visible(text: str) -> str:
+    """Text for a terminal: whatever could move the cursor or change colours shows as a dot."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else "·" for sign in text)
+
+
+def tame(value: Any) -> Any:
+    r"""A cell of a CSV file: before a formula stands an apostrophe, and control characters are dots.
+
+    >>> tame("=1+1"), tame("a\x1b[31m"), tame(-1)
+    ("'=1+1", 'a·[31m', -1)
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return value
+    text = f"'{value}" if value.startswith(_FORMULA) else value
+    return _CONTROL.sub("·", text)
+
+
+def csv_text(names: Sequence[str], rows: Iterable[Sequence[Any]], *, separator: str = ",") -> str:
+    """Rows as CSV, or as text with another separator."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=separator)
+    writer.writerow(map(tame, names))
+    writer.writerows(map(tame, row) for row in rows)
+    return text.getvalue()
+
+
+def table_bytes(table: Any, form: str) -> bytes:
+    """An Arrow table as the content of a ``"parquet"`` or ``"csv"`` file."""
+    if form == "parquet":
+        sent = io.BytesIO()
+        load_arrow("pyarrow.parquet").write_table(table, sent)
+        return sent.getvalue()
+    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return csv_text(table.column_names, rows).encode("utf-8", "replace")
+
+
+def json_line(content: object) -> str:
+    """JSON on one line, which a terminal may show; values without a form there (fractions, dates) become text."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
+    return _RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class ScriptEncoder(json.JSONEncoder):
+    """JSON inside a page's script, where no text ends the script or begins another."""
+
+    def encode(self, o: Any) -> str:
+        """The JSON, in which <, > and & are spelled by number."""
+        text = super().encode(o)
+        return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
