@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +17,6 @@ from hypothesis import settings
 from support.bits import SeededBits
 from support.memory_disk import use_memory_disk
 from support.schedule import SlowestFirst, order
-from support.shares import (
-    pytest_pycollect_makemodule,  # noqa: F401  # A hook of pytest.
-    pytest_runtest_protocol,  # noqa: F401  # A hook of pytest.
-    pytest_unconfigure,  # noqa: F401  # A hook of pytest.
-    set_modules_aside,
-)
 from tacit.noise import entropy
 
 # Assertions of these helpers say what they compared.
@@ -44,14 +39,15 @@ class Part(NamedTuple):
 
 #: Apache Superset, in an environment of its own: `make superset` installs it.
 SUPERSET = ".superset/bin/superset"
+#: Their tests are deep, but for those marked smoke.
 PARTS = {
-    "bench": Part("other libraries", ("autodp", "diffprivlib", "dp_accounting", "opendp", "prv_accountant")),
+    "bench": Part("other libraries", ("dp_accounting", "opendp", "diffprivlib")),
     "torch": Part("networks", ("torch",)),
     "spark": Part("Spark", ("pyspark", "grpc"), ("java",)),
     "browser": Part("the console in a browser", ("playwright",), ("chromium",)),
     "dashboard": Part("a dashboard", (), (SUPERSET,)),
 }
-
+_left_out: set[str] = set()
 
 _numbers = itertools.count()
 
@@ -91,6 +87,7 @@ def pytest_configure() -> None:
     use_memory_disk()
     settings.register_profile("untimed", settings.default, deadline=None)
     settings.load_profile("untimed")
+    os.register_at_fork(after_in_child=gc.unfreeze)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -99,32 +96,42 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SlowestFirst
     return SlowestFirst(config, log)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of parts that are not installed, an error in CI; where processes share the tests, sort."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Mark tests deep, choose by options, leave out those of parts that are not installed, an error in CI; then sort."""
+    for item in items:
+        if not item.get_closest_marker("smoke") and any(item.get_closest_marker(part) for part in PARTS):
+            item.add_marker("deep")
+    yield
     left_out = []
     for marker, part in PARTS.items():
         needy = [item for item in items if item.get_closest_marker(marker)] if part.missing else []
         if needy and os.environ.get("TACIT_LEAVE_NOTHING_OUT"):
             raise pytest.UsageError(f"tests of {part.what} need {', '.join(part.missing)}, which is not installed")
         left_out += needy
+        _left_out.update({marker} if needy else ())
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
     if hasattr(config, "workerinput"):
-        order(items)
+        order(items, "test" if config.option.markexpr == "not deep" else "deep")
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of the garbage collector's rounds."""
-    set_modules_aside()
+    """Leave what was imported out of the garbage collector's rounds, and make them rare: a tenth of the tests' time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 1_000)
+
+
+def pytest_unconfigure() -> None:
+    """Give the collector back what it was spared: extension modules complain of what is never freed."""
+    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Name what was left out, so that a green run does not claim more than it did."""
-    for marker, part in PARTS.items():
-        if part.missing:
-            how = "" if part.programs else f"; make EXTRAS=dev,{marker} test runs them"
-            terminalreporter.write_line(
-                f"left out: tests of {part.what} (not installed: {', '.join(part.missing)}){how}"
-            )
+    for marker in sorted(_left_out):
+        part = PARTS[marker]
+        terminalreporter.write_line(f"left out: tests of {part.what} (not installed: {', '.join(part.missing)})")

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from support.quick_tests import TESTS, folders_of, importers, module_name
+from support.schedule import recorded_seconds
+from support.seconds import SHARE
 
 
 def imported_tests(text: str) -> Iterator[str]:
@@ -61,3 +63,10 @@ def test_a_folder_of_tests_is_on_the_map() -> None:
     text = (TESTS / "README.md").read_text()
     folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
     assert {name for name in folders if f"`{name}/`" not in text} == set()
+
+
+def test_a_module_keeps_its_share_of_processor_time() -> None:
+    """As ``make slowest`` last recorded it, with room for another machine: what goes beyond is marked deep."""
+    recorded = recorded_seconds("test")
+    assert len(recorded) > 100
+    assert {name: seconds for name, seconds in recorded.items() if seconds > 1.5 * SHARE} == {}

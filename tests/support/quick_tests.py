@@ -101,9 +101,11 @@ def main() -> int:
         (chosen if fits else left_out).append(module)
         time += takes if fits else 0.0
     processes = ["-n2", "-o", "console_output_style=classic"] if time > SHARED else ["-n0"]
-    result = subprocess.run([sys.executable, "-m", "pytest", "-x", "-q", *processes, *chosen], cwd=ROOT, check=False)
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not deep", *processes, *chosen], cwd=ROOT, check=False
+    )
     total = len(list(TESTS.rglob("test_*.py")))
-    print(f"ran {len(chosen)} of {total} test modules, about {time:.0f} s of tests; make test runs all of them")
+    print(f"ran {len(chosen)} of {total} test modules, about {time:.0f} s of tests; make test and make deep run all")
     if left_out:
         print("left out though a change may concern them:", ", ".join(left_out))
     return result.returncode

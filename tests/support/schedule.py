@@ -1,9 +1,7 @@
-"""The order of tests and their shares among processes: the slowest modules first, one Spark for all of its tests.
+"""The order of tests among processes: a module is one share, the slowest come first, one process runs all of Spark.
 
-``tests/seconds.json`` holds the processor time of every module that takes more than half a second; ``make slowest``
-writes it. One that is not named there is quick, or new. A module is one share, so that its fixtures are made once, and
-is imported by the process that runs it (``support/shares.py``); as the slowest come first, no process is left with a
-long one at the end.
+``tests/seconds.json`` holds the processor time of every module that takes more than half a second, of its deep tests and
+of the others; ``make slowest`` writes it. As the slowest come first, no process is left with a long one at the end.
 """
 
 from __future__ import annotations
@@ -16,18 +14,18 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["SECONDS", "SPARK", "SlowestFirst", "module_of", "order", "recorded_seconds"]
+__all__ = ["SECONDS", "SlowestFirst", "module_of", "order", "recorded_seconds"]
 
 SECONDS = Path(__file__).resolve().parents[1] / "seconds.json"
 #: Where a module that is not measured stands: a new one may be slow, and quick ones do no harm before the last.
 _UNKNOWN = 10.0
 #: Tests of the Spark inside the process, by their names or those of their modules; two modules start others outside.
-SPARK = re.compile(r"/test_spark_(?!cluster|connect)|::test_(\w*_)?spark")
+_SPARK = re.compile(r"/test_spark_(?!cluster|connect)|::test_(\w*_)?spark|\[.*\bspark\b")
 
 
-def recorded_seconds() -> dict[str, float]:
-    """Processor time of modules, by their path below ``tests``."""
-    return dict(json.loads(SECONDS.read_text())) if SECONDS.exists() else {}
+def recorded_seconds(tier: str = "test") -> dict[str, float]:
+    """Processor time of modules, by their path below ``tests``, in ``make test`` or in ``make deep``."""
+    return dict(json.loads(SECONDS.read_text())[tier]) if SECONDS.exists() else {}
 
 
 def module_of(nodeid: str) -> str:
@@ -35,10 +33,10 @@ def module_of(nodeid: str) -> str:
     return nodeid.partition("::")[0].removeprefix("tests/")
 
 
-def order(items: list[pytest.Item]) -> None:
+def order(items: list[pytest.Item], tier: str) -> None:
     """Put the slowest modules first, and those of Spark before all others: one process runs all of them."""
-    seconds = recorded_seconds()
-    items.sort(key=lambda item: (not SPARK.search(item.nodeid), -seconds.get(module_of(item.nodeid), _UNKNOWN)))
+    seconds = recorded_seconds(tier)
+    items.sort(key=lambda item: (not _SPARK.search(item.nodeid), -seconds.get(module_of(item.nodeid), _UNKNOWN)))
 
 
 class SlowestFirst(LoadScopeScheduling):
@@ -49,8 +47,7 @@ class SlowestFirst(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        # A module with tests of Spark beside others is two shares.
-        return "spark" if SPARK.search(nodeid) else module_of(nodeid)
+        return "spark" if _SPARK.search(nodeid) else module_of(nodeid)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Forget shares that are done: the base class counts all tests of all shares after each test."""

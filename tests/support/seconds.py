@@ -1,7 +1,8 @@
-"""A pytest plugin that adds up the processor time of each module and writes ``tests/seconds.json``.
+"""A pytest plugin that adds up the processor time of each module and names those beyond their share of 5 s.
 
-``make slowest`` loads it. The time is that of a test's process and of all that it started, databases and Java machines
-among them, so other work on the machine hardly shows in it. The order of tests and ``make check`` use it.
+The time is that of a test's process and of all that it started, databases and Java machines among them, so other work
+on the machine hardly shows in it. ``make slowest`` writes it to ``tests/seconds.json``, by which tests are ordered,
+``make check`` chooses, and ``arch/test_tests.py`` refuses a module that is far beyond its share; a run refuses nothing.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import pytest
 from support import postgres
 from support.schedule import SECONDS, module_of
 
-#: Number of modules shown, and the seconds from which on a module is written down.
-_SHOWN, _LEAST = 40, 0.5
+#: Seconds of a module without its deep tests, and those from which on it is written down.
+SHARE, _LEAST = 5.0, 0.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 _found: defaultdict[str, float] = defaultdict(float)
 
@@ -108,28 +109,38 @@ def pytest_collection_finish() -> None:
     _used[:] = [ProcessorTime(lambda: [os.getpid(), *postgres.processes])]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Whether the time is written down."""
+    parser.addoption("--write-seconds", action="store_true", help="write tests/seconds.json")
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note what was used since the last report of this process, and send it with this one."""
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note what was used since the last test of this process, and send it with this one."""
     report = yield
-    report.processor = _used[0].seconds()
+    if call.when == "teardown":
+        report.processor = _used[0].seconds()
     return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add the setup, the test or the teardown to its module; in the process that gathers all reports."""
+    """Add the test to its module; in the process that gathers all reports."""
     _found[module_of(report.nodeid)] += getattr(report, "processor", 0.0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Show the most expensive modules and write all that ran; what is known of the others stays."""
+    """Name modules beyond their share; write all that ran, where asked for, and keep what is known of others."""
     if hasattr(config, "workerinput"):
         return
-    slowest = sorted(_found.items(), key=lambda entry: -entry[1])
-    terminalreporter.write_line(f"{sum(_found.values()):8.1f} s in {len(_found)} modules; the most expensive:")
-    for module, seconds in slowest[:_SHOWN]:
-        terminalreporter.write_line(f"{seconds:8.1f} s {module}")
-    known = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
-    there = {module: known[module] for module in known if (SECONDS.parent / module).exists()} | dict(_found)
-    kept = {module: round(seconds, 1) for module, seconds in sorted(there.items()) if seconds >= _LEAST}
-    SECONDS.write_text(json.dumps(kept, indent=0) + "\n")
+    tier = "test" if config.option.markexpr == "not deep" else "deep"
+    terminalreporter.write_line(f"{sum(_found.values()):.0f} s of processor time in {len(_found)} modules")
+    over = {name: seconds for name, seconds in _found.items() if tier == "test" and seconds > SHARE}
+    for name, seconds in sorted(over.items(), key=lambda entry: -entry[1]):
+        terminalreporter.write_line(f"{seconds:8.1f} s in {name}, whose share is {SHARE:g} s: mark its slow tests deep")
+    if config.option.write_seconds:
+        known = json.loads(SECONDS.read_text()) if SECONDS.exists() else {"test": {}, "deep": {}}
+        known[tier] = {name: known[tier][name] for name in known[tier] if (SECONDS.parent / name).exists()} | {
+            name: round(seconds, 1) for name, seconds in _found.items()
+        }
+        known[tier] = {name: seconds for name, seconds in sorted(known[tier].items()) if seconds >= _LEAST}
+        SECONDS.write_text(json.dumps(known, indent=0) + "\n")
