@@ -32,11 +32,6 @@ ROOMS = (
     "local",
     "attacks",
     "audit",
-    "sensitivity",
-    "databases",
-    "divergences",
-    "planning",
-    "filters",
 )
 
 #: Meaning of each key of a project file, by the path of its table. A test compares the keys with the models.

@@ -98,7 +98,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SlowestFirst
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """Mark tests deep, choose by options, leave out those of parts that are not installed, an error in CI; then sort."""
+    """Mark tests deep, choose by options, leave out parts that are not installed, which is an error in CI; sort."""
     for item in items:
         if not item.get_closest_marker("smoke") and any(item.get_closest_marker(part) for part in PARTS):
             item.add_marker("deep")

@@ -1,7 +1,7 @@
 """The order of tests among processes: a module is one share, the slowest come first, one process runs all of Spark.
 
-``tests/seconds.json`` holds the processor time of every module that takes more than half a second, of its deep tests and
-of the others; ``make slowest`` writes it. As the slowest come first, no process is left with a long one at the end.
+``tests/seconds.json`` holds the processor time of every module that takes more than half a second, of its deep tests
+and of the others; ``make slowest`` writes it. As the slowest come first, no process is left with a long one at the end.
 """
 
 from __future__ import annotations
