@@ -128,6 +128,7 @@ def audited(project: Project, *questions: str, samples: int = 200) -> list[Check
     return list(run_checks(project_checks(project, questions, samples=samples)[0]))
 
 
+@pytest.mark.deep
 def test_tables_of_postgresql_are_audited_on_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of protected tables only the types are read; public ones are fetched once, by the engine they are in."""
     place = address()
@@ -195,6 +196,18 @@ def run(*words: str) -> Result:
     return run_command("audit", *words)
 
 
+def test_three_questions_about_a_sound_project_pass(project: Path) -> None:
+    """A replay, groups that are chosen privately, a lower bound; all others are deep."""
+    checks, _ = project_checks(load(project), samples=200)
+    chosen = [
+        next(check for check in checks if check.tool == tool and word in check.name)
+        for tool, word in (("replay", '"visits"'), ("replay", "diagnosis"), ("lower_bound", ""))
+    ]
+    for outcome in run_checks(chosen):
+        assert outcome.passed, outcome.verdict.words
+
+
+@pytest.mark.deep
 def test_a_sound_project_passes_on_questions_about_every_table(project: Path) -> None:
     outcomes = audited(load(project))
     assert all(outcome.passed for outcome in outcomes), [o.verdict.words for o in outcomes if not o.passed]
@@ -293,6 +306,7 @@ def small(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.deep
 def test_the_command_audits_the_history_and_touches_neither_data_nor_budget(small: Path) -> None:
     with open_project(load(small)) as curator:
         curator.charge(curator.explain("SELECT COUNT(*) FROM visits", epsilon="0.25").plan.guarantee, label="a model")

@@ -14,6 +14,7 @@ from tacit.query import catalog
 pytestmark = pytest.mark.usefixtures("seeded")
 
 
+@pytest.mark.deep
 def test_all_of_them_pass() -> None:
     outcomes = list(run_checks(unit_checks()))
     assert len(outcomes) == 5

@@ -100,6 +100,7 @@ def found(told: tuple[dict[str, Any], str], name: str) -> dict[str, Any]:
     return next(chapter for chapter in told[0]["attacks"] if chapter["attack"] == name)
 
 
+@pytest.mark.deep
 def test_every_attack_is_told_in_order(told: tuple[dict[str, Any], str]) -> None:
     assert [chapter["attack"] for chapter in told[0]["attacks"]] == EVERY
     assert all(chapter["results"] for chapter in told[0]["attacks"])

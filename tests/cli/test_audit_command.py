@@ -75,6 +75,7 @@ def test_wrong_commands_are_told_what_to_write(words: tuple[str, ...], said: str
     assert said in result.stderr
 
 
+@pytest.mark.deep
 def test_the_self_audit() -> None:
     """Every check passes, and there is one for each mechanism."""
     checks = [*standing_checks(800), *list(sql_checks())[4:5]]
@@ -99,6 +100,7 @@ def checks_that(caught: bool) -> Callable[..., Any]:
     return lambda samples: [AuditCheck("a claim", "exact", lambda: Verdict(caught, "words", None))]
 
 
+@pytest.mark.deep
 def test_one_objection_fails_the_self_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.assurance.project_audit.sql_checks", list)
     monkeypatch.setattr(standing, "standing_checks", checks_that(caught=False))

@@ -247,6 +247,7 @@ def test_a_renamed_copy_of_the_data_is_the_same_account(clinic: Path, run: Run) 
 # Receipts -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_a_receipt_from_asking_to_checking_it_elsewhere(clinic: Path, run: Run, run_json: Json, tmp_path: Path) -> None:
     told = run_json("query", ALL, "--epsilon", "0.5", "--receipt", "r.json")
     assert json.loads((clinic / "r.json").read_text()) == told["receipt"]

@@ -233,6 +233,7 @@ def test_a_password_from_a_pipe(clinic: Path, run: Run, run_json: Json) -> None:
     assert "The password is set." in run("analysts", "password", "olga", stdin=GOOD).stdout
 
 
+@pytest.mark.deep
 def test_a_password_that_is_typed_is_not_shown(clinic: Path, run: Run) -> None:
     run("analysts", "add", "olga")
     typed = [("Password: ", f"{GOOD}\n"), ("Repeat for confirmation: ", f"{GOOD}\n")]

@@ -25,6 +25,7 @@ BY_WARD = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP 
 ALL = "SELECT COUNT(*) AS visits FROM visits"
 
 
+@pytest.mark.deep
 def test_a_table_with_errors_the_charge_and_what_is_left(clinic: Path, run: Run) -> None:
     result = run("query", BY_WARD, "--epsilon", "0.5")
     assert result.exit_code == 0
@@ -88,6 +89,7 @@ def test_the_ending_of_a_file_decides_its_form(clinic: Path, run: Run, ending: s
             assert "±" in file.read_text()
 
 
+@pytest.mark.deep
 def test_a_plot(clinic: Path, run: Run) -> None:
     assert run("query", BY_WARD, "--epsilon", "0.5", "--plot", "a.svg").exit_code == 0
     assert (clinic / "a.svg").read_text().startswith("<svg")

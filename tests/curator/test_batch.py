@@ -151,6 +151,7 @@ def _interrupting(curator: Curator, engine: Any, at: int) -> list[int]:
     return count
 
 
+@pytest.mark.deep
 def test_interrupted_at_any_step_it_resumes_without_paying_or_drawing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,17 @@ def module_name(path: Path) -> str:
 #: Found by their files: every process collects all tests, and packages would be imported to be walked through.
 MODULES = {name: path for path in sorted(SOURCE.rglob("*.py")) if not (name := module_name(path)).startswith(LEFT_OUT)}
 WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>>" in path.read_text()]
+#: Pages whose examples compute for seconds.
+SLOW = ("composition.md", "publish-a-synthetic-table.md", "auto-bounds.md", "10-learning.md")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def example(page: Path) -> Any:
+    marks = [pytest.mark.deep] if page.name in SLOW else []
+    return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [example(page) for page in PAGES])
 def test_examples_of_pages(page: Path) -> None:
     # A fence closes an example; doctest would take it for expected output.
     text = re.sub(r"^```.*$", "", page.read_text(), flags=re.MULTILINE)

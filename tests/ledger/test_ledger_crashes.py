@@ -54,7 +54,7 @@ def mortal_work(place: Place, last: int, questions: list[str], opening: bool) ->
     return work
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.deep) for part in (1, 2, 3))])
 def test_killed_at_every_storage_call(sqlite: Place, part: int) -> None:
     """660 runs: every call of making and opening a ledger; of reserving, committing and answering, three times over."""
     tally, deaths, call = Tally(sqlite), 0, 1
@@ -73,6 +73,7 @@ def test_killed_at_every_storage_call(sqlite: Place, part: int) -> None:
     assert len(tally.answers) > (3 if part == 0 else 10)
 
 
+@pytest.mark.deep
 def test_killed_from_outside_at_random_moments(sqlite: Place) -> None:
     """300 kills: two processes at a time, of which one or both are killed, while a third opens and verifies."""
     moments, tally = Random(5), Tally(sqlite)
@@ -109,6 +110,7 @@ def test_killed_from_outside_at_random_moments(sqlite: Place) -> None:
     assert len(tally.answers) >= 20
 
 
+@pytest.mark.deep
 def test_killed_in_the_middle_of_a_write_of_the_database(sqlite: Place) -> None:
     """150 runs: half a page reaches the file, and the process is gone."""
     clinic(sqlite, epsilon=Fraction(FITS, 10)).close()

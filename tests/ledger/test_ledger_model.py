@@ -148,6 +148,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger.close()
 
 
+@pytest.mark.parametrize("places", ["sqlite", pytest.param("postgres", marks=pytest.mark.deep)], indirect=True)
 def test_the_ledger_does_what_the_model_does(places: Callable[[], Place]) -> None:
     run_state_machine_as_test(
         lambda: LedgerMachine(places()),
@@ -268,6 +269,7 @@ def contents(store: Any) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.parametrize("places", ["sqlite", pytest.param("postgres", marks=pytest.mark.deep)], indirect=True)
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=st.lists(steps(), max_size=12))
 def test_the_database_carries_out_steps_like_the_plain_store(places: Callable[[], Place], story: list[Step]) -> None:

@@ -152,6 +152,7 @@ def test_no_caller_waits_for_ever(place: Place) -> None:
         assert spent(ledger) == 32
 
 
+@pytest.mark.parametrize("places", ["sqlite", pytest.param("postgres", marks=pytest.mark.deep)], indirect=True)
 def test_opening_and_examining_while_others_write(place: Place) -> None:
     """The values compared at an opening belong to one moment, whatever happens meanwhile."""
     clinic(place, epsilon=10**6).close()
@@ -184,6 +185,7 @@ class Tallying(MemoryStore):
         return Appended(Head(1, GENESIS.hash), GENESIS.hash, RecentHeads(GENESIS))
 
 
+@pytest.mark.deep
 def test_a_million_of_the_smallest_charges_reach_the_cap_exactly() -> None:
     """Each asks for next to nothing, and is charged the smallest unit."""
     million = 10**6

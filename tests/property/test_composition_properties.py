@@ -83,6 +83,7 @@ def test_monotone_in_noise(method: str, scale: Fraction, rate: Fraction, k: int,
     assert not_above(quiet, loud)
 
 
+@pytest.mark.deep
 @settings(max_examples=15, deadline=None)
 @given(plan=st.lists(st.tuples(events, st.integers(1, 20)), min_size=1, max_size=5), delta=deltas, data=st.data())
 def test_order_does_not_matter(plan: list[tuple[Event, int]], delta: Fraction, data: st.DataObject) -> None:
@@ -106,6 +107,7 @@ def test_no_method_exceeds_the_sum_and_pld_is_tightest(plan: list[tuple[Event, i
     assert all(lower <= answer.epsilon for answer in answers.values())
 
 
+@pytest.mark.deep
 @settings(max_examples=12, deadline=None)
 @given(one=st.lists(events, min_size=1, max_size=3), two=st.lists(events, min_size=1, max_size=3), delta=deltas)
 def test_composing_together_is_no_worse_than_apart(one: list[Event], two: list[Event], delta: Fraction) -> None:
@@ -115,6 +117,7 @@ def test_composing_together_is_no_worse_than_apart(one: list[Event], two: list[E
     assert together.epsilon <= sum(apart) * (1 + 5 * WIDTH)
 
 
+@pytest.mark.deep
 @settings(max_examples=10, deadline=None)
 @given(
     plan=st.lists(st.sampled_from(["laplace", "gaussian", "sampled"]), min_size=1, max_size=3),

@@ -243,6 +243,7 @@ def test_the_work_of_one_person_shows_nowhere() -> None:
     assert all(left - began == pytest.approx(departures[0][2] - departures[0][1]) for _, began, left in departures)
 
 
+@pytest.mark.deep
 def test_an_answer_at_the_edge_tells_of_one_person_what_epsilon_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst place for a running time, 400 times on each neighbour; false alarm below 2e-4.
 

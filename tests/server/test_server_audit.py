@@ -50,6 +50,7 @@ def test_without_a_price_nothing_is_paid(served: tuple[str, str]) -> None:
         assert run(url, "--token", token, *words).exit_code == 2
 
 
+@pytest.mark.deep
 def test_two_servers_with_equal_noise_are_told_apart_no_better_than_promised(served: tuple[str, str]) -> None:
     url, token = served
     with server_checks(url, token, AuditQuestion(COUNT, "1"), second=(url, token), samples=200) as checks:

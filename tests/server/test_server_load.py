@@ -10,6 +10,8 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
+
 import tacit
 from support.analysts import EPSILON, crowd, summary
 from support.serving import Server, make_clinic, make_tokens, resident
@@ -22,6 +24,7 @@ KILLS = 3
 CHARGES = 150
 
 
+@pytest.mark.deep
 def test_two_hundred_analysts_and_dying_workers(tmp_path: Path) -> None:
     project = make_clinic(tmp_path / "clinic", patients=PATIENTS, epsilon=str(CHARGES * EPSILON))
     tokens = list(make_tokens(project, [f"analyst{n}" for n in range(ANALYSTS)]).values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -185,6 +186,7 @@ def _survives(sql: str) -> bool:
     return True
 
 
+@pytest.mark.deep
 def test_queries_of_a_grammar() -> None:
     grammar = Grammar(20261116)
     outcomes = [_survives(grammar.query()) for _ in range(900)]

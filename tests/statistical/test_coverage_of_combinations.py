@@ -18,6 +18,7 @@ import pytest
 from scipy import stats
 
 from support.bits import SeededBits
+from support.pairwise import pairwise
 from support.toy_engine import ToyEngine, without_noise
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.engines.protocol import Measurements, MeasurementTask
@@ -125,8 +126,7 @@ def covered(
     return bool(whole >= point), bool(shrunk >= point), whole / total
 
 
-@pytest.mark.parametrize("noise", ACCOUNTS)
-@pytest.mark.parametrize("sql", SUMS)
+@pytest.mark.parametrize(("sql", "noise"), [(sql, list(ACCOUNTS)[number % 2]) for number, sql in enumerate(SUMS)])
 def test_sums_and_quotients_of_cells(sql: str, noise: str, seeded: SeededBits) -> None:
     size, shrink = SUMS[sql]
     nominal, still, _ = covered(sql.removesuffix(" --"), noise, size, shrink)
@@ -134,11 +134,12 @@ def test_sums_and_quotients_of_cells(sql: str, noise: str, seeded: SeededBits) -
     assert not still
 
 
-@pytest.mark.parametrize("relation", [ADD_REMOVE, REPLACE_ONE], ids=["add_remove", "replace_one"])
-@pytest.mark.parametrize("noise", ACCOUNTS)
-@pytest.mark.parametrize("function", ["VAR_POP", "STDDEV_SAMP"])
-@pytest.mark.parametrize("spread", ["middle", "tiny", "huge"])
-@pytest.mark.parametrize("size", [4, 40, 400])
+@pytest.mark.parametrize(
+    ("size", "spread", "function", "noise", "relation"),
+    pairwise(
+        [4, 40, 400], ["middle", "tiny", "huge"], ["VAR_POP", "STDDEV_SAMP"], list(ACCOUNTS), [ADD_REMOVE, REPLACE_ONE]
+    ),
+)
 def test_variances_hold_at_every_size(
     size: int, spread: str, function: str, noise: str, relation: Relation, seeded: SeededBits
 ) -> None:
@@ -147,8 +148,7 @@ def test_variances_hold_at_every_size(
     assert nominal
 
 
-@pytest.mark.parametrize("noise", ACCOUNTS)
-@pytest.mark.parametrize("function", ["VAR_SAMP", "STDDEV_POP"])
+@pytest.mark.parametrize(("function", "noise"), [("VAR_SAMP", "laplace"), ("STDDEV_POP", "gaussian")])
 def test_variances_of_large_groups_are_nominal(function: str, noise: str, seeded: SeededBits) -> None:
     """Coverage is near 0.9 and not 1, and intervals of 0.8 the width are caught."""
     sql = f"SELECT place, {function}(cost) AS answer FROM visits GROUP BY place"

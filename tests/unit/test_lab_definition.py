@@ -126,6 +126,7 @@ def test_charts_hold_the_numbers_and_render(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size > 1000
 
 
+@pytest.mark.deep
 def test_the_figures_of_the_documentation_can_be_drawn(tmp_path: Path) -> None:
     folder = Path(__file__).parents[2] / "docs" / "figures"
     runpy.run_path(str(folder / "definition.py"))["draw"](tmp_path)
