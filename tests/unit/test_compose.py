@@ -27,6 +27,8 @@ from tacit.core.events import (
 )
 from tacit.core.guarantees import GDP, RDP, ZCDP, ApproxDP, PureDP
 from tacit.core.relations import REPLACE_ONE
+from tacit.mechanisms.noisy_max import NoisyMax
+from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 
 GAUSSIAN = GaussianEvent(Fraction(10), Fraction(1))
 LAPLACE = LaplaceEvent(Fraction(10), Fraction(1))
@@ -238,3 +240,12 @@ def test_best_puts_a_large_pure_release_beside_the_others_where_that_is_cheaper(
     apart = compose([chosen, noise], delta="1e-12").epsilon
     assert compose([large, chosen, noise], delta="1e-12").epsilon <= 2 + apart
     assert compose([large, noise], delta="1e-12").epsilon <= 2 + compose([noise], delta="1e-12").epsilon
+
+
+@pytest.mark.parametrize("method", ["optimal", "pld", "best"])
+def test_no_selection_attains_the_bound_of_randomized_response(method: str) -> None:
+    """Its event says ε-DP and nothing finer, so no lower bound is known that is its own."""
+    noisy, flip = (kind(epsilon="0.1", sensitivity=1) for kind in (NoisyMax, PermuteAndFlip))
+    for releases in ([(noisy, 20)], [flip, flip], [(noisy.event, 3)], iter([(noisy, 20)]), noisy):
+        assert compose(releases, delta="1e-6", method=method).lower is None
+    assert compose([(PureDP("0.1"), 20)], delta="1e-6", method=method).lower is not None

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.core.errors import InputError
 from tacit.mechanisms import planning
 
 STRANGE: list[Any] = [
@@ -75,3 +76,10 @@ def test_the_smallest_chances_have_an_error_bound() -> None:
     """1 - β/2 rounds to 1 at any fixed precision; the tail must be taken before that."""
     gaussian = tacit.Gaussian(epsilon=1, delta="1e-6", l2_sensitivity=1)
     assert gaussian.error("1e-300") > gaussian.error("1e-30") > gaussian.error("0.05")
+
+
+@pytest.mark.parametrize("name", ["Laplace", "Gaussian", "NoisyMax", "Mean", "RandomizedResponse"])
+def test_arguments_without_names_are_asked_for_by_name(name: str) -> None:
+    with pytest.raises(InputError, match=rf"{name}\(\w+=…") as refused:
+        getattr(tacit, name)(1, 1)
+    assert refused.value.parameter == "arguments"

@@ -22,6 +22,7 @@ from tacit.lab import (
     azuma_points,
     chart_azuma,
     check_neighbours,
+    composition_bounds,
     geometric,
     in_or_out,
     loss_path,
@@ -51,6 +52,14 @@ def test_an_adversary_that_tosses_coins_in_choose_is_refused() -> None:
     hidden = Strategy(lambda view: STRONG if sample_below(2) else WEAK)
     with pytest.raises(AccountingError, match="its coins must be part of its view"):
         CompositionExperiment(hidden, rounds=1).exact()
+
+
+def test_a_coin_that_hardly_ever_falls_otherwise_is_found() -> None:
+    """One in a hundred; each run misses it with probability below 0.99^1000."""
+    hidden = Strategy(lambda view: WEAK if sample_below(100) else STRONG)
+    for _ in range(20):
+        with pytest.raises(AccountingError, match="its coins must be part of its view"):
+            CompositionExperiment(hidden, rounds=2).exact()
 
 
 def test_an_adversary_with_a_memory_outside_its_state_is_refused() -> None:
@@ -149,6 +158,54 @@ def test_moves_between_databases_that_are_not_neighbours_are_refused(move: Move)
 )
 def test_moves_between_neighbours_run(move: Move) -> None:
     assert len(CompositionExperiment(Repeat(move), rounds=2).view(1)) == 2
+
+
+STREAM = {"epsilon": 1, "sensitivity": 1, "threshold": 2}
+SCORES = {"epsilon": 1, "sensitivity": 1}
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        Move(tacit.SparseVector(**STREAM), [0, 3], [1, 4]),
+        Move(tacit.SparseVector(**STREAM), [0, 3], [1, 2]),
+        Move(tacit.SparseVector(**STREAM, monotone=True), [0, 3], [0, 4]),
+        Move(tacit.SparseVector(**STREAM, monotone=True), [1, 4], [0, 3]),
+        Move(tacit.NoisyMax(**SCORES, monotone=True), [0, 3], [1, 4]),
+        Move(tacit.Exponential(**SCORES), {"a": 0, "b": 3}, {"a": 1, "b": 2}),
+    ],
+    ids=repr,
+)
+def test_neighbours_of_streams_and_selections_are_number_by_number(move: Move) -> None:
+    check_neighbours(move)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        Move(tacit.SparseVector(**STREAM), [0], [0, 10**6]),
+        Move(tacit.SparseVector(**STREAM), [0, 3], [2, 3]),
+        Move(tacit.SparseVector(**STREAM), [0], [0, 0]),
+        Move(tacit.SparseVector(**STREAM, monotone=True), [0, 3], [1, 2]),
+        Move(tacit.NoisyMax(**SCORES, monotone=True), [0, 3], [1, 2]),
+        Move(tacit.Exponential(**SCORES, monotone=True), {"a": 0, "b": 3}, {"a": 1, "b": 2}),
+        Move(tacit.PermuteAndFlip(**SCORES, monotone=True), [1, 0], [0, 1]),
+        Move(tacit.TopK(**SCORES, k=1, monotone=True), [1, 0], [0, 1]),
+    ],
+    ids=repr,
+)
+def test_other_streams_and_scores_are_no_neighbours(move: Move) -> None:
+    with pytest.raises(InputError, match=r"not neighbours|in one world|declared monotone"):
+        check_neighbours(move)
+
+
+def test_work_without_end_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="1000"):
+        composition_bounds(ratio="1.1", rounds=10_000, delta="1e-6")
+    monkeypatch.setattr("tacit.lab.experiment._MOST_STEPS", 1000)
+    CompositionExperiment(Repeat(WEAK), rounds=20).exact()
+    with pytest.raises(AccountingError, match="fewer rounds"):
+        CompositionExperiment(Repeat(WEAK), rounds=50).exact()
 
 
 def test_a_mechanism_that_says_nothing_about_neighbours_needs_a_relation() -> None:
@@ -282,6 +339,12 @@ def test_the_chart_of_the_bad_views_holds_the_numbers() -> None:
 def test_azuma_numbers() -> None:
     assert float(azuma(steps=["0.1"] * 100, above=3).high) == pytest.approx(math.exp(-4.5))
     assert azuma(steps=[], above=1).value == 0
+    # The textbook's form for differences in intervals of length r: exp(-2t²/Σr²).
+    assert float(azuma(ranges=["0.3"] * 50, above=2).high) == pytest.approx(math.exp(-2 * 4 / (50 * 0.09)))
+    assert azuma(ranges=[2] * 9, above=4) == azuma(steps=[1] * 9, above=4)
+    for wrong in ({}, {"steps": [1], "ranges": [1]}):
+        with pytest.raises(InputError, match="either steps or ranges"):
+            azuma(above=1, **wrong)
     z = math.sqrt(2 * math.log(1e6))
     assert float(loss_threshold(rounds=100, z=z, epsilon="0.1").high) == pytest.approx(6.30823095051340823)
     assert float(kl_bound(epsilon="0.1", tight=False).high) == pytest.approx(0.1 * (math.exp(0.1) - 1))

@@ -110,6 +110,9 @@ def test_charts_hold_the_numbers_and_render(tmp_path: Path) -> None:
     assert rows[0]["x"] == 0
     assert rows[0]["p"] == 0.75
     assert rows[0]["cap"] == pytest.approx(0.5)
+    assert rows[0]["floor"] == pytest.approx(0.25 / 2)
+    for chart in (still, definition(laws.GaussianLaw(sigma=1), 0, 1, epsilon=1).interactive()):
+        assert any(layer["encoding"]["y"].get("field") == "floor" for layer in chart.to_dict()["layer"][:5])
     assert rows[0]["p"] - rows[0]["kept"] == pytest.approx(0.25)
     moving = definition(laws.GaussianLaw(sigma=1), 0, 1, epsilon=1).interactive().to_dict()
     assert moving["params"][0]["name"] == "epsilon"

@@ -185,7 +185,7 @@ def test_an_accuracy_finer_than_the_step_is_refused() -> None:
 def test_bits_on_a_step_of_one_are_not_rounded(n: int | None, seeded: SeededBits) -> None:
     bits = [1, 0, 0, 1, 1] * 200
     exact = Mean(epsilon=1, bounds=(0, 1), n=n, step=1, whole=True)
-    rounded = Mean(epsilon=1, bounds=(0, 1), n=n, step=1)
+    rounded = Mean(epsilon=1, bounds=(0, 1), n=n, step=1, whole=False)
     assert rounded.error("0.05", n=1000) - exact.error("0.05", n=1000) == Fraction(1, 2)
     assert exact.error("0.05", n=1000) < Fraction(6, 1000)
     missed = 0
@@ -195,6 +195,17 @@ def test_bits_on_a_step_of_one_are_not_rounded(n: int | None, seeded: SeededBits
         assert high - low < 0.02
         missed += not low <= 0.6 <= high
     assert missed <= 65  # of 400 at 10 % the mean is 40 and four deviations 24
+
+
+def test_a_step_of_one_on_bits_is_exact() -> None:
+    bits, said = (Mean(epsilon=1, bounds=(0, 1), n=100, step=1, **words) for words in ({}, {"whole": True}))
+    assert bits.error("0.05") == said.error("0.05") == bits.error("0.05") // Fraction(1, 100) * Fraction(1, 100)
+    rounded = Mean(epsilon=1, bounds=(0, 1), n=100, step=1, whole=False)
+    assert rounded.error("0.05") == bits.error("0.05") + Fraction(1, 2)
+    for other in ({"step": "0.5"}, {}, {"step": 1, "bounds": (0, 10)}):
+        coarse = Mean(**{"epsilon": 1, "bounds": (0, 1), "n": 100, **other})
+        assert coarse._rounding == Fraction(1, 2)
+    assert Mean.for_error(within="0.1", beta="0.05", bounds=(0, 1), n=1000, step=1).error("0.05") <= Fraction(1, 10)
 
 
 def test_whole_steps_need_a_step_and_a_truth_value() -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
+from typing import Final
 
 from tacit.accounting.advanced import compose_advanced, compose_simple
 from tacit.accounting.basic import compose_basic, stated_pair, stated_sum
@@ -31,8 +32,11 @@ from tacit.accounting.optimal import compose_optimal
 from tacit.accounting.renyi import compose_renyi
 from tacit.accounting.zcdp import compose_zcdp
 from tacit.core.errors import AccountingError, InputError
-from tacit.core.events import ApproxEvent
+from tacit.core.events import ApproxEvent, PureEvent
 from tacit.core.numbers import Number, exact_probability
+
+#: Labels of events of selections that are known only to be ε-DP.
+_SELECTIONS: Final = ("noisy_max", "permute_and_flip", "sparse_vector")
 
 
 def compose(
@@ -70,7 +74,24 @@ def compose(
     wanted = None if delta is None else exact_probability(delta, "delta", zero=True)
     if neighbours not in ("fixed", "changing"):
         raise InputError("neighbours", f"must be 'fixed' or 'changing', got {neighbours!r}")
-    return compose_plan(read_plan(releases), wanted, method, changing=neighbours == "changing")
+    if isinstance(releases, Iterator):
+        releases = list(releases)
+    found = compose_plan(read_plan(releases), wanted, method, changing=neighbours == "changing")
+    if found.lower is None or not any(map(_is_selection, releases if isinstance(releases, Iterable) else [releases])):
+        return found
+    # The mechanism that attains the bound for "any ε-DP release" is randomized response, which no selection is.
+    return Composed(found.epsilon, found.delta, relation=found.relation, method=found.method, note=found.note)
+
+
+def _is_selection(release: object) -> bool:
+    """Whether a release is, or holds, a selection whose event states no more than its ε."""
+    if isinstance(release, tuple):
+        release = release[0]
+    event = getattr(release, "event", release)
+    if isinstance(event, PureEvent):
+        return event.mechanism in _SELECTIONS
+    inner = getattr(event, "events", None) or [each for each in (getattr(event, "event", None),) if each is not None]
+    return any(_is_selection(each) for each in inner)
 
 
 def compose_plan(

@@ -16,13 +16,16 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, inf
-from typing import Any
+from typing import Any, Final
 
 from tacit.core.divergences import Distribution, Enclosure, Extended, hockey_stick, max_ratio
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.guarantees import ZCDP
 from tacit.core.numbers import Number, check_count, exact, exact_probability, log_bounds, round_down, sqrt_bounds
 from tacit.lab.finite import FiniteMechanism, group_pairs
+
+#: Rounds of the exact optimal bound, whose whole numbers are as long as the rounds are many.
+MOST_ROUNDS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,10 @@ def composition_bounds(*, ratio: Number, rounds: int, delta: Number, step_delta:
     * advanced: √(2k ln(1/δ'))·ε + kε(e^ε-1), with kδ₀ + δ' (Dwork, Rothblum and Vadhan 2010);
     * zCDP: ρ = kε²/2 and the best Renyi order (Bun and Steinke 2016; Canonne, Kamath and Steinke 2020);
     * optimal: no smaller ε is true of every such mechanism (Kairouz, Oh and Viswanath 2015).
+
+    All but the second theorem's logarithm is exact, so rounds are limited; ``tacit.compose`` takes any number.
     """
-    odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0)
+    odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0, maximum=MOST_ROUNDS)
     total = exact_probability(delta, "delta", zero=True)
     each = exact_probability(step_delta, "step_delta", zero=True)
     if odds < 1:
@@ -73,7 +78,7 @@ def composition_bounds(*, ratio: Number, rounds: int, delta: Number, step_delta:
 
 def optimal_pair(*, ratio: Number, rounds: int) -> tuple[list[Fraction], list[Fraction]]:
     """The two laws that are hardest to hide: the number of true answers in k randomized responses, under each bit."""
-    odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0)
+    odds, k = exact(ratio, "ratio"), check_count(rounds, "rounds", minimum=0, maximum=MOST_ROUNDS)
     weights = [comb(k, lies) * odds ** (k - lies) for lies in range(k + 1)]
     left = [Fraction(weight) / (1 + odds) ** k for weight in weights]
     return left, left[::-1]

@@ -257,12 +257,13 @@ def _number(value: Enclosure) -> str:
 
 
 _P, _Q, _CAP, _REST = "P, the law on the left", "Q, the law on the right", "e^ε·Q", "δ: P beyond e^ε·Q"
+_FLOOR: Final = "e^-ε·Q"
 #: Colours that stay apart for colour-blind readers and in grey.
-_COLOURS: Final = {_P: "#0072b2", _Q: "#d08700", _CAP: "#4c566a", _REST: "#c0392b"}
+_COLOURS: Final = {_P: "#0072b2", _Q: "#d08700", _CAP: "#4c566a", _FLOOR: "#7b3294", _REST: "#c0392b"}
 
 
 def chart_definition(picture: Definition, *, interactive: bool = False) -> Any:
-    """P, Q and e^ε·Q, with the worst event's excess shaded; with ``interactive``, a slider moves ε."""
+    """P between e^-ε·Q and e^ε·Q, with the worst event's excess shaded; with ``interactive``, a slider moves ε."""
     alt = altair()
     rows = _rows(picture)
     start = round(min(picture.epsilon.up, 20.0), 4)
@@ -271,7 +272,11 @@ def chart_definition(picture: Definition, *, interactive: bool = False) -> Any:
     values: Any = alt.Data  # it has no type hints of its own
     data: Any = alt.Chart(values(values=rows))
     if epsilon is not None:
-        data = data.transform_calculate(cap="exp(epsilon) * datum.q", kept="min(datum.p, exp(epsilon) * datum.q)")
+        data = data.transform_calculate(
+            cap="exp(epsilon) * datum.q",
+            floor="exp(-epsilon) * datum.q",
+            kept="min(datum.p, exp(epsilon) * datum.q)",
+        )
     layers = _lines(alt, data) if picture.is_density else _bars(alt, data, picture)
     if epsilon is not None:
         layers.append(_delta(alt, data))
@@ -291,7 +296,8 @@ def _rows(picture: Definition) -> list[dict[str, Any]]:
     rows = []
     for output, p, q in picture.outputs:
         cap = factor * q.up
-        rows.append({"x": _place(output), "p": p.up, "q": q.up, "cap": cap, "kept": min(p.up, cap), "width": 1.0})
+        row = {"p": p.up, "q": q.up, "cap": cap, "floor": q.up / factor, "kept": min(p.up, cap), "width": 1.0}
+        rows.append({"x": _place(output), **row})
     if picture.is_density:
         # Half of the way to either side: the area under the drawn line.
         places = [row["x"] for row in rows]
@@ -318,7 +324,12 @@ def _lines(alt: Any, data: Any) -> list[Any]:
         _named(data, name)
         .mark_line(strokeWidth=2, strokeDash=dashes)
         .encode(x=across, y=alt.Y(f"{field}:Q", title="density"), color=colour)
-        for field, name, dashes in (("q", _Q, [1, 0]), ("cap", _CAP, [5, 3]), ("p", _P, [1, 0]))
+        for field, name, dashes in (
+            ("q", _Q, [1, 0]),
+            ("cap", _CAP, [5, 3]),
+            ("floor", _FLOOR, [2, 3]),
+            ("p", _P, [1, 0]),
+        )
     ]
     return [shaded, *lines]
 
@@ -336,6 +347,7 @@ def _bars(alt: Any, data: Any, picture: Definition) -> list[Any]:
         .mark_bar(size=size, opacity=0.85)
         .encode(x=across, y=upwards("kept"), y2="p:Q", color=colour),
         _named(data, _CAP).mark_tick(thickness=3, size=size).encode(x=across, y=upwards("cap"), color=colour),
+        _named(data, _FLOOR).mark_tick(thickness=3, size=size).encode(x=across, y=upwards("floor"), color=colour),
         _named(data, _Q).mark_point(filled=True, size=45).encode(x=across, y=upwards("q"), color=colour),
     ]
 

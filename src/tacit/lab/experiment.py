@@ -45,9 +45,10 @@ from tacit.lab.finite import FiniteMechanism
 from tacit.lab.moves import Family, Move, Releases, Turn, as_family, as_turn, check_move, table_rows
 from tacit.lab.strategies import Adversary, View, coin_law
 
-#: Number of times a state's choice is asked for again: often while states are few, once more for each of many.
-_REPEATS: Final = 16
-_FEW_STATES: Final = 64
+#: Number of times a state's choice is asked for again, by the number of states so far; once more beyond.
+_REPEATS: Final = ((4, 1000), (64, 16))
+#: Steps of exact views, each of a few whole numbers as long as the rounds before it.
+_MOST_STEPS: Final = 400_000
 
 
 @dataclass(frozen=True)
@@ -237,6 +238,7 @@ class _Exact:
         self._step = Enclosure(Fraction(1), Fraction(1))
         self._known: dict[int, FiniteMechanism] = {}
         self._states = 0
+        self._steps = 0
 
     def run(self, rounds: int, coins: dict[Hashable, Fraction] | None) -> Views:
         live: dict[Hashable, Weights] = {}
@@ -275,15 +277,24 @@ class _Exact:
             a = math.prod((p for _, p, _ in outcomes), start=Fraction(1))
             b = math.prod((q for _, _, q in outcomes), start=Fraction(1))
             target = following.setdefault(self._next(state, outputs[0] if isinstance(turn, Move) else outputs), {})
+            self._steps += len(weights)
+            if self._steps > _MOST_STEPS:
+                raise AccountingError(
+                    f"the exact views take more than {_MOST_STEPS:,} steps, which is minutes and more; take fewer "
+                    "rounds, or the bounds of composition_bounds(…) and tacit.compose(…)"
+                )
             for p, q in weights.values():
                 _add(target, p * a, q * b)
         return len(moves)
 
     def _choice(self, state: Hashable) -> Turn | None:
-        """The adversary's choice, asked for again to see that it is a function of the state."""
+        """The adversary's choice, asked for again to see that it is a function of the state.
+
+        A coin that falls the other way once in a hundred times is found nearly always, one in a million hardly ever.
+        """
         self._states += 1
         turn = self._adversary.choose(state)
-        for _ in range(_REPEATS if self._states <= _FEW_STATES else 1):
+        for _ in range(next((times for most, times in _REPEATS if self._states <= most), 1)):
             again = self._adversary.choose(state)
             if not _is_same(turn, again):
                 raise AccountingError(

@@ -27,14 +27,21 @@ from tacit.lab.experiment import CompositionExperiment, Views
 from tacit.lab.moves import Move, as_turn, table_rows
 
 
-def azuma(*, steps: Iterable[Number], above: Number) -> Enclosure:
-    """exp(-t²/(2Σc_i²)): the most that Pr[S >= t] can be for a martingale S whose i-th step is at most c_i in size.
+def azuma(*, steps: Iterable[Number] | None = None, ranges: Iterable[Number] | None = None, above: Number) -> Enclosure:
+    """The most that Pr[S >= t] can be for a martingale S: exp(-t²/(2Σc_i²)) by steps, exp(-2t²/Σr_i²) by ranges.
 
     Args:
-        steps: c_1, …, c_k. A step that lies in an interval of length 2c counts as c, wherever the interval lies.
+        steps: c_1, …, c_k: the i-th step is at most c_i in size.
+        ranges: instead of them r_1, …, r_k: the i-th step lies in an interval of length r_i, wherever that lies.
         above: t, how far the sum exceeds its start.
+
+    >>> print(azuma(ranges=[2] * 100, above=20))
+    0.1353352832
     """
-    squares = sum((exact_nonnegative(step, "steps") ** 2 for step in steps), Fraction(0))
+    if (steps is None) == (ranges is None):
+        raise InputError("steps", "state either steps or ranges, not both and not neither")
+    squares = sum((exact_nonnegative(step, "steps") ** 2 for step in steps or ()), Fraction(0))
+    squares += sum((exact_nonnegative(length, "ranges") ** 2 for length in ranges or ()), Fraction(0)) / 4
     t = exact_nonnegative(above, "above")
     if squares == 0:
         sure = Fraction(int(t == 0))

@@ -24,6 +24,7 @@ from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse
 from tacit.mechanisms.selection_scores import Selection
+from tacit.mechanisms.sparse_vector import SparseVector
 
 
 class Releases(Protocol):
@@ -137,8 +138,11 @@ def check_neighbours(move: Move) -> None:
         near = _within_noise(mechanism, left, right)
     elif isinstance(mechanism, RandomizedResponse):
         near = left in mechanism.categories and right in mechanism.categories
-    elif isinstance(mechanism, Selection):
-        near = max(_gaps(left, right), default=Fraction(0)) <= mechanism.sensitivity
+    elif isinstance(mechanism, Selection | SparseVector):
+        gaps = _gaps(left, right)
+        near = max(map(abs, gaps), default=Fraction(0)) <= mechanism.sensitivity
+        if near and mechanism.monotone and min(gaps) < 0 < max(gaps):
+            raise InputError("move", "raises one number and lowers another, where all were declared monotone")
     elif isinstance(mechanism, Mechanism) and isinstance(left, Sequence) and isinstance(right, Sequence):
         near = _same(left, right) or is_neighbour(list(left), list(right), mechanism.relation)
     else:
@@ -162,7 +166,7 @@ def table_rows(move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
 
 
 def _within_noise(mechanism: AdditiveNoise, left: Any, right: Any) -> bool:
-    gaps = _gaps(left, right)
+    gaps = [abs(gap) for gap in _gaps(left, right)]
     if isinstance(mechanism, Laplace):
         return sum(gaps, Fraction(0)) <= mechanism.l1_sensitivity
     if isinstance(mechanism, Gaussian):
@@ -171,6 +175,7 @@ def _within_noise(mechanism: AdditiveNoise, left: Any, right: Any) -> bool:
 
 
 def _gaps(left: Any, right: Any) -> list[Fraction]:
+    """How far each number rises from the first world to the second."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         if left.keys() != right.keys():
             raise InputError("move", "scores other candidates in one world than in the other")
@@ -183,7 +188,7 @@ def _gaps(left: Any, right: Any) -> list[Fraction]:
 
 def _gap(a: Any, b: Any) -> Fraction:
     try:
-        return abs(Fraction(a) - Fraction(b))
+        return Fraction(b) - Fraction(a)
     except (TypeError, ValueError, OverflowError):
         raise InputError("move", "must hold numbers in both worlds: the mechanism adds noise to them") from None
 

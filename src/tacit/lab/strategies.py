@@ -2,8 +2,9 @@
 
 An adversary chooses each round from what it has seen. It must be a *function* of what it has seen: an adversary that
 wants to be random declares the law of its coins, which are tossed once, before the first round, and are part of its
-view. Then exact computation averages over them; an adversary that tosses a coin inside ``choose`` would give
-another number every time, and is refused.
+view. Then exact computation averages over them. An adversary that tosses a coin inside ``choose`` would give
+another number every time; it is refused nearly always: choices are asked for again, up to a thousand times, so a coin
+that hardly ever falls otherwise can be missed, and the numbers are then those of its usual side.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, Literal, SupportsIndex, TypeVar
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,13 @@ class Mechanism(ABC):
     accuracy can be turned into parameters, a class method ``for_error``. ``error(beta, …)`` is always a bound that is
     exceeded with probability at most ``beta``, by any of the outputs it speaks of.
     """
+
+    def __new__(cls, *args: object, **_: object) -> Self:
+        if args:
+            wanted = [name for name, each in signature(cls.__init__).parameters.items() if each.default is each.empty]
+            named = ", ".join(f"{name}=…" for name in wanted if name != "self") or "epsilon=…"
+            raise InputError("arguments", f"have no order: name each of them, {cls.__name__}({named})")
+        return super().__new__(cls)
 
     @property
     @abstractmethod

@@ -86,8 +86,8 @@ class Mean(Mechanism):
     Error:
         with w the largest of the noises at β (one of them, or two with private n), the value is off by at most
         step·w/n + step/2, and :meth:`error` returns it; :meth:`NoisyMean.interval` needs no knowledge of n. The half
-        step is for rounding. Where every value is a whole number of steps above L, such as bits with ``step=1``,
-        nothing is rounded; say so with ``whole=True`` and it is left out.
+        step is for rounding. Where every value is a whole number of steps above L nothing is rounded: ``whole=True``
+        says so and leaves it out. It is the default where one step is all there is, as for bits with ``step=1``.
 
     Assumes:
         ``bounds``, ``step`` and ``n`` are public and were chosen without looking at the data. Privacy does not depend
@@ -106,10 +106,10 @@ class Mean(Mechanism):
         n: SupportsIndex | None = None,
         relation: Relation | str | None = None,
         step: Number | None = None,
-        whole: bool = False,
+        whole: bool | None = None,
     ) -> None:
-        self._whole = _check_whole(whole, step)
         self._low, self._high = check_bounds(bounds)
+        self._whole = _check_whole(whole, step, self._high - self._low)
         if self._low == self._high:
             raise InputError("bounds", "must leave room between them: a mean that cannot vary needs no release")
         self._n = None if n is None else check_count(n, "n")
@@ -131,7 +131,7 @@ class Mean(Mechanism):
         n: SupportsIndex,
         private_n: bool = False,
         step: Number | None = None,
-        whole: bool = False,
+        whole: bool | None = None,
     ) -> Mean:
         """The most private mean that is off by at most ``within`` for ``n`` people, except with probability ``beta``.
 
@@ -140,7 +140,7 @@ class Mean(Mechanism):
         bound, people = exact_positive(within, "within"), check_count(n, "n")
         low, high = check_bounds(bounds)
         _, size = _grid(high - low, step)
-        rounding = Fraction(0) if _check_whole(whole, step) else size / 2
+        rounding = Fraction(0) if _check_whole(whole, step, high - low) else size / 2
         if bound <= rounding:
             raise InputError("within", f"must exceed half a step, {float_nearest(size / 2):g}; state a smaller step")
 
@@ -275,7 +275,10 @@ _WRONG_RELATION: Final = {
 }
 
 
-def _check_whole(whole: bool, step: Number | None) -> bool:
+def _check_whole(whole: bool | None, step: Number | None, width: Fraction) -> bool:
+    if whole is None:
+        # Who states a single step states two values, such as bits.
+        return step is not None and exact_positive(step, "step") == width
     if not isinstance(whole, bool):
         raise InputError("whole", f"must be True or False, not {type(whole).__name__}")
     if whole and step is None:

@@ -148,6 +148,16 @@ class SparseVector(Mechanism):
         return self._epsilon
 
     @property
+    def sensitivity(self) -> Fraction:
+        """Distance by which one unit can move any one number of the stream, at most."""
+        return self._sensitivity
+
+    @property
+    def monotone(self) -> bool:
+        """Whether one unit moves all numbers of the stream in the same direction."""
+        return self._monotone
+
+    @property
     def epsilons(self) -> tuple[Fraction, Fraction, Fraction]:
         """ε₁ for the threshold, ε₂ for the questions, ε₃ for values; they add up to ε."""
         return self._epsilons
