@@ -44,7 +44,6 @@ from tacit.lab.martingale import AzumaPoint, LossStep, azuma, azuma_points, loss
 from tacit.lab.moves import Move, Releases, check_neighbours, in_or_out, private
 from tacit.lab.plots import (
     chart_azuma,
-    chart_bounds,
     chart_experiment,
     chart_profile,
 )
@@ -73,7 +72,6 @@ __all__ = [
     "azuma",
     "azuma_points",
     "chart_azuma",
-    "chart_bounds",
     "chart_experiment",
     "chart_profile",
     "check_neighbours",

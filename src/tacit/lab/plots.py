@@ -13,7 +13,7 @@ from tacit.core.charts import altair
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.lab.bounds import CompositionBounds, composition_bounds
+from tacit.lab.bounds import CompositionBounds
 from tacit.lab.experiment import CompositionExperiment, Views
 from tacit.lab.finite import FiniteMechanism
 from tacit.lab.martingale import azuma_points
@@ -21,17 +21,6 @@ from tacit.lab.strategies import Adversary
 
 #: Colours that stay apart for colour-blind readers and in grey.
 _COLOURS = ("#4c566a", "#d08700", "#7b3294", "#0072b2", "#c0392b", "#00805a")
-
-
-def chart_bounds(*, ratio: Number, rounds: Sequence[int], delta: Number) -> Any:
-    """ε of k rounds of ln(``ratio``)-DP at ``delta`` against k, by each composition theorem."""
-    bounds = {k: composition_bounds(ratio=ratio, rounds=k, delta=delta) for k in _check_rounds(rounds)}
-    return chart_curves(
-        _bound_curves(bounds),
-        x="rounds k",
-        y="ε of all rounds together",
-        title=f"Privacy loss of k rounds, each e^ε = {ratio}, at δ = {delta}",
-    )
 
 
 def chart_experiment(adversary: Adversary, *, rounds: Sequence[int], delta: Number) -> Any:
