@@ -138,7 +138,7 @@ def test_an_estimate_is_read_by_category(seeded: object) -> None:
     assert found["tea"].frequency > found["coffee"].frequency > found["none"].frequency
     assert [category for category, _ in found.top(2)] == ["tea", "coffee"]
     assert found["tea"].low < found["tea"].frequency < found["tea"].high
-    assert [each.label for each in found.rows()] == ["tea", "coffee", "none"]
+    assert found.categories == ("tea", "coffee", "none")
     assert len(found) == 3
     together = aggregator.estimate(consistent=True)
     assert together.frequencies.sum() == pytest.approx(1)

@@ -29,7 +29,7 @@ from typing import Any, Final
 from tacit.local.aggregator import Aggregator
 from tacit.local.client import Client, Report
 from tacit.local.draws import largest_ratio, output_law
-from tacit.local.frequencies import EstimateRow, Frequencies
+from tacit.local.frequencies import Frequencies
 from tacit.local.frequency import HadamardResponse, LocalHashing, ResponseProtocol, UnaryEncoding
 from tacit.local.longitudinal import ClientAccount, LongitudinalClient, LongitudinalResponse, Memory
 from tacit.local.mean import LocalMean, MeanOfReports
@@ -41,7 +41,6 @@ __all__ = [
     "Aggregator",
     "Client",
     "ClientAccount",
-    "EstimateRow",
     "Frequencies",
     "HadamardResponse",
     "LocalHashing",

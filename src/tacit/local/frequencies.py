@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,29 +17,6 @@ from tacit.mechanisms.randomized_response import FrequencyEstimate
 
 _COLOUR: Final = "#0072b2"
 _MOST_SHOWN: Final = 40
-
-
-class EstimateRow(NamedTuple):
-    """One number of an estimate, for tables, charts and JSON.
-
-    Attributes:
-        label: the category, coordinate, quantile or text that it is about.
-        value: estimate.
-        standard_error: None where there is none, as for quantiles.
-        low: lower end of the interval.
-        high: upper end.
-    """
-
-    label: str
-    value: float
-    standard_error: float | None
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, label: object, share: FrequencyEstimate) -> EstimateRow:
-        """The row of an estimated share."""
-        return cls(str(label), share.frequency, share.standard_error, share.low, share.high)
 
 
 @dataclass(frozen=True)
@@ -92,10 +69,6 @@ class Frequencies:
         Intervals are not moved, because they hold for the true shares as they are.
         """
         return replace(self, frequencies=onto_simplex(self.frequencies), is_consistent=True)
-
-    def rows(self) -> list[EstimateRow]:
-        """One row per category."""
-        return [EstimateRow.of(category, share) for category, share in self]
 
     def plot(self, title: str | None = None) -> Any:
         """Bars with intervals, as an Altair chart; of many categories those with the largest estimates."""

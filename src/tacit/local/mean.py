@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact, exact_probability, float_nearest
 from tacit.local.draws import Draws
-from tacit.local.frequencies import EstimateRow, bernstein_width
+from tacit.local.frequencies import bernstein_width
 from tacit.local.protocol import Counts, IntegerProtocol, in_words, whole_number, window_truth
 from tacit.mechanisms.randomized_response import clopper_pearson
 from tacit.noise.bernoulli import Coin
@@ -55,10 +55,6 @@ class MeanOfReports:
     high: float
     confidence: float
     n: int
-
-    def rows(self) -> list[EstimateRow]:
-        """The mean as a row."""
-        return [EstimateRow("mean", self.mean, self.standard_error, self.low, self.high)]
 
     def consistent(self) -> MeanOfReports:
         """The estimate moved into its interval, which lies within the bounds."""
