@@ -320,6 +320,7 @@ def test_what_would_fail_for_any_rows_is_refused_before_it_is_paid_for(seeded: S
     curator = opened(frame(20))
     for wrong, words in (
         (model(classes=[b"ill", b"well"]), "cannot be written"),
+        (model(classes=[0, 1]), "outcome, which is TEXT, are of different types"),
         (model(bounds=[(0, 100), None, (0, 1)]), "list of such pairs"),
         (model(bounds=(0, float("inf")), categories={2: [True]}), "finite"),
     ):

@@ -172,7 +172,7 @@ def test_frames_of_every_type() -> None:
             "nullable": pd.array([1, None, 3], dtype="Int64"),
             "truth": pd.array([True, None, False], dtype="boolean"),
             "small": pd.array([1.5, 2.5, None], dtype="Float32"),
-            "text": ["1", "two", "3"],
+            "text": pd.Series(["1", "two", "3"], dtype=object),
             "kinds": pd.Categorical([1.0, 2.0, 1.0]),
             "mixed": [1, "x", 2.5],
         }
@@ -297,8 +297,8 @@ def test_columns_of_polars_are_labels_and_targets() -> None:
 
 
 @pytest.mark.usefixtures("seeded")
-def test_a_list_of_one_pair_bounds_all_columns_of_a_list_too() -> None:
+def test_one_pair_bounds_all_columns_of_a_list_too() -> None:
     rows = [[0.25, 0.75]] * 4000
     for X in (rows, np.array(rows)):
-        means = StandardScaler(epsilon=5, delta="1e-3", bounds=[(0, 1)]).fit(X).mean_
+        means = StandardScaler(epsilon=5, delta="1e-3", bounds=(0, 1)).fit(X).mean_
         np.testing.assert_allclose(means, [0.25, 0.75], atol=0.05)

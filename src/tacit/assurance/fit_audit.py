@@ -49,6 +49,7 @@ def audited_estimators() -> dict[str, Callable[[], Any]]:
         "logistic regression by a tilted objective": lambda: learn.LogisticRegression(**classes, method="objective"),
         "naive Bayes": lambda: learn.GaussianNB(**classes),
         "least squares": lambda: learn.LinearRegression(**number, steps=3),
+        "ridge regression": lambda: learn.Ridge(**number),
         "Poisson regression": lambda: learn.PoissonRegressor(**number, steps=3),
         "an additive model of classes": lambda: learn.AdditiveClassifier(**classes | {"epsilon": 3}, rounds=3),
         "an additive model of a number": lambda: learn.AdditiveRegressor(**number, rounds=3),

@@ -224,8 +224,7 @@ class BinnedClassifier(ClassLabels, ClassifierMixin, BinnedEstimator):  # type: 
     def _labelled(self, X: Any, y: Any, sample_weight: Any, bins: int) -> Labelled:
         """Rows that count, in bins, with the plan of a fit to them."""
         values = self._read(X, reset=True)
-        box = self._stated_box()
-        box.check_columns(values.shape[1])
+        box = self._box_of(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         plan, spent = self._plan(values.shape[1], len(self.classes_), *check_gaussian_privacy(*privacy))
         loss: Loss = Logistic() if len(self.classes_) == 2 else Softmax()

@@ -10,11 +10,13 @@ One row is one person. A fit never raises an error, and never ends sooner or lat
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, cast
+from types import FunctionType
+from typing import Any, Final, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
+from tacit.core.numbers import format_up
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice
@@ -44,6 +47,8 @@ NOISE_RULES: Final = (
     "the noise is larger than what the features explain; ask for a larger epsilon, more rows or fewer columns"
 )
 
+#: δ from which a report questions it.
+_LARGE_DELTA: Final = Fraction(1, 1000)
 #: Guarantees of a fit.
 Guarantees = ApproxDP | PureDP
 #: Private attributes that fits set. scikit-learn keeps settings and callbacks of its own on an estimator, which stay.
@@ -94,6 +99,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     #: Whether categories become columns of their own.
     _one_hot = True
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Errors about arguments name the class that was called, and not the one that it inherits from."""
+        super().__init_subclass__(**more)
+        for name in ("__init__", "fit"):
+            inherited = getattr(cls, name, None)
+            if name not in vars(cls) and isinstance(inherited, FunctionType):
+                own = _copy_function(inherited)
+                own.__qualname__ = f"{cls.__qualname__}.{name}"
+                setattr(cls, name, own)
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Refuse a seed in words."""
+        if "random_state" in given:
+            raise InputError(
+                "random_state", "is no parameter: whoever knows a seed can draw the noise again, and subtract it"
+            )
+        made: Self = super().__new__(cls)
+        return made
+
     def privacy_report(self) -> PrivacyReport:
         """Guarantee of the fit and how it was made up; printed, a short text."""
         check_is_fitted(self, "guarantee_")
@@ -104,7 +128,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self._releases,
             self._public(),
             self._assumes(),
-            self._cautions(),
+            (*_delta_caution(self.guarantee_), *self._cautions()),
         )
 
     @abstractmethod
@@ -193,7 +217,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Number of columns of the model, for a table of so many columns; checks what is declared of them."""
         if getattr(self, "categories", None) is not None:
             return len(Box.read(self._encoding(columns).bounds, None).low)
-        self._stated_box().check_columns(columns)
+        self._box_of(columns)
         return columns
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -233,6 +257,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             bounds = [named[name] for name in (names if set(names) == set(named) else named)]
         return Box.read(bounds, getattr(self, "data_norm", None))
 
+    def _box_of(self, columns: int) -> Box:
+        """Where the values of so many columns lie; refuses bounds that describe another number of them."""
+        box = self._stated_box()
+        box.check_columns(columns)
+        if columns > 1 and len(box.low) == 1 and not box.ball and np.shape(self.bounds) == (1, 2):
+            raise InputError(
+                "bounds",
+                f"list one pair, but the data has {columns} columns; write (low, high) for all, or a pair each",
+            )
+        return box
+
     def _declared_columns(self, X: Any) -> int | None:
         """Number of columns of ``X`` that the bounds describe, if they describe each."""
         bounds: Any = getattr(self, "bounds", None)
@@ -243,7 +278,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         except ValueError:
             return None
         if pairs == (1, 2) and isinstance(X, list | tuple) and X and not getattr(self, "categories", None):
-            # One pair stands for all columns, in a list or by itself.
+            # Its rows tell their width, so that one pair for several columns is refused and no row is read as another.
             return None
         # Categories have no bounds, so a list of pairs is one of the other columns.
         return int(pairs[0]) + len(getattr(self, "categories", None) or ()) if len(pairs) == 2 else None
@@ -267,8 +302,7 @@ class BoundedTarget(PrivateEstimator):
 
     def _boxes(self, columns: int) -> tuple[Box, Box]:
         """Where the features lie, and where the target."""
-        box = self._stated_box()
-        box.check_columns(columns)
+        box = self._box_of(columns)
         return box, self._target_box()
 
     def _target_box(self) -> Box:
@@ -286,6 +320,24 @@ class BoundedTarget(PrivateEstimator):
         targets = read_numbers(one_column(as_elements(y)))
         self._same_length(values, targets)
         return np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
+
+
+def _delta_caution(guarantee: Guarantees) -> tuple[str, ...]:
+    delta = Fraction(getattr(guarantee, "delta", 0))
+    if delta <= _LARGE_DELTA:
+        return ()
+    rows = math.floor(1 / delta)
+    return (f"delta = {format_up(delta)} allows a fit that publishes one row in {rows}; choose far less than 1/rows",)
+
+
+def _copy_function(function: FunctionType) -> FunctionType:
+    """The same function, to be named otherwise."""
+    made = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__, made.__annotations__ = function.__kwdefaults__, dict(function.__annotations__)
+    made.__doc__, made.__module__ = function.__doc__, function.__module__
+    return made
 
 
 def _written(value: Any) -> str:

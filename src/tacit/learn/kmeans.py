@@ -110,8 +110,12 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
             centers, counts = _next_centers(rows, centers, spent.of("candidates" if searching else "clusters"))
             if step == _SEARCHING - 1:
                 centers = _merged(centers, counts, clusters)
-        self._box, self._centers = box, centers
         self._corner = _corner(box, columns)
+        if not box.ball:
+            # Noise takes centres out of the box, where no row is.
+            end = beside_bias(_COUNT) // self._corner
+            centers = np.clip(centers, -end, end)
+        self._box, self._centers = box, centers
         self.cluster_centers_ = box.from_unit(centers / beside_bias(_COUNT) * self._corner)
         self.n_iter_ = rounds
         self._keep(spent.price)
@@ -122,8 +126,7 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
         return self._plan(columns)[-1].price
 
     def _plan(self, columns: int) -> tuple[Box, int, int, Spent]:
-        box = self._stated_box()
-        box.check_columns(columns)
+        box = self._box_of(columns)
         clusters = check_count(self.n_clusters, "n_clusters", maximum=_MOST_CLUSTERS)
         rounds = check_count(self.steps, "steps", minimum=_SEARCHING + 1, maximum=10**4)
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)

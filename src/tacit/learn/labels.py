@@ -118,10 +118,17 @@ class ClassLabels:
             privacy, chosen = self._discover(labels, privacy)
         else:
             self.classes_ = check_classes(self.classes) if known is None else known
-            # Types of other libraries have no kind; their texts are compared one by one.
-            if getattr(getattr(y, "dtype", None), "kind", "O") in "US" and self.classes_.dtype.kind in "buif":
-                raise InputError("y", "is text by its type, and the classes are numbers; give both as one kind")
+            self._check_kind(getattr(y, "dtype", None))
         return numbered(labels, self.classes_), privacy, chosen
+
+    def _check_kind(self, dtype: Any) -> None:
+        """Refuse labels whose declared type is not that of the classes: every row would count for nothing."""
+        name = str(getattr(dtype, "name", dtype) or "").lower()
+        texts = getattr(dtype, "kind", "O") in "US" or name.startswith("str")
+        numbers = isinstance(dtype, np.dtype) and dtype.kind in "buif"
+        if (texts and self.classes_.dtype.kind in "buif") or (numbers and self.classes_.dtype.kind in "US"):
+            words = ("text", "numbers") if texts else ("numbers", "text")
+            raise InputError("y", f"is {words[0]} by its type, and the classes are {words[1]}; give both as one kind")
 
     def _declared_classes(self) -> NDArray[Any]:
         if isinstance(self.classes, str) and self.classes == DISCOVER:

@@ -95,8 +95,7 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         """
         method = self._chosen_method()
         values = self._read(X, reset=True)
-        box = self._stated_box()
-        box.check_columns(values.shape[1])
+        box = self._box_of(values.shape[1])
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta))
         counts = places >= 0
         shares = self._row_shares(sample_weight, places, self.classes_)

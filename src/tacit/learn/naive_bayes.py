@@ -98,8 +98,7 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         if fresh:
             self._forget()
         values = self._read(X, reset=not hasattr(self, "_paid"), learning=True)
-        box = self._stated_box()
-        box.check_columns(values.shape[1])
+        box = self._box_of(values.shape[1])
         if not fresh:
             self._check_continued(FeatureSums(box, values.shape[1]), as_relation(self.relation))
         places, privacy, chosen = self._read_classes(values, y, check_privacy(self.epsilon, self.delta), known)
@@ -127,8 +126,7 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
-        box = self._stated_box()
-        box.check_columns(columns)
+        box = self._box_of(columns)
         sums = FeatureSums(box, columns, len(self._declared_classes()))
         return self._spent(sums, *check_gaussian_privacy(self.epsilon, self.delta)).price
 

@@ -105,8 +105,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator): 
         if kept > columns:
             raise InputError("n_components", f"must be at most {columns}, the number of columns")
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
-        box = self._stated_box()
-        box.check_columns(columns)
+        box = self._box_of(columns)
         survey = Survey(columns, box.ball, None if self.n is None else check_count(self.n, "n"))
         whitening = Whitening(survey, final=True)
         spent = spend(whitening.phases(), epsilon=epsilon, delta=delta, relation=as_relation(self.relation))

@@ -64,7 +64,7 @@ class MinMaxScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  #
 
     def price(self, columns: int) -> FitPrice:
         """Price of zero: bounds are public, and no data is released."""
-        self._stated_box().check_columns(columns)
+        self._box_of(columns)
         low, high = check_bounds(self.feature_range, "feature_range")
         if low == high:
             raise InputError("feature_range", "must leave room between its ends")
@@ -165,8 +165,7 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, PartialSums):  # ty
         return self._plan(columns)[1].price
 
     def _plan(self, columns: int) -> tuple[FeatureSums, Spent]:
-        box = self._stated_box()
-        box.check_columns(columns)
+        box = self._box_of(columns)
         epsilon, delta = check_gaussian_privacy(self.epsilon, self.delta)
         sums = FeatureSums(box, columns)
         return sums, spend([sums.phase()], epsilon=epsilon, delta=delta, relation=as_relation(self.relation))

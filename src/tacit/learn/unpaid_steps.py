@@ -4,39 +4,49 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 
 class UnpaidReadingWarning(UserWarning):
     """The guarantee that an estimator states does not cover all that was done with the rows."""
 
 
+#: What was said of searches and pipelines that are still there.
+_SAID: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+
+
 def warn_of_unpaid_reading(private: type) -> None:
-    """Warn where scikit-learn's searches, or steps of a pipeline that read rows, stand around the fit that runs.
+    """Warn, once for each, where scikit-learn's searches or steps that read rows stand around the fit that runs.
 
     Args:
         private: the class of estimators that state a price.
     """
-    frame = sys._getframe(1)
+    found, owner = [], None
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module, name = frame.f_globals.get("__name__"), frame.f_code.co_name
+        module, name, known = frame.f_globals.get("__name__"), frame.f_code.co_name, frame.f_locals
+        if str(module).startswith("sklearn.model_selection"):
+            owner = known.get("self", known.get("estimator", owner))
         if module == "sklearn.model_selection._validation" and name == "_fit_and_score":
-            warnings.warn(
+            found.append(
                 "scikit-learn fits this estimator once per fold and candidate and shows scores that have no price; "
-                "guarantee_ is that of one fit. tacit.learn.PrivateSearch states the total.",
-                UnpaidReadingWarning,
-                stacklevel=4,
+                "guarantee_ is that of one fit. tacit.learn.PrivateSearch states the total."
             )
         elif module == "sklearn.pipeline" and name == "fit":
-            unpaid = _unpaid(frame.f_locals.get("self"), private)
+            unpaid = _unpaid(known.get("self"), private)
+            owner = known.get("self")
             if unpaid:
-                warnings.warn(
+                found.append(
                     f"the steps {', '.join(unpaid)} read the rows without a price, before this estimator; guarantee_ "
-                    "does not cover them. Use the scalers of tacit.learn, or bounds and categories of the estimator.",
-                    UnpaidReadingWarning,
-                    stacklevel=4,
+                    "does not cover them. Use the scalers of tacit.learn, or bounds and categories of the estimator."
                 )
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
+    said = _SAID.setdefault(owner, set()) if found else set()
+    for words in [each for each in dict.fromkeys(found) if each not in said]:
+        said.add(words)
+        warnings.warn(words, UnpaidReadingWarning, stacklevel=3)
 
 
 def _unpaid(pipeline: Any, private: type) -> list[str]:

@@ -32,6 +32,8 @@ _LARGEST: Final = sys.float_info.max
 #: Kinds of NumPy types that are numbers by themselves, those that are read value by value; others are refused.
 _NUMBERS: Final = "buif"
 _VALUES: Final = "OUS"
+#: Beginnings of names of types of a frame's column that hold text.
+_TEXTS: Final = ("str", "utf8", "large_string", "categor", "enum")
 #: Types of a row of a list; a mapping or a set has no order, and a text is one value.
 _NO_ROW: Final = (str, bytes, bytearray, Mapping, set, frozenset)
 
@@ -173,6 +175,10 @@ def _from_frame(frame: Any) -> Floats:
         frame = _checked_polars(frame)
         read = [read_numbers(column.to_list()) for column in frame.get_columns()]
         return np.column_stack(read) if read else np.empty((len(frame), 0))
+    for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
+        # Categories that are numbers are read as numbers.
+        listed = getattr(dtype, "categories", None)
+        _check_no_text(name, str(getattr(dtype if listed is None else listed.dtype, "name", dtype)))
     read = [_from_column(frame.iloc[:, place], "X") for place in range(frame.shape[1])]
     return np.column_stack(read) if read else np.empty((len(frame), 0))
 
@@ -181,7 +187,16 @@ def _checked_polars(frame: Any) -> Any:
     for name, kind in frame.schema.items():
         if kind.is_temporal() or kind.is_nested():
             raise InputError("X", f"has a column {name} of the type {kind}, which is no number; compute one from it")
+        _check_no_text(name, str(kind))
     return frame
+
+
+def _check_no_text(name: object, kind: str) -> None:
+    """Refuse a column whose declared type is text: its values would all be the midpoint of their bounds."""
+    if kind.lower().startswith(_TEXTS):
+        raise InputError(
+            "X", f"has a column {name} of the type {kind}; declare categories={{'{name}': [...]}}, or make it a number"
+        )
 
 
 def _from_column(column: Any, name: str) -> Floats:

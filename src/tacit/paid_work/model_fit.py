@@ -335,11 +335,21 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
         stated["classes"] = _classes(rows.fields[columns.classes])
     if columns.target is not None and params["target_bounds"] is None:
         stated["target_bounds"] = _ends(rows.fields[columns.target])
+    if columns.classes is not None:
+        _check_kind(rows.fields[columns.classes], params["classes"])
     if isinstance(params.get("classes"), str):
         raise InputError("estimator", "classes must be declared for a fit on an account; a catalogue's categories do")
     if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
     return type(estimator)(**(params | stated))
+
+
+def _check_kind(part: Field, classes: Any) -> None:
+    """Refuse declared classes of another type than the column: every row would count for nothing."""
+    is_text = part.type.kind is Kind.TEXT
+    listed = list(classes) if isinstance(classes, list | tuple | range) else []
+    if any(isinstance(each, int | float) if is_text else isinstance(each, str) for each in listed):
+        raise InputError("classes", f"and {part.name}, which is {part.type}, are of different types; give both as one")
 
 
 def _categories(rows: RelationNode, columns: _Columns, given: Any) -> Any:
