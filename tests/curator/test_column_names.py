@@ -95,7 +95,8 @@ def test_quotes_receipts_and_completions_show_them(curator: Curator) -> None:
 
 def test_a_name_without_quotes_is_understood(curator: Curator) -> None:
     with pytest.raises(
-        QueryError, match=r'there are "Person No.", "visit cost", "a.b".* Accepted is: SELECT "visit cost"'
+        QueryError,
+        match=r'there are "Person No.", "visit cost", "a.b".* Accepted is, with quotes .*: SELECT "visit cost"',
     ):
         curator.sql("SELECT visit cost, COUNT(*) FROM visits GROUP BY 1", epsilon="9")
 
@@ -115,3 +116,12 @@ def test_names_with_signs_between_names_are_told_apart() -> None:
         return relation_text(ownership.scan(Catalog((table,), (Population("p"),)), table))
 
     assert len({text("a", "b"), text("a,b"), text("'a'", "b"), text("a,'b'"), text("'a','b'"), text("'a', 'b'")}) == 6
+
+
+def test_a_column_of_lists_is_named_as_what_it_is() -> None:
+    table = pa.table({"id": [1, 2], "tags": [["a"], []], "cost": [1, 2]})
+    with (
+        open_curator(table, unit="id", epsilon="4", table="t") as curator,
+        pytest.raises(QueryError, match="The column 'tags' has a type that no query reads, such as a list"),
+    ):
+        curator.explain("SELECT COUNT(*) FROM t WHERE tags IS NULL", epsilon="1")

@@ -103,7 +103,7 @@ def test_a_share_that_is_used_up_stops_the_conversation_and_repeats_stay_free(ho
     refused = ask("ask", sql="SELECT SUM(cost) AS cost FROM visits", epsilon=0.5)
     assert (refused.failed, refused.content["error"]["code"], refused.content["stop"]) == (True, "budget", False)
     assert refused.content["nearest"] == {
-        "tool": "ask", "arguments": {"sql": "SELECT SUM(cost) AS cost FROM visits", "epsilon": 0.3},
+        "tool": "ask", "change": "", "arguments": {"sql": "SELECT SUM(cost) AS cost FROM visits", "epsilon": 0.3},
     }  # fmt: skip
     assert "has 0.3 of 1 left for conversation alice/short" in refused.text
     assert not ask("ask", **refused.content["nearest"]["arguments"]).failed
@@ -117,19 +117,20 @@ def test_a_share_that_is_used_up_stops_the_conversation_and_repeats_stay_free(ho
 
 
 @pytest.mark.parametrize(
-    ("sql", "words", "nearest"),
+    ("sql", "words", "change", "nearest"),
     [
-        ("SELECT * FROM visits", "never returned", {"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 0.1}),
-        ("SELECT wart, COUNT(*) AS n FROM visits GROUP BY wart", "no column 'wart'", {"sql": COUNT, "epsilon": 0.1}),
-        ("SELECT COUNT(*) AS n FROM vists", "no table", {"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 0.1}),
-        ("SELECT ward, cost FROM visits WHERE patient = 3", "",
-         {"sql": "SELECT ward, COUNT(*) AS n, AVG(cost) AS mean_cost FROM visits GROUP BY ward", "epsilon": 0.1}),
-        ("DROP TABLE staff", "", {"sql": "SELECT COUNT(*) AS n FROM staff", "epsilon": 0.1}),
-        ("", "", {"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 0.1}),
+        ("SELECT * FROM visits", "never returned", "the number of rows instead of the rows",
+         {"sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.1}),
+        ("SELECT wart, COUNT(*) AS n FROM visits GROUP BY wart", "no column 'wart'", "with ward for wart",
+         {"sql": COUNT, "epsilon": 0.1}),
+        ("SELECT COUNT(*) AS n FROM vists", "no table", "with visits for vists",
+         {"sql": "SELECT COUNT(*) AS n FROM visits", "epsilon": 0.1}),
+        ("SELECT ward, cost FROM visits WHERE patient = 3", "", "the number of rows instead of the rows",
+         {"sql": "SELECT COUNT(*) FROM visits WHERE patient = 3", "epsilon": 0.1}),
     ],
 )  # fmt: skip
-def test_a_refusal_has_the_nearest_question_which_is_then_answered(
-    hospital: Served, sql: str, words: str, nearest: dict[str, Any]
+def test_a_refusal_has_one_proposal_which_is_then_answered(
+    hospital: Served, sql: str, words: str, change: str, nearest: dict[str, Any]
 ) -> None:
     ask = Assistant(hospital, share="5", talk="nearest")
     spent = hospital.spent(), hospital.spent("employees")
@@ -137,9 +138,18 @@ def test_a_refusal_has_the_nearest_question_which_is_then_answered(
     assert refused.failed
     assert refused.content["error"]["code"].startswith("query.")
     assert words in refused.text
-    assert refused.content["nearest"]["arguments"] == nearest
+    assert refused.content["nearest"] == {"tool": "ask", "change": change, "arguments": nearest}
+    assert refused.text.count("Accepted is") == 1
+    assert f"Accepted is, {change}: " in refused.text
     assert (hospital.spent(), hospital.spent("employees")) == spent
     assert not ask("ask", **nearest).failed
+
+
+@pytest.mark.parametrize("sql", ["DROP TABLE staff", "", "SELECT SQTR(cost) FROM visits WHERE ward = 'a'"])
+def test_where_nothing_near_is_accepted_nothing_is_proposed(hospital: Served, sql: str) -> None:
+    refused = Assistant(hospital, talk="none")("ask", sql=sql, epsilon=0.1)
+    assert (refused.content["nearest"], refused.content["stop"]) == (None, False)
+    assert "Accepted is" not in refused.text
 
 
 def test_a_question_without_a_price_is_proposed_with_one(hospital: Served) -> None:

@@ -26,7 +26,7 @@ from tacit.core.errors import (
     TacitError,
 )
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
-from tacit.query.refusal import ACCEPTED, CODES, Refusal
+from tacit.query.refusal import CODES, Refusal
 from tacit.wire.responses import ErrorBody
 
 
@@ -86,8 +86,7 @@ def error_of(content: object, status: int) -> TacitError:
         return kind(parameter, message.removeprefix(f"{parameter}: "))
     reason = code.removeprefix("query.")
     if reason in CODES:
-        sentence, _, instead = message.partition(ACCEPTED)
-        return Refusal(reason, sentence, instead or None)
+        return Refusal.read(reason, message)
     found = _CLASSES.get(code) or _CLASSES.get(head, RemoteError)
     return found(f"{message} ({said.id})" if said.id and said.id not in message else message)
 

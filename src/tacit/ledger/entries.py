@@ -144,18 +144,6 @@ def reserve_body(order: Order, price: Callable[[str], PricedCharge]) -> dict[str
     return {**body, "request": order.request}
 
 
-def order_words(order: Order) -> dict[str, str]:
-    """Words of an order that charges nothing; see :data:`ORDER_WORDS`."""
-    _check_key(order.idempotency_key)
-    return {
-        "population": plain_name(order.population, "population"),
-        "analyst": plain_name(order.analyst, "analyst", empty=True),
-        "project": plain_name(order.project, "project", empty=True),
-        "key": order.idempotency_key,
-        "request": order.request,
-    }
-
-
 @lru_cache(maxsize=1024)
 def _event(text: str) -> dict[str, Any]:
     """Equal events are read once; the contents of an entry are never changed."""

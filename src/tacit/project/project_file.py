@@ -317,6 +317,7 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         max_groups_limit=model.max_groups_limit,
         max_rows_limit=model.max_rows_limit,
         schema=model.named_in,
+        unread=tuple(column for column, kind in (stored or {}).items() if kind is None and column not in model.columns),
     )
 
 

@@ -187,6 +187,7 @@ class Table:
             table.
         size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` nor a ceiling is part of
             the digest: a question in which they decide anything says so in its own text, or is refused.
+        unread: names of further columns of the source, of a type that no query reads.
     """
 
     name: str
@@ -202,6 +203,7 @@ class Table:
     max_rows_limit: int | None = field(default=None, repr=False)
     size: PublicSize | None = field(default=None, repr=False, compare=False)
     schema: str | None = field(default=None, repr=False)
+    unread: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_name(self.name, "table")

@@ -1,19 +1,21 @@
 """Refusal of a query, with code and words.
 
 A refusal is a function of the SQL text and of public metadata alone. Its ``code`` is stable and may be matched on;
-its sentence names the column or clause, the rule, and what to write instead; ``instead`` is a whole question near the
-refused one that is accepted. ``docs/what-can-be-asked.md`` lists all that is. Refusing costs nothing.
+its sentence names the column or clause, the rule, and what to write instead; ``proposal`` is a whole query near the
+refused one that is accepted, and says what it leaves out. ``docs/what-can-be-asked.md`` lists all that is. Refusing
+costs nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from tacit.core.errors import QueryError
 
-#: Words between the sentence of a refusal and the question that is accepted.
-ACCEPTED: Final = " Accepted is: "
+#: The end of a refusal's text: what is different in the query that is accepted, and that query.
+_ACCEPTED: Final = re.compile(r" Accepted is(?:, (?P<change>[^:]*))?: (?P<sql>.*)\Z", re.DOTALL)
 
 #: Every code a query can be refused with, and what it stands for. The prefix ``query.`` is added to each.
 CODES: Final[dict[str, str]] = {
@@ -74,13 +76,29 @@ CODES: Final[dict[str, str]] = {
 }
 
 
+class Proposal(NamedTuple):
+    """A query that is accepted, near one that is refused.
+
+    Args:
+        sql: its text.
+        change: what it leaves out or means otherwise, such as ``without the condition age > 30``; without a colon, and
+            empty where it means the same.
+    """
+
+    sql: str
+    change: str = ""
+
+    def __str__(self) -> str:
+        return f"Accepted is, {self.change}: {self.sql}" if self.change else f"Accepted is: {self.sql}"
+
+
 class Refusal(QueryError):  # noqa: N818 - the word the documents use
     """A question that cannot be answered privately as written.
 
     Args:
         reason: a key of :data:`CODES`; the full code is ``query.<reason>``.
         sentence: what is wrong and what to write instead.
-        instead: a question near it that is accepted, where there is one; or a search for it, which is made when it is
+        proposal: a query near it that is accepted, where there is one; or a search for it, which is made when it is
             first asked for.
         at: where in the text: a name that stands there, or a line and the column in it where a word ends, both from 1.
 
@@ -92,7 +110,7 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
         self,
         reason: str,
         sentence: str,
-        instead: str | Callable[[], str | None] | None = None,
+        proposal: Proposal | Callable[[], Proposal | None] | None = None,
         at: str | tuple[int, int] | None = None,
     ) -> None:
         if reason not in CODES:
@@ -100,20 +118,28 @@ class Refusal(QueryError):  # noqa: N818 - the word the documents use
         super().__init__(reason, sentence)
         self.reason = reason
         self.sentence = sentence
-        self._instead = instead
+        self._proposal = proposal
         self.at = at
         # The tree in core gives one code per class; a refusal has one per reason.
         vars(self)["code"] = f"query.{reason}"
 
-    @property
-    def instead(self) -> str | None:
-        """A question near it that is accepted, where one was found."""
-        if callable(self._instead):
-            self._instead = self._instead()
-        return self._instead
+    @classmethod
+    def read(cls, reason: str, text: str) -> Self:
+        """The refusal whose ``str`` is a text."""
+        end = _ACCEPTED.search(text)
+        if end is None:
+            return cls(reason, text)
+        return cls(reason, text[: end.start()], Proposal(end["sql"], end["change"] or ""))
 
-    def __reduce__(self) -> tuple[type[Refusal], tuple[str, str, str | None, str | tuple[int, int] | None]]:
-        return type(self), (self.reason, self.sentence, self.instead, self.at)
+    @property
+    def proposal(self) -> Proposal | None:
+        """A query near it that is accepted, where one was found."""
+        if self._proposal is not None and not isinstance(self._proposal, Proposal):
+            self._proposal = self._proposal()
+        return self._proposal
+
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str, str, Proposal | None, str | tuple[int, int] | None]]:
+        return type(self), (self.reason, self.sentence, self.proposal, self.at)
 
     def __str__(self) -> str:
-        return self.sentence if self.instead is None else f"{self.sentence}{ACCEPTED}{self.instead}"
+        return self.sentence if self.proposal is None else f"{self.sentence} {self.proposal}"

@@ -950,7 +950,7 @@ _HAND: list[tuple[str, str]] = [
     ("unsupported", "SELECT COUNT(*) FROM visits AT (VERSION => 1)"),
     ("unsupported", "WITH a AS MATERIALIZED (SELECT * FROM visits) SELECT COUNT(*) FROM a"),
     ("unsupported", "SELECT SUM(x -> x + 1) FROM visits"),
-    ("unsupported", "SELECT UNNEST([1, 2]), COUNT(*) FROM visits"),
+    ("function", "SELECT UNNEST([1, 2]), COUNT(*) FROM visits"),
     ("unsupported", "SELECT COUNT(*) FROM UNNEST([1, 2])"),
     ("statement", "SELECT COUNT(*) INTO t FROM visits"),
     ("statement", "SELECT COUNT(*) FROM visits FOR UPDATE"),

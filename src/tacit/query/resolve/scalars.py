@@ -30,7 +30,14 @@ from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.regular_expressions import from_similar, is_anchored
 from tacit.query.resolve.constants import number, type_named
-from tacit.query.resolve.sql_functions import PICKS, RAW_AGGREGATES, WINDOW_ONLY, refuse_aggregate, scalar_call
+from tacit.query.resolve.sql_functions import (
+    PICKS,
+    RAW_AGGREGATES,
+    WINDOW_ONLY,
+    check_function,
+    refuse_aggregate,
+    scalar_call,
+)
 from tacit.query.resolve.time_arithmetic import at_zone, beside_interval, part_at, shifted, times_added
 from tacit.query.resolve.time_functions import INTERVAL_CALLS, UNIT_CALLS, interval_call, unit_call
 from tacit.query.types import BOOLEAN, TEXT, Kind
@@ -46,11 +53,13 @@ class ScopeSource:
         alias: of the table.
         columns: their names and meanings.
         stored: names in the source of columns that are called otherwise, in small letters, and what they are called.
+        unread: names of columns of a type that no query reads.
     """
 
     alias: str
     columns: tuple[tuple[str, Expression], ...]
     stored: tuple[tuple[str, str], ...] = ()
+    unread: tuple[str, ...] = ()
 
     def matches(self, wanted: str) -> list[Expression]:
         """Every meaning of a name in small letters; the names of the source come second."""
@@ -76,6 +85,13 @@ class Scope:
         found = self.matches(name, table)
         if not found:
             where = f" in {table}" if table else ""
+            if any(name.lower() == each.lower() for source in self.sources for each in source.unread):
+                raise Refusal(
+                    "unknown_column",
+                    f"The column {name!r}{where} has a type that no query reads, such as a list or a struct; "
+                    f"{self._known(table)}",
+                    at=name,
+                )
             raise Refusal("unknown_column", f"There is no column {name!r}{where}; {self._known(table)}", at=name)
         if len(found) > 1:
             sentence = f"The column {name!r} occurs more than once; write it as table.column."
@@ -351,6 +367,7 @@ class Scalars:
             return by_unit
         if name in ("date_part", "datepart") and len(node.expressions) == 2 and node.expressions[0].is_string:
             return part_at(node.expressions[0].name, node.expressions[1], self)
+        check_function(name)
         return scalar_call(name, [self(arg) for arg in node.expressions])
 
     def _misplaced(self, name: str) -> None:

@@ -121,11 +121,20 @@ def scalar_call(name: str, args: Sequence[Expression]) -> Expression:
     Raises:
         Refusal: for names outside the allow-list, with what to use instead where that is known.
     """
+    check_function(name)
     word = name.lower()
-    if word in _SPECIAL:
-        return _SPECIAL[word](args)
-    if word in _BY_NAME:
-        return call(_BY_NAME[word], *args)
+    return _SPECIAL[word](args) if word in _SPECIAL else call(_BY_NAME[word], *args)
+
+
+def check_function(name: str) -> None:
+    """Refuse a name outside the allow-list; before arguments are read, which may be words of the function alone.
+
+    Raises:
+        Refusal: with what to use instead where that is known.
+    """
+    word = name.lower()
+    if word in _SPECIAL or word in _BY_NAME:
+        return
     if word in VOLATILE:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
     if word in RAW_AGGREGATES or word in SQL_NAMES or word in WINDOW_ONLY:

@@ -47,7 +47,7 @@ from tacit.query.resolve.scalars import Correlated, Scalars, Scope, from_relatio
 from tacit.query.resolve.select import FinalGroups, SelectClauses
 from tacit.query.resolve.series import values_relation
 from tacit.query.resolve.subquery_values import PublicValues, correlated_value, protected_value, values_of
-from tacit.query.resolve.suggestions import nearest_question
+from tacit.query.resolve.suggestions import nearest_query
 from tacit.query.resolve.tables_and_columns import Item, Names, expand, from_clause, unique_names
 from tacit.query.resolve.unit_rows import UnitRows
 from tacit.query.rules import apply_rules
@@ -493,7 +493,7 @@ def resolve_any(sql: str, catalog: Catalog, *, max_rows: ContributionNumber | No
         reason, sentence, at = refusal.reason, refusal.sentence, refusal.at
     accepts = _accepting(catalog, max_rows)
     raise Refusal(
-        reason, sentence, lambda: as_on_a_fresh_stack(lambda: nearest_question(sql, reason, catalog, accepts)), at
+        reason, sentence, lambda: as_on_a_fresh_stack(lambda: nearest_query(sql, reason, catalog, accepts)), at
     )
 
 

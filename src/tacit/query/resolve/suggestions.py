@@ -1,9 +1,10 @@
-"""Suggestions: the nearest question that is accepted, for a question that is not.
+"""Suggestions: the nearest query that is accepted, for a query that is refused.
 
 A refused text is changed in a few ways, those that fit the reason of its refusal first, and each result is resolved as
 if the analyst had sent it; the first that is accepted is shown. So a suggestion is accepted by construction, and like
-the refusal itself it is a function of text and public metadata. Edits and tries are few. A text that is too long or
-cannot be read gets the plainest question about a table that it names.
+the refusal itself it is a function of text and public metadata. Every change states in words what is different or left
+out; a change without words keeps the meaning. Edits and tries are few, and a text that is too long or cannot be read
+gets none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tacit.query.aggregates import SQL_NAMES
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog, Table
 from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
-from tacit.query.refusal import Refusal
+from tacit.query.refusal import Proposal, Refusal
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
@@ -28,18 +29,22 @@ from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
 _LONGEST: Final = 2_000
 #: A suggestion is at most as long.
 _SHOWN: Final = 400
+#: Of a part that is left out, so many characters are shown.
+_LONGEST_PART: Final = 60
 #: So many changed texts are resolved.
 _TRIES: Final = 12
-Edit = Callable[[exp.Query, Catalog], Iterator[exp.Expr]]
+#: A changed tree, and what is different in it in words; none where the meaning is the same.
+Changed = tuple[str, exp.Expr]
+Edit = Callable[[exp.Query, Catalog], Iterator[Changed]]
 
 
-def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[[str], bool]) -> str | None:
-    """A question near ``sql`` that is accepted, or None."""
+def nearest_query(sql: str, reason: str, catalog: Catalog, accepts: Callable[[str], bool]) -> Proposal | None:
+    """A query near ``sql`` that is accepted, or None."""
     if len(sql) > _LONGEST or reason in _UNREAD:
-        return next(filter(accepts, _plainest(sql[:_LONGEST], catalog)), None)
+        return None
     # A sign that is taken away may have stood for a space.
     seen = set[str]() if reason == "encoding" else {" ".join(sql.split())}
-    for text in _candidates(sql, reason, catalog):
+    for change, text in _candidates(sql, reason, catalog):
         plain = " ".join(text.split())
         if plain in seen or len(text) > _SHOWN:
             continue
@@ -47,7 +52,7 @@ def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[
             return None
         seen.add(plain)
         if accepts(text):
-            return text
+            return Proposal(text, change.replace(":", " "))
     return None
 
 
@@ -55,21 +60,22 @@ def nearest_question(sql: str, reason: str, catalog: Catalog, accepts: Callable[
 _UNREAD: Final = ("empty", "too_long", "too_deep", "too_large", "work")
 
 
-def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
-    yield from _texts(sql, reason, catalog)
+def _candidates(sql: str, reason: str, catalog: Catalog) -> Iterator[tuple[str, str]]:
+    yield from _texts(sql, reason)
     try:
         tree = read_tree(sql)
     except Refusal:
-        yield from _plainest(sql, catalog)
         return
+    lost = "without its options" if _OPTIONS.search(sql) else ""
     for edit in (*_EDITS.get(reason, ()), *_GENERAL):
-        yield from _edited(edit, tree.copy(), catalog)
+        yield from _edited(edit, tree.copy(), catalog, lost)
 
 
-def _edited(edit: Edit, tree: exp.Query, catalog: Catalog) -> Iterator[str]:
+def _edited(edit: Edit, tree: exp.Query, catalog: Catalog, lost: str) -> Iterator[tuple[str, str]]:
     try:
-        for changed in edit(tree, catalog):
-            yield text_of_tree(changed)
+        for change, changed in edit(tree, catalog):
+            # A tree holds no options.
+            yield ", ".join(filter(None, (lost, change))), text_of_tree(changed)
     except Exception:  # trees of hostile text, changed by hand: a suggestion is a courtesy, and a refusal stays one
         return
 
@@ -77,34 +83,24 @@ def _edited(edit: Edit, tree: exp.Query, catalog: Catalog) -> Iterator[str]:
 # -- texts
 
 _START: Final = re.compile(r"\b(SELECT|WITH)\b", re.IGNORECASE)
-_WORD: Final = re.compile(r"\w+")
 _OPTIONS: Final = re.compile(r"\bWITH\s+(DIFFERENTIAL_PRIVACY|ANONYMIZATION)(\s+OPTIONS\s*\([^)]*\))?", re.IGNORECASE)
 _COMMENT: Final = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 
 
-def _texts(sql: str, reason: str, catalog: Catalog) -> Iterator[str]:
+def _texts(sql: str, reason: str) -> Iterator[tuple[str, str]]:
     """Changes of the text itself, for refusals that come before there is a tree."""
     if reason == "several_statements":
-        yield sql.split(";", 1)[0]
+        yield "the first statement alone", sql.split(";", 1)[0]
     elif reason == "hint":
-        yield " ".join(_COMMENT.sub(" ", sql).split())
+        yield "without comments", " ".join(_COMMENT.sub(" ", sql).split())
     elif reason == "option":
-        yield " ".join(_OPTIONS.sub(" ", sql).split())
+        yield "without its options", " ".join(_OPTIONS.sub(" ", sql).split())
     elif reason == "encoding":
-        yield "".join(c for c in sql if c.isprintable())
+        yield "without the characters that do not print", "".join(c for c in sql if c.isprintable())
     elif reason == "statement":
         begin = _START.search(sql)
         if begin is not None:
-            yield sql[begin.start() :].rstrip(" );")
-        yield from _plainest(sql, catalog)
-
-
-def _plainest(sql: str, catalog: Catalog) -> Iterator[str]:
-    """The number of rows of the first protected table that a text names, or of the first there is."""
-    found = [table for word in _WORD.findall(sql) if (table := catalog.table(word)) is not None and not table.public]
-    found += [table for table in catalog.tables if not table.public]
-    for table in found[:1]:
-        yield text_of_tree(exp.select("COUNT(*)").from_(table.name))
+            yield "the SELECT alone", sql[begin.start() :].rstrip(" );")
 
 
 # -- names
@@ -124,20 +120,31 @@ def _close(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     return difflib.get_close_matches(name.lower(), [word.lower() for word in known], n=2, cutoff=cutoff)
 
 
-def _known_table(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+def _instead_of(pairs: Iterable[tuple[str, str]]) -> str:
+    """Such as ``with cost for costs``."""
+    said = [f"{new} for {old}" for old, new in dict.fromkeys(pairs)]
+    return f"with {' and '.join(said)}" if said else ""
+
+
+def _known_table(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
+    renamed = []
     for node in tree.find_all(exp.Table):
         if not isinstance(node.this, exp.Identifier):
             continue
         wrong = catalog.table(node.name) is None
+        if node.db:
+            renamed.append((f"{node.db}.{node.name}", node.name))
         node.set("db", None)
         node.set("catalog", None)
         close = _close(node.name, (table.name for table in catalog.tables)) if wrong else []
         if close:
+            renamed.append((node.name, close[0]))
             node.set("this", exp.to_identifier(close[0]))
-    yield tree
+    yield _instead_of(renamed), tree
 
 
-def _known_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+def _known_column(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
+    renamed = []
     tables = _tables(tree, catalog)
     known = {column.name.lower() for _, table in tables for column in table.columns}
     known |= {node.alias.lower() for node in tree.find_all(exp.Alias)}
@@ -145,15 +152,17 @@ def _known_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
         if not isinstance(node.this, exp.Identifier):
             continue
         if node.table and node.table.lower() not in {name.lower() for name, _ in tables}:
+            renamed.append((f"{node.table}.{node.name}", node.name))
             node.set("table", None)
         node.set("db", None)
         close = [] if node.name.lower() in known else _close(node.name, known)
         if close:
+            renamed.append((node.name, close[0]))
             node.set("this", exp.to_identifier(close[0]))
-    yield tree
+    yield _instead_of(renamed), tree
 
 
-def _quoted_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+def _quoted_column(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
     """A name of two words that was written without quotes, and read as a column and a name for it."""
     known = {column.name.lower(): column.name for _, table in _tables(tree, catalog) for column in table.columns}
     meant = [
@@ -164,57 +173,73 @@ def _quoted_column(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
     for node, name in meant:
         node.replace(exp.Column(this=exp.to_identifier(name, quoted=True), table=node.this.args.get("table")))
     if meant:
-        yield tree
+        yield "with quotes around a name of two words", tree
         yield from _counted(tree, catalog)
 
 
-def _qualified(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
-    tables = _tables(tree, catalog)
+def _qualified(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
+    tables, renamed = _tables(tree, catalog), []
     for node in tree.find_all(exp.Column):
         owners = [name for name, table in tables if table.find(node.name) is not None]
         if not node.table and len(owners) > 1:
+            renamed.append((node.name, f"{owners[0]}.{node.name}"))
             node.set("table", exp.to_identifier(owners[0]))
-    yield tree
+    yield _instead_of(renamed), tree
 
 
-def _other_names(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001 - edits look alike
+def _other_names(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001 - edits look alike
     taken: set[str] = set()
     for item in tree.expressions if isinstance(tree, exp.Select) else []:
         name = item.alias_or_name.lower()
         if name and name in taken:
             item.replace(exp.alias_(item.unalias().copy(), f"{name}_{len(taken) + 1}"))
         taken.add(name)
-    yield tree
+    yield "with another name for a column", tree
 
 
 # -- clauses
 
 
-def _without_unsupported(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _without_unsupported(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    gone = []
     for node, name in disallowed(tree):
         if name:
+            gone.append(f"the {name.strip('_')} of {type(node).__name__.upper()}")
             node.args.pop(name, None)
-    yield tree
+    if gone:
+        yield f"without {' and '.join(dict.fromkeys(gone))}", tree
 
 
-def _unordered_below(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _unordered_below(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    gone = set()
     for node in tree.find_all(exp.Query):
         if node is not tree:
-            for name in ("order", "limit", "offset"):
-                node.args.pop(name, None)
-    yield tree
+            gone |= {name.upper() for name in ("order", "limit", "offset") if node.args.pop(name, None) is not None}
+    # Without a limit the order of rows below is the order of nothing.
+    yield f"without {' and '.join(sorted(gone))} below" if gone - {"ORDER"} else "", tree
 
 
-def _all_rows(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
-    for node in tree.find_all(exp.SetOperation):
+def _stacked(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    """UNION ALL for UNION: in DISTINCT, which means the same, or else with equal rows kept."""
+    unions = [node for node in tree.find_all(exp.Union) if node.args.get("distinct") is not False]
+    kept = tree.copy()
+    for node in unions:
         node.set("distinct", False)
-        node.args.pop("by_name", None)
-    if isinstance(tree, exp.SetOperation):
-        yield exp.select("COUNT(*)").from_(exp.Subquery(this=tree.copy(), alias=_named("t")))
-    yield tree
+        if node is not tree:
+            inner = exp.Subquery(this=node.copy(), alias=_named("u"))
+            node.replace(exp.select(exp.Star()).distinct(copy=False).from_(inner))
+    if unions and not isinstance(tree, exp.SetOperation):
+        yield "", tree
+    for operation in kept.find_all(exp.SetOperation):
+        operation.set("distinct", False)
+        operation.args.pop("by_name", None)
+    if isinstance(kept, exp.SetOperation):
+        counted = exp.select("COUNT(*)").from_(exp.Subquery(this=kept.copy(), alias=_named("t")))
+        yield "the number of rows, equal rows each by itself", counted
+    yield "with equal rows each by itself", kept
 
 
-def _members(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _members(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """IN or NOT IN for an INTERSECT or EXCEPT of one column each; equal rows are one in all of them."""
     for node in [found for found in tree.find_all(exp.Intersect, exp.Except) if found.args.get("distinct")]:
         left, right = node.this, node.expression
@@ -225,24 +250,24 @@ def _members(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: 
         inside: exp.Expr = exp.In(this=left.selects[0].unalias().copy(), query=exp.Subquery(this=right.copy()))
         chosen = left.where(inside if isinstance(node, exp.Intersect) else exp.Not(this=inside), copy=True)
         node.replace(chosen.distinct(copy=False))
-    yield tree
+    yield "with IN or NOT IN, where a NULL equals nothing", tree
 
 
 def _named(name: str) -> exp.TableAlias:
     return exp.TableAlias(this=exp.to_identifier(name))
 
 
-def _counted(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _counted(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """The number of rows instead of the rows."""
     if isinstance(tree, exp.Select) and not any(tree.args.get(name) for name in ("group", "distinct", "having")):
         plain = tree.copy()
         for name in ("order", "limit", "offset", "qualify"):
             plain.args.pop(name, None)
         plain.set("expressions", [exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
-        yield plain
+        yield "the number of rows instead of the rows", plain
 
 
-def _over_persons(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _over_persons(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """One more aggregation around a result that has a row per person."""
     inner = tree.copy()
     for name in ("order", "limit", "offset"):
@@ -252,8 +277,10 @@ def _over_persons(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # n
     if named:
         value = exp.Anonymous(this="CLAMP", expressions=[exp.column(named[0].alias), exp.column("AUTO")])
         outer = exp.select(exp.Anonymous(this="AVG", expressions=[value]))
-        yield _with(outer.from_(exp.Subquery(this=inner.copy(), alias=_named("t"))), with_)
-    yield _with(exp.select("COUNT(*)").from_(exp.Subquery(this=inner, alias=_named("t"))), with_)
+        average = _with(outer.from_(exp.Subquery(this=inner.copy(), alias=_named("t"))), with_)
+        yield f"the average of {named[0].alias} instead of each row", average
+    counted = _with(exp.select("COUNT(*)").from_(exp.Subquery(this=inner, alias=_named("t"))), with_)
+    yield "the number of rows instead of the rows", counted
 
 
 def _with(select: exp.Select, clause: exp.Expr | None) -> exp.Select:
@@ -262,16 +289,16 @@ def _with(select: exp.Select, clause: exp.Expr | None) -> exp.Select:
     return select
 
 
-def _grouped(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _grouped(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """All items without an aggregate as keys."""
     if isinstance(tree, exp.Select) and any(has_aggregate(item) for item in tree.expressions):
         keys = [item.unalias().copy() for item in tree.expressions if not has_aggregate(item)]
         if keys and not any(isinstance(key, exp.Star) for key in keys):
             tree.set("group", exp.Group(expressions=keys))
-            yield tree
+            yield "in groups by all columns that are no aggregates", tree
 
 
-def _partitioned(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+def _partitioned(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
     """Windows partitioned by the unit."""
     units = [table.unit for _, table in _tables(tree, catalog) if table.unit not in (None, ROW)]
     for node in tree.find_all(exp.Window):
@@ -282,10 +309,10 @@ def _partitioned(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
         on = distinct.args.get("on")
         if on is not None and units:
             distinct.set("on", exp.Tuple(expressions=[exp.column(units[0]), *getattr(on, "expressions", [])]))
-    yield tree
+    yield "within the rows of each person", tree
 
 
-def _joined_on_units(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
+def _joined_on_units(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
     """Joins of protected tables with an equality of their units, and plain ones where rows of no person would stay."""
     for select in tree.find_all(exp.Select):
         start = select.args.get("from_")
@@ -305,14 +332,14 @@ def _joined_on_units(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
                 join.args.pop("side", None)
                 join.args.pop("method", None)
             owned += here
-    yield tree
+    yield "joining rows of one person alone, or by inner joins", tree
 
 
-def _plain_joins(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _plain_joins(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     for join in tree.find_all(exp.Join):
         for name in ("method", "kind", "side"):
             join.args.pop(name, None)
-    yield tree
+    yield "with inner joins", tree
 
 
 # -- calls
@@ -322,7 +349,7 @@ def _aggregates(tree: exp.Expr) -> list[exp.Anonymous]:
     return [node for node in tree.find_all(exp.Anonymous) if is_aggregate(node) and node.expressions]
 
 
-def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Bounds that are found privately, or stated, in the aggregates of the outermost SELECT."""
     for part in tree.expressions if isinstance(tree, exp.Select) else []:
         for node in _aggregates(part):
@@ -331,18 +358,18 @@ def _bounded(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: 
             if function_name(node) in SQL_NAMES and not isinstance(argument, (exp.Star, exp.Distinct)):
                 value = argument.expressions[0] if _is_clamp(argument) else argument
                 argument.replace(exp.Anonymous(this="CLAMP", expressions=[value.copy(), exp.column("AUTO")]))
-    yield tree.copy()
+    yield "with bounds that are found privately", tree.copy()
     # Some take stated bounds alone.
     for node in [node for node in tree.find_all(exp.Anonymous) if _is_clamp(node) and len(node.expressions) == 2]:
         node.set("expressions", [node.expressions[0], exp.Literal.number(0), exp.Literal.number(100)])
-    yield tree
+    yield "with bounds of your own in place of 0 and 100", tree
 
 
 def _is_clamp(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and function_name(node) == "clamp"
 
 
-def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Aggregates of truth values and texts as numbers."""
     for kind in ("INTEGER", "DOUBLE"):
         again = tree.copy()
@@ -353,35 +380,39 @@ def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: 
                 if kind == "DOUBLE":
                     number = exp.Anonymous(this="CLAMP", expressions=[number, exp.column("AUTO")])
                 argument.replace(number)
-        yield again
+        yield f"with values cast to {kind}", again
 
 
-def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Another statistic of the same value, in place of the aggregates that are not released."""
     for name in ("MEDIAN", "AVG", "COUNT"):
-        again = tree.copy()
+        again, renamed = tree.copy(), []
         for node in list(again.find_all(exp.Anonymous)):
             if node.expressions and function_name(node) not in SQL_NAMES and not isinstance(node.parent, exp.Window):
                 first = node.expressions[0]
                 value = first.expressions[0] if isinstance(first, exp.Distinct) else first
                 value = value.this if isinstance(value, exp.Order) else value
                 if function_name(node) not in function_meanings():
+                    renamed.append((function_name(node).upper(), name))
                     node.replace(exp.Anonymous(this=name, expressions=[value.copy()]))
-        yield again
+        yield _instead_of(renamed), again
 
 
-def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """DISTINCT for COUNT alone, and fractions between 0 and 1."""
+    renamed = []
     for node in _aggregates(tree):
         if isinstance(node.expressions[0], exp.Distinct) and function_name(node) != "count":
+            renamed.append((f"{function_name(node).upper()}(DISTINCT …)", "COUNT(DISTINCT …)"))
             node.set("this", "COUNT")
         how = SQL_NAMES.get(function_name(node))
         if how is not None and how.parameter == "fraction" and len(node.expressions) == 2:
+            renamed.append((text_of_tree(node.expressions[1]), "0.5"))
             node.expressions[1].replace(exp.Literal.number("0.5"))
-    yield tree
+    yield _instead_of(renamed), tree
 
 
-def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """A written day in place of the clock."""
     day = exp.Cast(this=exp.Literal.string("2024-01-01"), to=exp.DataType.build("DATE"))
     words = (
@@ -391,38 +422,44 @@ def _constants(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa
     for node in list(tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.Anonymous)):
         if not isinstance(node, exp.Anonymous) or function_name(node) in words:
             node.replace(day.copy())
-    yield tree
+    yield "with the day 2024-01-01 for the clock", tree
 
 
-def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _from_utc(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Times that are in UTC, by the clock of the zone that is named."""
     for node in list(tree.find_all(exp.AtTimeZone)):
         if not isinstance(node.this, exp.AtTimeZone):
             node.set("this", exp.AtTimeZone(this=node.this.copy(), zone=exp.Literal.string("UTC")))
-    yield tree
+    yield "for times that are in UTC", tree
 
 
-def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """A part of a date that EXTRACT knows, near the one that is written."""
+    renamed = []
     for node in tree.find_all(exp.Extract):
         if node.name.lower() == "julian":
+            renamed.append(("the time", "its day"))
             node.set("expression", exp.Cast(this=node.expression.copy(), to=exp.DataType.build("DATE")))
         elif node.name.lower() not in PARTS:
             near = _close(node.name, PARTS)
-            node.set("this", exp.Var(this=near[0] if near else "hour" if "zone" in node.name.lower() else "year"))
+            part = near[0] if near else "hour" if "zone" in node.name.lower() else "year"
+            renamed.append((node.name, part))
+            node.set("this", exp.Var(this=part))
     for called in [node for node in tree.find_all(exp.Anonymous) if function_name(node) in UNIT_CALLS]:
         bare = [part for part in called.expressions if isinstance(part, exp.Column) and part.name.lower() in PARTS]
         rest = [part.copy() for part in called.expressions if part not in bare]
         if bare and rest and "week" in bare[0].name.lower() and function_name(called).endswith("trunc"):
+            renamed.append((bare[0].name, "weeks that begin on Monday"))
             called.replace(exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string("week"), rest[0]]))
         elif bare and rest and not function_name(called).endswith("diff"):
+            renamed.append((bare[0].name, "isodow"))
             called.replace(exp.Extract(this=exp.Var(this="isodow"), expression=rest[0]))
         elif function_name(called).endswith("diff") and len(called.expressions) == 3:
-            _in_whole_weeks(called)
-    yield tree
+            renamed += [("weeks", "whole weeks of seven days")] * _in_whole_weeks(called)
+    yield _instead_of(renamed), tree
 
 
-def _in_whole_weeks(called: exp.Anonymous) -> None:
+def _in_whole_weeks(called: exp.Anonymous) -> bool:
     """Write a difference in weeks as one in days, by 7; where the unit stands last, the later time is first."""
     first, *_, last = called.expressions
     leads = "week" in first.name.lower()
@@ -430,18 +467,21 @@ def _in_whole_weeks(called: exp.Anonymous) -> None:
         times = called.expressions[1:] if leads else called.expressions[1::-1]
         days = exp.Anonymous(this="DATE_DIFF", expressions=[exp.Literal.string("day"), *(t.copy() for t in times)])
         called.replace(exp.IntDiv(this=days, expression=exp.Literal.number(7)))
+        return True
+    return False
 
 
-def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
-    known = [*function_meanings(), *SQL_NAMES]
+def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    known, renamed = [*function_meanings(), *SQL_NAMES], []
     for node in tree.find_all(exp.Anonymous):
         close = [] if function_name(node) in known else _close(function_name(node), known, 0.8)
         if close:
+            renamed.append((function_name(node).upper(), close[0].upper()))
             node.set("this", close[0].upper())
-    yield tree
+    yield _instead_of(renamed), tree
 
 
-def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     group = tree.args.get("group")
     items = tree.expressions
     for written in list(group.expressions) if group is not None else []:
@@ -451,43 +491,37 @@ def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # n
         floor = exp.Anonymous(this="FLOOR", expressions=[key.copy()])
         again.args["group"].set("expressions", [floor])
         again.set("expressions", [floor.copy(), exp.Anonymous(this="COUNT", expressions=[exp.Star()])])
-        yield again
+        yield "the number of rows alone, by whole numbers", again
 
 
 # -- parts left out
 
 
-def _without_a_condition(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
-    """One part of WHERE or HAVING less."""
+def _without_a_condition(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    """One of several conditions less."""
     for name in ("where", "having", "qualify"):
         clause = tree.args.get(name)
         if clause is None:
             continue
         parts = conjuncts_of(clause.this, exp.And)
-        for left_out in range(min(len(parts), 3)):
+        for left_out in range(min(len(parts), 3)) if len(parts) > 1 else ():
             rest = [part.copy() for place, part in enumerate(parts) if place != left_out]
             again = tree.copy()
-            if rest:
-                again.args[name].set("this", exp.and_(*rest, copy=False))
-            else:
-                again.args.pop(name)
-            yield again
+            again.args[name].set("this", exp.and_(*rest, copy=False))
+            yield f"without the condition {_shown(parts[left_out])}", again
 
 
-def _without_an_item(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:  # noqa: ARG001
+def _shown(node: exp.Expr) -> str:
+    text = text_of_tree(node)
+    return text if len(text) <= _LONGEST_PART else f"{text[:_LONGEST_PART]}…"
+
+
+def _without_an_item(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     items = tree.expressions if isinstance(tree, exp.Select) else []
     for left_out in range(min(len(items), 4)) if len(items) > 1 else ():
         again = tree.copy()
         again.set("expressions", [item.copy() for place, item in enumerate(items) if place != left_out])
-        yield again
-
-
-def _simplest(tree: exp.Query, catalog: Catalog) -> Iterator[exp.Expr]:
-    """The number of rows of the first protected table of the text; else of a public one of it, or of any."""
-    named = [table for _, table in _tables(tree, catalog)]
-    for table in (*(each for each in named if not each.public), *named, *catalog.tables):
-        yield exp.select("COUNT(*)").from_(table.name)
-        return
+        yield f"without the column {_shown(items[left_out])}", again
 
 
 _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
@@ -499,8 +533,8 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "grouping_sets": (_without_unsupported, _grouped),
     "sample": (_without_unsupported,),
     "limit_below": (_unordered_below,),
-    "set_operation": (_members, _all_rows),
-    "union": (_all_rows,),
+    "set_operation": (_members, _stacked),
+    "union": (_stacked,),
     "not_aggregated": (_grouped, _counted),
     "unit_exposed": (_over_persons,),
     "window": (_partitioned, _without_unsupported),
@@ -519,4 +553,4 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "arguments": (_known_part,),
     "no_categories": (_other_aggregate,),
 }
-_GENERAL: Final[tuple[Edit, ...]] = (_without_a_condition, _without_an_item, _simplest)
+_GENERAL: Final[tuple[Edit, ...]] = (_without_a_condition, _without_an_item)

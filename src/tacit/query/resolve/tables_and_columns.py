@@ -137,7 +137,8 @@ def _with_stored_names(scope: Scope, queries: Queries, scan: Scan) -> Scope:
     """A quoted name of the source, with dots or spaces, stands for the column that the owner gave another name."""
     table = queries.catalog.table(scan.table)
     stored = tuple((c.stored.lower(), c.name) for c in (table.columns if table else ()) if c.stored is not None)
-    return Scope((replace(scope.sources[0], stored=stored),)) if stored else scope
+    unread = table.unread if table else ()
+    return Scope((replace(scope.sources[0], stored=stored, unread=unread),)) if stored or unread else scope
 
 
 def _names_of(found: RelationNode | ReleasedRelation, alias: str, columns: list[str] | None) -> Scope:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tacit.query.refusal import CODES, Refusal
+from tacit.query.refusal import CODES, Proposal, Refusal
 from tacit.server.api.errors import describe
 from tacit.server.console.editor import place_of
 
@@ -14,7 +14,7 @@ from tacit.server.console.editor import place_of
 class PageProblem:
     """A heading, what happened, what to do, the rule or id to quote, and headers for the page that says so.
 
-    ``instead`` is a question that is accepted, and ``span`` the part of the text that the problem is about.
+    ``proposal`` is a query that is accepted, and ``span`` the part of the text that the problem is about.
     """
 
     title: str
@@ -25,7 +25,7 @@ class PageProblem:
     status: int = 400
     id: str = ""
     headers: tuple[tuple[str, str], ...] = ()
-    instead: str = ""
+    proposal: Proposal | None = None
     span: tuple[int, int] | None = None
 
 
@@ -74,10 +74,10 @@ def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
     message = "" if code == "auth" else failure.message
     # The console lets people in by a form, not by a token.
     headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
-    instead, span = "", None
+    proposal, span = None, None
     if isinstance(raised, Refusal):
-        message, instead, span = raised.sentence, raised.instead or "", place_of(raised, sql)
-    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers, instead, span)
+        message, proposal, span = raised.sentence, raised.proposal, place_of(raised, sql)
+    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers, proposal, span)
 
 
 def _words(code: str) -> tuple[str, str]:

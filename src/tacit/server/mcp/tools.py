@@ -2,8 +2,8 @@
 
 Every reply has two forms: structured content, with exact amounts as text, and a few sentences. Both say what was or
 would be charged, how far off the numbers may be, what was left out, and what is left of the share of the conversation,
-of the person's and of the population's budget. A refusal says why, that nothing was charged, and the nearest question
-that would be accepted.
+of the person's and of the population's budget. A refusal says why, that nothing was charged, and the request that would
+be accepted in its place, with what that leaves out.
 
 Arguments are those of ``POST /v1/query``, read by the same strict reader. No argument names the conversation, its share
 or the person: those come from the command line, or from the headers of the request, which the person writes.
@@ -22,11 +22,12 @@ from tacit.charges.accounts import Budget
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import format_up, round_down
 from tacit.query.aggregates import SQL_NAMES
+from tacit.query.refusal import Proposal, Refusal
 from tacit.query.request import Request
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request_body import read_json
+from tacit.server.mcp.affordable import affordable_request, is_used_up
 from tacit.server.mcp.doors import AssistantDoor
-from tacit.server.mcp.nearest import is_used_up, nearest_question
 from tacit.wire.account_responses import EntryTold, TableTold
 from tacit.wire.requests import QuestionSchema, read_question, request_text
 from tacit.wire.responses import AnswerBody, QuoteBody, about_answer
@@ -226,7 +227,8 @@ class AssistantTools:
         failure = describe(problem)
         self._door.about["code"] = failure.code
         content: dict[str, Any] = failure_json(failure)
-        words = [failure.message if failure.message.endswith(".") else f"{failure.message}."]
+        sentence = problem.sentence if isinstance(problem, Refusal) else failure.message
+        words = [sentence if sentence.endswith(".") else f"{sentence}."]
         if failure.code.partition(".")[0] in _BEFORE:
             content["charged_now"] = {}
             words.append("Nothing was charged.")
@@ -238,8 +240,9 @@ class AssistantTools:
             # The first failure is the one to tell.
             return ToolReply({**content, "nearest": None, "stop": False}, " ".join(words), failed=True)
         if nearest is not None:
-            content["nearest"] = {"tool": "ask", "arguments": json.loads(_stated(nearest))}
-            words.append(f"Nearest question that would be accepted: {_stated(nearest)}")
+            request, change = nearest
+            content["nearest"] = {"tool": "ask", "change": change, "arguments": json.loads(_stated(request))}
+            words.append(str(Proposal(_stated(request), change)))
         else:
             content["nearest"] = None
         # The stop is for the budget, and not for a sentence that a model could correct.
@@ -247,7 +250,9 @@ class AssistantTools:
         content["stop"] = left["stop"] or (isinstance(problem, BudgetError) and nearest is None)
         return ToolReply(content, "\n".join([*words, _left_words(budgets)]), failed=True)
 
-    async def _nearest(self, problem: Exception, refused: Request, budgets: Sequence[Budget]) -> Request | None:
+    async def _nearest(
+        self, problem: Exception, refused: Request, budgets: Sequence[Budget]
+    ) -> tuple[Request, str] | None:
         tables = [info.table for info in await self._door.tables()]
 
         async def accepted(candidate: Request) -> None:
@@ -255,7 +260,7 @@ class AssistantTools:
             if not quote.is_public and (await self._door.budgets(quote))[0].questions == 0:
                 raise BudgetError("it does not fit")
 
-        return await nearest_question(problem, refused, tables, budgets, accepted)
+        return await affordable_request(problem, refused, tables, budgets, accepted)
 
 
 def _lines(content: Mapping[str, Any]) -> list[str]:
