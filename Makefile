@@ -48,7 +48,7 @@ suite: $(TEST)
 # Its time is spent waiting for Java, servers, browsers and processes that are killed: two more than there are processors.
 deep: WORKERS = $(shell echo $$(($$(nproc) + 2)))
 deep: $(DEEP)/.installed $(BENCH)/.installed ## the tests that make test leaves out: slow ones, networks, Spark, a browser, a dashboard, other libraries
-	@$(DEEP)/bin/python $(PYTEST) -m 'deep and not bench'
+	@$(DEEP)/bin/python $(PYTEST) -m '(deep or smoke) and not bench'
 	@$(BENCH)/bin/python $(PYTEST) -n 0 -m bench $$(grep -rlE 'mark\.bench' tests --include='test_*.py')
 
 lint: $(TEST)

@@ -41,7 +41,7 @@ class Part(NamedTuple):
 SUPERSET = ".superset/bin/superset"
 #: Their tests are deep, but for those marked smoke.
 PARTS = {
-    "bench": Part("other libraries", ("dp_accounting", "opendp", "diffprivlib")),
+    "bench": Part("other libraries", ("diffprivlib", "dp_accounting", "opendp")),
     "torch": Part("networks", ("torch",)),
     "spark": Part("Spark", ("pyspark", "grpc"), ("java",)),
     "browser": Part("the console in a browser", ("playwright",), ("chromium",)),

@@ -107,6 +107,7 @@ def test_the_price_stands_there_before_anything_is_asked(opens: Opens, hospital:
     assert hospital.spent() == 0
 
 
+@pytest.mark.smoke
 def test_an_answer_a_chart_and_a_free_repeat(opens: Opens, hospital: Served) -> None:
     page = opens("alice")
     quoted(page)
