@@ -22,7 +22,7 @@ from tacit.project.column_view import unit_facts
 from tacit.project.project_file import PopulationModel, validate
 from tacit.project.project_template import MARK
 from tacit.project.toml_edit import Place
-from tacit.server.console.belief_bounds import Promise, promise
+from tacit.server.console.belief_bounds import promise
 from tacit.server.console.number_format import as_pair, up
 from tacit.server.console.owner_mode import OwnerRequest, address
 
@@ -108,9 +108,7 @@ def _stated(value: Any) -> str | None:
 
 def _context(visit: OwnerRequest, name: str, model: PopulationModel) -> dict[str, Any]:
     people = _people(visit, name)
-    said: dict[str, Any] = {
-        word: "" if getattr(model, word) in (None, MARK) else str(getattr(model, word)) for word in _WORDS
-    }
+    said = {word: "" if getattr(model, word) in (None, MARK) else str(getattr(model, word)) for word in _WORDS}
     context: dict[str, Any] = {
         "population": name,
         "said": said,
@@ -126,21 +124,17 @@ def _context(visit: OwnerRequest, name: str, model: PopulationModel) -> dict[str
         "cautions": (),
         "trouble": "",
     }
-    if not any(said[word] for word in ("epsilon", "rho", "mu")):
-        return context
-    try:
-        guarantee = filter_of(name, model).guarantee
-        epsilon, delta = as_pair(guarantee)
-    except TacitError as problem:
-        context["trouble"] = str(problem)
-        return context
-    found: Promise = promise(epsilon, delta)
-    context |= {
-        "promise": found,
-        "risks": guess_risks(epsilon, up(epsilon)),
-        "questions": [(up(price), int(epsilon / price)) for price in _PRICES if price <= epsilon],
-        "cautions": cautions(epsilon=epsilon, delta=delta or None, people=people or None),
-    }
+    if said["epsilon"] or said["rho"] or said["mu"]:
+        try:
+            epsilon, delta = as_pair(filter_of(name, model).guarantee)
+        except TacitError as problem:
+            return {**context, "trouble": str(problem)}
+        context |= {
+            "promise": promise(epsilon, delta),
+            "risks": guess_risks(epsilon, up(epsilon)),
+            "questions": [(up(price), int(epsilon / price)) for price in _PRICES if price <= epsilon],
+            "cautions": cautions(epsilon=epsilon, delta=delta or None, people=people or None),
+        }
     return context
 
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
-from tacit.engines.protocol import DoctorCheck
 from tacit.project.column_view import UnitFacts, unit_facts
 from tacit.project.csv_checks import csv_checks
 from tacit.project.csv_draft import draft_csv
@@ -23,7 +22,6 @@ from tacit.project.source import Source, column_types
 from tacit.project.toml_edit import Place
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import UNIT_ROWS
-from tacit.query.contribution import AUTO
 from tacit.server.console.owner_mode import OwnerRequest, address, readable
 
 _FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
@@ -76,74 +74,54 @@ async def remove_table(visit: OwnerRequest) -> Response:
 
 
 def _context(visit: OwnerRequest, name: str, model: TableModel) -> dict[str, Any]:
-    source, trouble = _source(visit, name)
-    drafted, remarks, samples = _looked(source) if source is not None else ({}, [], {})
-    stored = _stored(source) if source is not None else {}
-    columns = _columns(model, drafted, stored, samples)
-    unit = next((c["name"] for c in columns if c["name"].lower() == (model.unit or "").lower()), model.unit)
-    names = [column["name"] for column in columns if column["is_declared"]]
-    by_key = model.unit is None and _points(model)
+    """What is known about a table; as much of it as the text lets be read."""
+    points = _points(model)
+    has_limits = not model.public and (points if model.unit is None else model.unit not in (MARK, ROW))
     context: dict[str, Any] = {
         "name": name,
         "model": model,
-        "remarks": remarks,
-        "trouble": trouble,
-        # By its name: settings that cannot be read must be there to be corrected.
-        "is_csv": Path(model.source).suffix.lower() in CSV,
-        "is_elsewhere": source is not None and source.is_elsewhere,
-        "form": {word: getattr(model, word) or "" for word in _FORM},
-        "columns": columns,
-        "unit": "" if unit in (None, MARK) else unit,
-        "guess": guess_unit(names),
-        "names": names,
-        "populations": list(visit.content("populations")),
-        "limits": {word: getattr(model, word) or "" for word in _NUMBERS},
+        "trouble": "",
+        "remarks": [],
         "checks": [],
         "facts": None,
         "kept": None,
+        # By its name: settings that cannot be read must be there to be corrected.
+        "is_csv": Path(model.source).suffix.lower() in CSV,
         "is_row": model.unit == ROW,
-        "by_key": by_key,
-        "may_point": _points(model),
-        "unit_rows": "" if model.unit_rows == UNIT_ROWS else model.unit_rows,
+        "may_point": points,
+        "has_limits": has_limits,
+        "populations": list(visit.content("populations")),
         "usual_rows": UNIT_ROWS,
-        "has_limits": not model.public and (by_key or model.unit not in (None, MARK, ROW)),
-        "auto": AUTO,
     }
-    if context["is_csv"] and source is not None:
-        context["checks"] = _checked(visit, name, source)
-    if context["has_limits"] and not context["is_elsewhere"]:
-        try:
-            context["facts"], context["kept"] = _counted(visit, name, model.unit or "")
-        except TacitError as problem:
-            context["trouble"] = context["trouble"] or str(problem)
-    return context
-
-
-def _source(visit: OwnerRequest, name: str) -> tuple[Source | None, str]:
+    drafted, stored, samples = dict[str, DraftColumn](), dict[str, str | None](), {}
     try:
-        return visit.viewed(name)[2], ""
+        project, table, source = visit.viewed(name)
+        drafted, context["remarks"], samples = _looked(source)
+        stored = _stored(source)
+        if has_limits and not source.is_elsewhere:
+            context["facts"], context["kept"] = _counted(visit, name)
+        if context["is_csv"] and len(table.columns) <= _MOST_CHECKED:
+            once = visit.shared.once
+            context["checks"] = once("checks", table, source, lambda: list(csv_checks(project, name)))
     except TacitError as problem:
-        return None, str(problem)
+        context["trouble"] = str(problem)
+    columns = _columns(model, drafted, stored, samples)
+    names = [column["name"] for column in columns if column["is_declared"]]
+    unit = next((each for each in names if each.lower() == (model.unit or "").lower()), model.unit)
+    return {
+        **context,
+        "columns": columns,
+        "names": names,
+        "unit": "" if unit in (None, MARK) else unit,
+        "guess": guess_unit(names),
+    }
 
 
-def _checked(visit: OwnerRequest, name: str, source: Source) -> list[DoctorCheck]:
-    """Lines that are no rows, and values that are not of their type, in the whole file; each with a remedy."""
-    try:
-        project, table, _ = visit.viewed(name)
-        if len(table.columns) > _MOST_CHECKED:
-            return []
-        return visit.shared.once("checks", table, source, lambda: list(csv_checks(project, name)))
-    except TacitError:
-        return []
-
-
-def _counted(visit: OwnerRequest, name: str, unit: str) -> tuple[UnitFacts | None, RowsKept | None]:
+def _counted(visit: OwnerRequest, name: str) -> tuple[UnitFacts | None, RowsKept | None]:
     project, table, source = visit.viewed(name)
-    column = table.find(unit)
-    state = visit.shared
-    facts = None if column is None else state.once("unit", column, source, lambda: unit_facts(source, column))
-    kept = state.once("kept", project.catalog.digest, source, lambda: rows_kept(project, name))
-    return facts, kept
+    column, once = table.find(table.unit or ""), visit.shared.once
+    facts = None if column is None else once("unit", column, source, lambda: unit_facts(source, column))
+    return facts, once("kept", project.catalog.digest, source, lambda: rows_kept(project, name))
 
 
 def _looked(source: Source) -> tuple[dict[str, DraftColumn], list[str], Mapping[str, list[str | None]]]:
@@ -263,10 +241,8 @@ def _points(model: TableModel) -> bool:
 
 def _new_column(visit: OwnerRequest, name: str) -> dict[Place, Any]:
     """A column of the source that the table leaves out, as it is guessed."""
-    source, _ = _source(visit, name)
     place = visit.form.get("place", "")
-    drafted = _looked(source)[0] if source is not None else {}
-    guess = drafted.get(place)
+    guess = _looked(visit.viewed(name)[2])[0].get(place)
     if guess is None:
         raise InputError("column", f"{place!r} is not a column of the source")
     value = {"source": guess.source, "type": guess.type or MARK, "step": guess.step, "date_format": guess.date_format}
