@@ -93,7 +93,9 @@ def _context(visit: OwnerRequest, name: str, model: TableModel) -> dict[str, Any
         "populations": list(visit.content("populations")),
         "usual_rows": UNIT_ROWS,
     }
-    drafted, stored, samples = dict[str, DraftColumn](), dict[str, str | None](), {}
+    drafted: Mapping[str, DraftColumn] = {}
+    stored: Mapping[str, str | None] = {}
+    samples: Mapping[str, list[str | None]] = {}
     try:
         project, table, source = visit.viewed(name)
         drafted, context["remarks"], samples = _looked(source)
