@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -197,3 +198,21 @@ def test_the_questions_of_a_dashboard_with_a_tree_of_objects(pg: PgServed) -> No
         for secret in ("pg_stats", "pg_statistic", "pg_locks", "pg_stat_all_tables", "pg_stat_database"):
             with pytest.raises(psycopg.errors.UndefinedTable):
                 ask(f"SELECT * FROM {secret}")
+
+
+def test_buckets_as_a_dashboard_writes_them(pg: PgServed) -> None:
+    """Bins of numbers and of days, and a table in a subquery, with every name in quotes, as Metabase sends them."""
+    cost, day = '"public"."visits"."cost"', '"public"."visits"."day"'
+    month = f"CAST(DATE_TRUNC('month', {day}) AS date)"
+    ask = 'SELECT {0} AS "bin", COUNT(*) AS "count" FROM "public"."visits" {1} GROUP BY {0} ORDER BY {0} ASC'
+    inner = f'SELECT "public"."visits"."ward" AS "ward", {cost} AS "cost" FROM "public"."visits"'
+    with psycopg.connect(**pg.words(options="-c tacit.epsilon=500"), autocommit=True) as connection:
+
+        def bins(sql: str) -> list[object]:
+            return [row[0] for row in connection.execute(sql.encode()).fetchall()]
+
+        assert bins(ask.format(f"(FLOOR((({cost} - 0.0) / 25.0)) * 25.0) + 0.0", "")) == [0, 25, 50, 75, 100]
+        days = f"WHERE {day} >= DATE '2025-01-01' AND {day} < DATE '2025-03-01'"
+        assert bins(ask.format(month, days)) == [dt.date(2025, 1, 1), dt.date(2025, 2, 1)]
+        mean = f'SELECT "source"."ward" AS "ward", AVG("source"."cost") AS "avg" FROM ({inner}) AS "source"'
+        assert bins(f'{mean} GROUP BY "source"."ward" ORDER BY "source"."ward" ASC') == ["a", "b", "c"]
