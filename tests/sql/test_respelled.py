@@ -15,12 +15,8 @@ from tacit.query.types import DATE, INTEGER
 PAIRS = [
     ("AVG(seen - admitted)", "AVG(EXTRACT(EPOCH FROM seen - admitted))"),
     ("AVG(DATE_PART('epoch', seen - admitted))", "AVG(EXTRACT(EPOCH FROM seen - admitted))"),
-    ("COUNT(TO_CHAR(seen, 'YYYY-MM-DD HH24:MI:SS'))", "COUNT(STRFTIME(seen, '%Y-%m-%d %H:%M:%S'))"),
-    ("COUNT(TO_CHAR(seen, 'FMDay \"at\" HH12 PM Q'))", "COUNT(STRFTIME(seen, '%A at %I %p %q'))"),
-    ("COUNT(DATE_FORMAT(seen, 'yyyy-MM-dd HH:mm:ss'))", "COUNT(STRFTIME(seen, '%Y-%m-%d %H:%M:%S'))"),
     ("COUNT(DATE_FORMAT(seen, '%Y-%m'))", "COUNT(STRFTIME(seen, '%Y-%m'))"),
     ("COUNT(FORMAT_DATE('%Y', admitted))", "COUNT(STRFTIME(admitted, '%Y'))"),
-    ("COUNT(TO_DATE(note, 'DD.MM.YYYY'))", "COUNT(PARSE_DATE('%d.%m.%Y', note))"),
     ("COUNT(PARSE_TIMESTAMP('%Y-%m-%d', note))", "COUNT(STRPTIME(note, '%Y-%m-%d'))"),
     ("COUNT(TO_TIMESTAMP(nights))", "COUNT(FROM_UNIXTIME(nights))"),
     ("COUNT(DATE_ADD(admitted, INTERVAL 3 DAY))", "COUNT(admitted + INTERVAL '3 days')"),

@@ -52,7 +52,6 @@ SELECT DATE_TRUNC('year', admitted) AS y, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORD
 SELECT t.n, COUNT(*) FROM visits v JOIN generate_series(0, 10, 2) AS t(n) ON v.nights = t.n GROUP BY t.n
 SELECT d.month, COUNT(*), AVG(v.cost) FROM visits v JOIN generate_series(DATE '2023-01-01', DATE '2023-12-01', INTERVAL '1' MONTH) AS d(month) ON DATE_TRUNC('month', v.admitted) = d.month GROUP BY d.month
 SELECT COUNT(*) FROM visits v JOIN range(3) AS t(n) ON v.nights = t.n
-SELECT AVG(EXTRACT(JULIAN FROM admitted)) AS day, COUNT(*) FROM visits WHERE EXTRACT(JULIAN FROM admitted) > 2459000
 SELECT month, SUM(n) OVER (ORDER BY month RANGE BETWEEN INTERVAL '2' MONTH PRECEDING AND CURRENT ROW) AS quarter FROM (SELECT DATE_TRUNC('month', admitted) AS month, COUNT(*) AS n FROM visits GROUP BY month)
 SELECT day, AVG(n) OVER (ORDER BY day DESC RANGE BETWEEN INTERVAL '1' YEAR PRECEDING AND INTERVAL '1' MONTH FOLLOWING) AS near FROM (SELECT TIME_BUCKET(INTERVAL '30' DAY, seen) AS day, COUNT(*) AS n FROM visits GROUP BY day)
 WITH t AS (SELECT MONTHNAME(admitted) AS month, cost FROM visits WHERE urgent) SELECT month, AVG(cost) AS a FROM t GROUP BY month

@@ -140,6 +140,8 @@ def check_function(name: str) -> None:
     if word in RAW_AGGREGATES or word in SQL_NAMES or word in WINDOW_ONLY:
         raise refuse_aggregate(name)
     sentence = f"The function {name.upper()[:40]} is not supported; the page What can be asked lists all."
+    if word == "to_char":
+        sentence = "TO_CHAR has formats of letters; write STRFTIME(x, '%Y-%m-%d')."
     raise Refusal("function", sentence, at=name)
 
 

@@ -437,10 +437,7 @@ def _known_part(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa
     """A part of a date that EXTRACT knows, near the one that is written."""
     renamed = []
     for node in tree.find_all(exp.Extract):
-        if node.name.lower() == "julian":
-            renamed.append(("the time", "its day"))
-            node.set("expression", exp.Cast(this=node.expression.copy(), to=exp.DataType.build("DATE")))
-        elif node.name.lower() not in PARTS:
+        if node.name.lower() not in PARTS:
             near = _close(node.name, PARTS)
             part = near[0] if near else "hour" if "zone" in node.name.lower() else "year"
             renamed.append((node.name, part))

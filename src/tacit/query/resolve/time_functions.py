@@ -16,7 +16,7 @@ from sqlglot import exp
 from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Literal, literal
 from tacit.query.relational.functions import call, case, cast
-from tacit.query.relational.functions.time_formats import format_parts, from_java, from_to_char, has_clock
+from tacit.query.relational.functions.time_formats import format_parts, has_clock
 from tacit.query.resolve.time_zones import between_zones
 from tacit.query.types import DATE, INTEGER, TEXT, TIMESTAMP, SqlType, ordinal
 
@@ -68,24 +68,11 @@ def _year_and_week(value: Expression) -> Expression:
     return call("add", call("mul", call("isoyear", value), _whole(100)), call("week", value))
 
 
-#: The Julian day of 1970-01-01.
-_JULIAN_1970: Final = 2_440_588
-
-
-def _julian(value: Expression) -> Expression:
-    """Days since the first of January 4713 BC; of a moment they would have a fraction, on some engines rounded."""
-    if value.type != DATE:
-        raise Refusal("type", "JULIAN counts the days of a DATE; write EXTRACT(JULIAN FROM CAST(x AS DATE)).")
-    first = literal(dt.date(1970, 1, 1), DATE)
-    return call("add", call("date_diff", literal("day", TEXT), first, value), _whole(_JULIAN_1970))
-
-
 _COMPUTED: Final[dict[str, Callable[[Expression], Expression]]] = {
     "decade": _years(10, 0), "decades": _years(10, 0), "century": _years(100, 99), "centuries": _years(100, 99),
-    "millennium": _years(1000, 999), "epoch": _counted("epoch"),
+    "epoch": _counted("epoch"),
     "millisecond": _within_minute(1000), "milliseconds": _within_minute(1000),
     "microsecond": _within_minute(1), "microseconds": _within_minute(1), "yearweek": _year_and_week,
-    "julian": _julian,
 }  # fmt: skip
 
 
@@ -93,9 +80,10 @@ _CLOCKS: Final = (
     "A TIMESTAMP has no zone, so it has no offset from UTC either; x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin' "
     "leads from one clock to another."
 )
-#: Parts that no date here has, with the reason.
+#: Parts that no date here has, with the reason or with what to write instead.
 _NO_PARTS: Final = {
     "era": "Dates are of the years 1 to 9999, so the era is the same for all of them; leave it out.",
+    "julian": "Count days from a date that is written out: DATE_DIFF('day', DATE '2000-01-01', x).",
     **dict.fromkeys(("timezone", "timezone_hour", "timezone_minute"), _CLOCKS),
 }
 
@@ -388,8 +376,14 @@ def _pattern(name: str, node: Expression) -> str:
 
 
 def _signs(pattern: str) -> str:
-    """A format with per cent signs unchanged, any other as Java's."""
-    return pattern if "%" in pattern else from_java(pattern)
+    """A format with per cent signs, as of MySQL's DATE_FORMAT; Spark's has letters."""
+    if "%" not in pattern:
+        raise Refusal("literal", "DATE_FORMAT takes the signs of STRFTIME: write STRFTIME(x, '%Y-%m-%d').")
+    return pattern
+
+
+def _written_otherwise(name: str, instead: str) -> Refusal:
+    return Refusal("literal", f"{name} with a format of letters is not read: write {instead}.")
 
 
 _FIELDS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "f": 6}
@@ -454,15 +448,13 @@ def _to_timestamp(args: Sequence[Expression]) -> Expression:
         return _from_epoch(args)
     if len(args) == 1:
         return cast(args[0], TIMESTAMP)
-    return _parse("to_timestamp", from_to_char, TIMESTAMP)(args)
+    raise _written_otherwise("TO_TIMESTAMP", "STRPTIME(x, '%Y-%m-%d %H:%M:%S')")
 
 
 def _to_date(args: Sequence[Expression]) -> Expression:
-    return cast(args[0], DATE) if len(args) == 1 else _parse("to_date", _to_char_or_java, DATE)(args)
-
-
-def _to_char_or_java(pattern: str) -> str:
-    return from_java(pattern) if "y" in pattern else from_to_char(pattern)
+    if len(args) == 1:
+        return cast(args[0], DATE)
+    raise _written_otherwise("TO_DATE", "PARSE_DATE('%Y-%m-%d', x)")
 
 
 def _from_epoch(args: Sequence[Expression]) -> Expression:
@@ -504,7 +496,7 @@ def _date_part(args: Sequence[Expression]) -> Expression:
 
 
 _COMPUTED_NAMES: Final = (
-    "decade", "century", "millennium", "epoch", "millisecond", "microsecond", "yearweek", "julian",
+    "decade", "century", "epoch", "millisecond", "microsecond", "yearweek",
 )  # fmt: skip
 
 
@@ -527,7 +519,6 @@ TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] =
     "monthname": _one("monthname", lambda value: _in_format("monthname", value, "%B")),
     "dayname": _one("dayname", lambda value: _in_format("dayname", value, "%A")),
     "strftime": _format("strftime", str),
-    "to_char": _format("to_char", from_to_char),
     "date_format": _format("date_format", _signs),
     "format_date": _format("format_date", str, first=True),
     "format_timestamp": _format("format_timestamp", str, first=True),

@@ -1,28 +1,28 @@
 """Formats of dates and timestamps: the signs of STRFTIME that mean the same on every engine, and their texts.
 
-========= ============================================= ===========================================================
-sign      stands for                                    in other words
-========= ============================================= ===========================================================
-``%Y``    year, four digits                             TO_CHAR ``YYYY``, Java ``yyyy``
-``%y``    its last two digits                           ``YY``, ``yy``
-``%m``    month, 01 to 12                               ``MM``
-``%d``    day of the month, 01 to 31                    ``DD``, ``dd``
-``%H``    hour, 00 to 23                                ``HH24``, ``HH``
-``%I``    hour, 01 to 12                                ``HH12`` and ``HH``, ``hh``
-``%M``    minute, 00 to 59                              ``MI``, ``mm``
-``%S``    second, 00 to 59                              ``SS``, ``ss``
-``%f``    microseconds, six digits                      ``US``, ``SSSSSS``
-``%p``    AM or PM                                      ``AM``, ``PM``, ``a``
-``%j``    day of the year, 001 to 366                   ``DDD``, ``DDD``
-``%G %V`` year and week of ISO 8601                     ``IYYY IW``
-``%u %w`` day of the week, 1 to 7 and 0 to 6            ``ID``
-``%q``    quarter, 1 to 4                               ``Q``, ``Q``
-``%B %b`` month in English, whole and three letters     ``FMMonth Mon``, ``MMMM MMM``
-``%A %a`` weekday in English, whole and three letters   ``FMDay Dy``, ``EEEE EEE``
+========= =============================================
+sign      stands for
+========= =============================================
+``%Y``    year, four digits
+``%y``    its last two digits
+``%m``    month, 01 to 12
+``%d``    day of the month, 01 to 31
+``%H``    hour, 00 to 23
+``%I``    hour, 01 to 12
+``%M``    minute, 00 to 59
+``%S``    second, 00 to 59
+``%f``    microseconds, six digits
+``%p``    AM or PM
+``%j``    day of the year, 001 to 366
+``%G %V`` year and week of ISO 8601
+``%u %w`` day of the week, 1 to 7 and 0 to 6
+``%q``    quarter, 1 to 4
+``%B %b`` month in English, whole and three letters
+``%A %a`` weekday in English, whole and three letters
 ``%%``    a per cent sign
-========= ============================================= ===========================================================
+========= =============================================
 
-``%-d`` and its like (``FMDD``, Java ``d``) leave out leading zeros; ``%F`` is ``%Y-%m-%d`` and ``%T`` is ``%H:%M:%S``.
+``%-d`` and its like leave out leading zeros; ``%F`` is ``%Y-%m-%d`` and ``%T`` is ``%H:%M:%S``.
 """
 
 from __future__ import annotations
@@ -176,47 +176,3 @@ def _growth(args: Args) -> int:
 def register_all() -> None:
     """Enter the functions of this module."""
     register(Function("strftime", "x in a format", _signature, formatted, growth=_growth, cost=16))
-
-
-# -- the spellings of others
-
-_TO_CHAR: Final = {
-    "YYYY": "%Y", "YY": "%y", "MM": "%m", "DDD": "%j", "DD": "%d", "HH24": "%H", "HH12": "%I", "HH": "%I", "MI": "%M",
-    "SS": "%S", "US": "%f", "AM": "%p", "PM": "%p", "IYYY": "%G", "IW": "%V", "ID": "%u", "Q": "%q", "Mon": "%b",
-    "FMMonth": "%B", "Dy": "%a", "FMDay": "%A", "FMDD": "%-d", "FMMM": "%-m", "FMHH24": "%-H", "FMHH12": "%-I",
-}  # fmt: skip
-_JAVA: Final = {
-    "yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S", "SSSSSS": "%f",
-    "a": "%p", "DDD": "%j", "Q": "%q", "MMMM": "%B", "MMM": "%b", "EEEE": "%A", "EEE": "%a", "E": "%a", "d": "%-d",
-    "M": "%-m", "H": "%-H", "h": "%-I", "y": "%-Y",
-}  # fmt: skip
-
-
-def from_to_char(pattern: str) -> str:
-    """A format of PostgreSQL's TO_CHAR with the signs of STRFTIME; texts stand between double quotes."""
-    return _translated(pattern, _TO_CHAR, '"', "TO_CHAR")
-
-
-def from_java(pattern: str) -> str:
-    """A format of Spark's DATE_FORMAT with the signs of STRFTIME; texts stand between single quotes."""
-    return _translated(pattern, _JAVA, "'", "DATE_FORMAT")
-
-
-def _translated(pattern: str, signs: dict[str, str], quote: str, name: str) -> str:
-    longest = sorted(signs, key=len, reverse=True)
-    pieces, at = [], 0
-    while at < len(pattern):
-        found = next((sign for sign in longest if pattern.startswith(sign, at)), None)
-        end = pattern.find(quote, at + 1) if pattern[at] == quote else -1
-        if end > at:
-            pieces.append(pattern[at + 1 : end].replace("%", "%%"))
-            at = end + 1
-        elif found is not None:
-            pieces.append(signs[found])
-            at += len(found)
-        elif pattern[at].isalpha() or pattern[at] == quote:
-            raise Refusal("literal", f"{name} does not know {pattern[at:][:12]!r}; there are {', '.join(signs)}.")
-        else:
-            pieces.append("%%" if pattern[at] == "%" else pattern[at])
-            at += 1
-    return "".join(pieces)
