@@ -99,7 +99,7 @@ $(TEST): pyproject.toml | $(BIN)/uv
 	@touch $@
 
 $(DEEP)/.installed: pyproject.toml .superset/.installed | $(BIN)/uv
-	$(call made,$(DEEP),-e '.[dev$(comma)torch$(comma)spark]' $(TORCH))
+	$(call made,$(DEEP),-e '.[dev$(comma)torch$(comma)spark-local]' $(TORCH))
 
 $(BENCH)/.installed: pyproject.toml | $(BIN)/uv
 	$(call made,$(BENCH),-e '.[dev$(comma)torch$(comma)bench]' $(TORCH))

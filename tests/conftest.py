@@ -43,7 +43,7 @@ SUPERSET = ".superset/bin/superset"
 PARTS = {
     "bench": Part("other libraries", ("diffprivlib", "dp_accounting", "opendp")),
     "torch": Part("networks", ("torch",)),
-    "spark": Part("Spark", ("pyspark", "grpc"), ("java",)),
+    "spark": Part("Spark", ("py4j", "grpc"), ("java",)),
     "browser": Part("the console in a browser", ("playwright",), ("chromium",)),
     "dashboard": Part("a dashboard", (), (SUPERSET,)),
 }

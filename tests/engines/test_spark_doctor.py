@@ -18,7 +18,7 @@ from tacit.engines.spark.session import TRIALS
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 PROJECT = """
 [project]
 engine = "spark"
@@ -137,9 +137,16 @@ def test_packages_that_are_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(pyspark, "__version__", "3.5.1")
     assert "too old" in checks("spark")["pyspark"].words
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    (found,) = (check for check in checks("spark").values() if check.name == "pyspark")
-    assert (found.words, found.remedy) == ("not installed", "pip install 'tacit-dp[spark]'")
+    for place, extra in (("spark", "spark-local"), ("sc://127.0.0.1:1", "spark")):
+        found = checks(place)["pyspark"]
+        assert found.words == "not installed"
+        assert found.remedy.startswith(f"pip install 'tacit-dp[{extra}]'")
     monkeypatch.undo()
     monkeypatch.setattr("tacit.engines.spark.doctor._CONNECT", ("grpc", "no_such_module", "google.no_such_module"))
     found = checks("sc://127.0.0.1:1")["pyspark"]
     assert found.words.endswith("Spark Connect also needs no_such_module, google.no_such_module")
+    # The client of Spark Connect alone is a pyspark without what talks to a Java of this machine.
+    monkeypatch.setattr("tacit.engines.spark.doctor._LOCAL", ("no_such_module",))
+    found = checks("spark")["pyspark"]
+    assert found.words.endswith("Spark on this machine also needs no_such_module")
+    assert found.remedy.startswith("pip install 'tacit-dp[spark-local]'")

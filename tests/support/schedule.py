@@ -19,8 +19,8 @@ __all__ = ["SECONDS", "SlowestFirst", "module_of", "order", "recorded_seconds"]
 SECONDS = Path(__file__).resolve().parents[1] / "seconds.json"
 #: Where a module that is not measured stands: a new one may be slow, and quick ones do no harm before the last.
 _UNKNOWN = 10.0
-#: Tests of the Spark inside the process, by their names or those of their modules; two modules start others outside.
-_SPARK = re.compile(r"/test_spark_(?!cluster|connect)|::test_(\w*_)?spark|\[.*\bspark\b")
+#: Tests of the Spark inside the process, by their names or those of their modules; one module starts another outside.
+_SPARK = re.compile(r"/test_spark_(?!connect)|::test_(\w*_)?spark|\[.*\bspark\b")
 
 
 def recorded_seconds(tier: str = "test") -> dict[str, float]:

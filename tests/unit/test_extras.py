@@ -39,13 +39,13 @@ def test_every_extra_that_is_named_exists() -> None:
     assert PROJECT["name"] == DISTRIBUTION
     known = set(PROJECT["optional-dependencies"])
     code = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
-    named = set(re.findall(r"install_command\([\"'](\w+)", code)) | set(
+    named = set(re.findall(r"install_command\([\"']([\w-]+)", code)) | set(
         re.findall(r"load\([\"'\w.]+, [\"'](\w+)[\"'], ", code)
     )
-    assert {"plot", "server", "spark", "torch"} <= named <= known
+    assert {"plot", "server", "spark", "spark-local", "torch"} <= named <= known
     pages = "\n".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-    said = {extra for group in re.findall(r"tacit-dp\[([\w,]+)\]", pages) for extra in group.split(",")}
-    assert {"plot", "client", "learn"} <= said <= known
+    said = {extra for group in re.findall(r"tacit-dp\[([\w,-]+)\]", pages) for extra in group.split(",")}
+    assert {"plot", "client", "learn", "spark-local"} <= said <= known
     assert "tacit[" not in code + pages
     # Through `tacit.core.charts`, so that a missing extra is refused in words.
     assert "import altair" not in code.replace("charts import altair", "")

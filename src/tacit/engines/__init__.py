@@ -14,7 +14,7 @@ Modules:
   no library for them
 * :mod:`.postgres` — PostgreSQL: tables and views where they already are, read by a role that may only read
 * :mod:`.protocol` — Engine protocol: exact integer measurements of owned relations, rows of public ones
-* :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``,
+* :mod:`.registry` — Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``,
   ``sc://…``
 * :mod:`.source_files` — Files of a source: which they are, their version, and the form in which CSV is written
 * :mod:`.spark` — Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python

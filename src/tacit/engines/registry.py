@@ -1,4 +1,4 @@
-"""Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``spark://…``, ``sc://…``.
+"""Registry of engines by address: ``duckdb``, ``postgresql://…``, ``spark``, ``sc://…``.
 
 The only module outside an engine's own package that names one: a new engine is a package and its lines here. Each is
 imported when a project names it and not before.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tacit.query.types import SqlType
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
-_SPARK: Final = ("spark://", "sc://", "local[", "databricks://")
+_SPARK_CONNECT: Final = "sc://"
 
 
 def engine_kind(address: object) -> str:
@@ -38,9 +38,9 @@ def engine_kind(address: object) -> str:
         return "duckdb"
     if is_database_address(address):
         return "postgres"
-    if address == "spark" or address.startswith(_SPARK):
+    if address == "spark" or address.startswith(_SPARK_CONNECT):
         return "spark"
-    raise InputError("project.engine", "must be 'duckdb', 'postgresql://…', 'spark', 'spark://…' or 'sc://…'")
+    raise InputError("project.engine", "must be 'duckdb', 'postgresql://…', 'sc://…' or 'spark'")
 
 
 def is_database_address(text: str) -> bool:

@@ -1,8 +1,8 @@
 """Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python.
 
-``engine`` writes statements that bound units by one exchange, and runs them; ``session`` finds or starts a Spark
-and tries it out, ``connect`` finds one at a Spark Connect server; ``running_query`` stops and watches; ``sources`` and
-``parquet_scan`` read totally; ``dialect`` says how Spark writes things. Importing this package does not import Spark.
+``engine`` writes statements that bound units by one exchange, and runs them; ``connect`` finds a session at a Spark
+Connect server, ``session`` there or on this machine, and tries it out; ``running_query`` stops and watches; ``sources``
+and ``parquet_scan`` read totally; ``dialect`` says how Spark writes things. Importing this package imports no Spark.
 
 Modules:
 * :mod:`.connect` — Spark Connect sessions by an address such as ``sc://host:15002``

@@ -16,15 +16,15 @@ from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.engines.protocol import DoctorCheck, Limits, SourceLike
 from tacit.engines.spark.connect import SCHEME, is_open_to_others, shown_place
-from tacit.engines.spark.session import TRIALS, SessionHandle, hushed, open_untried, passes
+from tacit.engines.spark.session import INSTALL_LOCAL, TRIALS, SessionHandle, hushed, open_untried, passes
 from tacit.engines.spark.sources import open_table
 from tacit.query.catalog import Catalog, Table
 
-_INSTALL: Final = install_command("spark")
 _OLDEST: Final = 4
 _OLDEST_JAVA: Final = 17
-#: Modules that a session at a Spark Connect server needs beside pyspark.
+#: Modules that a session needs beside pyspark: at a Spark Connect server, and on this machine.
 _CONNECT: Final = ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard")
+_LOCAL: Final = ("py4j",)
 
 
 def look_at(
@@ -32,7 +32,7 @@ def look_at(
 ) -> Iterator[DoctorCheck]:
     """All checks, in order; one that everything after it needs ends them."""
     is_connect = isinstance(place, str) and place.startswith(SCHEME)
-    needed = [_packages(is_connect=is_connect)]
+    needed = [_packages(_CONNECT if is_connect else _LOCAL if isinstance(place, str) else ())]
     if isinstance(place, str):
         needed += _server(place) if is_connect else [_java()]
     yield from needed
@@ -54,20 +54,20 @@ def look_at(
         held.release()
 
 
-def _packages(*, is_connect: bool) -> DoctorCheck:
+def _packages(others: tuple[str, ...]) -> DoctorCheck:
+    remedy = install_command("spark") if others == _CONNECT else INSTALL_LOCAL
     try:
         import pyspark
     except ImportError:
-        return DoctorCheck("pyspark", False, "not installed", _INSTALL)
-    found = str(pyspark.__version__)
-    if int(found.partition(".")[0]) < _OLDEST:
-        return DoctorCheck("pyspark", False, f"pyspark {found} is too old", _INSTALL)
-    missing = [name for name in _CONNECT if is_connect and not _has(name)]
+        return DoctorCheck("pyspark", False, "not installed", remedy)
+    found = f"pyspark {pyspark.__version__}"
+    if int(str(pyspark.__version__).partition(".")[0]) < _OLDEST:
+        return DoctorCheck("pyspark", False, f"{found} is too old", remedy)
+    missing = [name for name in others if not _has(name)]
     if missing:
-        return DoctorCheck(
-            "pyspark", False, f"pyspark {found}; Spark Connect also needs {', '.join(missing)}", _INSTALL
-        )
-    return DoctorCheck("pyspark", True, f"pyspark {found}")
+        where = "Spark Connect" if others == _CONNECT else "Spark on this machine"
+        return DoctorCheck("pyspark", False, f"{found}; {where} also needs {', '.join(missing)}", remedy)
+    return DoctorCheck("pyspark", True, found)
 
 
 def _has(module: str) -> bool:

@@ -170,7 +170,7 @@ class SparkEngine(SqlEngine):
         catalog: the tables.
         data: where each table's rows are, by table name.
         limits: seconds of a question; memory, threads and where to spill of a Spark that is started here.
-        session: ``"spark"``, ``"spark://…"``, ``"sc://…"``, or a Spark session of any kind.
+        session: ``"spark"``, ``"sc://…"``, or a Spark session of any kind.
         settings: further settings of a session that is started here.
 
     Raises:

@@ -1,8 +1,8 @@
 """One running query on Spark: timeout, cancellation, progress.
 
-The work of a question carries its own name: a job group where there is a Spark context, a tag on Spark Connect. A stop
-between two jobs finds nothing to cancel, so it is repeated until the question ends. Progress is asked of a
-context; a Spark Connect server tells it, every other second, to the thread that waits for the rows.
+The work of a question carries its own name: a tag on Spark Connect, a job group where there is a Spark context. A stop
+between two jobs finds nothing to cancel, so it is repeated until the question ends. Progress is what a Spark Connect
+server tells, every other second, to the thread that waits for the rows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ class SparkQuery:
 
     def __init__(self, held: SessionHandle, seconds: float | None, progress: Callable[[float], None] | None) -> None:
         self._spark, self._context = held.spark, held.context
-        self._seconds, self._progress = seconds, progress
+        self._seconds, self._progress = seconds, progress if held.is_elsewhere else None
         self._name = f"tacit-{uuid.uuid4().hex}"
         self._stopped, self._ended = threading.Event(), threading.Event()
         self._best = 0.0
         self._thread = 0
         self._told: dict[str | None, tuple[int, int]] = {}
+        self._lock = threading.Lock()
         self._stopping: threading.Thread | None = None
         self._heard = False
 
@@ -45,7 +46,9 @@ class SparkQuery:
             InterruptedError: the question was stopped.
         """
         self.check()
-        rows = list(self._spark.sql(sql).collect())
+        planned = self._spark.sql(sql)
+        self.check()
+        rows = list(planned.collect())
         self.check()
         return rows
 
@@ -70,11 +73,14 @@ class SparkQuery:
                 self._context.cancelJobGroup(self._name)
                 return True
             return False
-        if self._stopping is None or not self._stopping.is_alive():
-            self._heard = False
-            self._stopping = threading.Thread(target=self._interrupt_tag, daemon=True)
-            self._stopping.start()
-        self._stopping.join(_HEARD)
+        # The watcher and another thread may stop at once; one request to the server is enough.
+        with self._lock:
+            if self._stopping is None or not self._stopping.is_alive():
+                self._heard = False
+                self._stopping = threading.Thread(target=self._interrupt_tag, daemon=True)
+                self._stopping.start()
+            stopping = self._stopping
+        stopping.join(_HEARD)
         return self._heard
 
     def _interrupt_tag(self) -> None:
@@ -140,18 +146,7 @@ class SparkQuery:
 
     def _done(self) -> float:
         """The percentage of tasks done, of those known so far; never less than before."""
-        with suppress(Exception):
-            tasks, done = self._tasks()
-            self._best = max(self._best, min(100.0, 100.0 * done / tasks if tasks else 0.0))
+        told = self._told.values()
+        tasks, done = sum(tasks for tasks, _ in told), sum(done for _, done in told)
+        self._best = max(self._best, min(100.0, 100.0 * done / tasks if tasks else 0.0))
         return self._best
-
-    def _tasks(self) -> tuple[int, int]:
-        """Numbers of tasks, known and done."""
-        if self._context is None:
-            told = self._told.values()
-            return sum(tasks for tasks, _ in told), sum(done for _, done in told)
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._name)]
-        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-        known = [stage for stage in stages if stage is not None]
-        return sum(stage.numTasks for stage in known), sum(stage.numCompletedTasks for stage in known)

@@ -1,8 +1,8 @@
 """Spark session: found or started, and checked before use.
 
-``"spark"`` starts Spark in this process's own Java machine, ``"spark://…"`` on a cluster, ``"sc://…"`` connects to a
-Spark Connect server. A session that its owner made may be of any class, and its settings are never changed. All of them
-must pass the same checks with known answers; the refusal of one that does not names the setting.
+``"sc://…"`` connects to a Spark Connect server, ``"spark"`` starts Spark in this process's own Java machine. A session
+that its owner made may be of any class, and its settings are never changed. All of them must pass the same checks with
+known answers; the refusal of one that does not names the setting.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tacit.core.extras import install_command
 from tacit.engines.protocol import Limits
 from tacit.engines.spark.connect import SCHEME, calm, connected
 
+#: Both packages hold the module ``pyspark``.
+INSTALL_LOCAL: Final = f"{install_command('spark-local')} (after pip uninstall pyspark-client)"
 _NAME = "tacit"
 #: A task that fails for reasons of the machine is tried again this often.
 _TRIES = 4
@@ -54,8 +56,9 @@ _MACHINE = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
     "spark.sql.catalogImplementation": "in-memory",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
 }
-_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 class _Hush(logging.Filter):
@@ -163,7 +166,7 @@ def open_session(place: object, limits: Limits, settings: Mapping[str, str] | No
     """A session that passed the trial.
 
     Args:
-        place: ``"spark"``, ``"spark://…"``, ``"local[…]"``, ``"sc://…"``, or a session.
+        place: ``"spark"``, ``"sc://…"``, or a session.
         limits: memory and threads of a Java machine that is started here.
         settings: further settings of a session that is started here.
 
@@ -189,7 +192,7 @@ def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | No
     more = dict(settings or {})
     if not isinstance(place, str):
         if not is_session(place):
-            raise InputError("engine", f"must be 'spark', 'spark://…', 'sc://…' or a Spark session, not {type(place)}")
+            raise InputError("engine", f"must be 'spark', 'sc://…' or a Spark session, not {type(place)}")
         return SessionHandle(place, None, limits, more)
     if place.startswith(SCHEME):
         for word in ("memory", "threads", "spill"):
@@ -199,21 +202,23 @@ def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | No
                 )
         return SessionHandle(connected(place, {**_SETTINGS, **more}), place, limits, more)
     with calm():
-        return SessionHandle(_classic(place, limits, more), place, limits, more)
+        return SessionHandle(_classic(limits, more), place, limits, more)
 
 
-def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
+def _classic(limits: Limits, settings: Mapping[str, str]) -> Any:
     """A session of its own on the one context that a process can have; a first one starts Java."""
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
-        raise InputError("engine", f"Spark is not installed: {install_command('spark')}, and Java 17") from None
+        raise InputError(
+            "engine", f"Spark on this machine needs the full package: {INSTALL_LOCAL}, and Java 17"
+        ) from None
     with _LOCK:
         _forget_lost()
         running = SparkContext._active_spark_context is not None
         try:
-            context = SparkContext._active_spark_context or _start(place, limits, settings)
+            context = SparkContext._active_spark_context or _start(limits, settings)
             # Not the first session of the context, whose settings all share.
             spark = SparkSession(context).newSession()
             for name, value in {**_SETTINGS, **settings}.items():
@@ -228,15 +233,14 @@ def _classic(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
         return spark
 
 
-def _start(place: str, limits: Limits, settings: Mapping[str, str]) -> Any:
-    """A context, with Java kept quiet, off the network where it is local, and within its memory."""
+def _start(limits: Limits, settings: Mapping[str, str]) -> Any:
+    """A context, with Java kept quiet, off the network, and within its memory."""
     from pyspark import SparkConf, SparkContext, java_gateway
 
     threads = limits.threads or os.cpu_count() or 1
-    local = place == "spark" or place.startswith("local")
-    chosen = {**_SETTINGS, **_MACHINE, **({**_LOOPBACK} if local else {})}
-    chosen["spark.master"] = f"local[{threads},{_TRIES}]" if place == "spark" else place
-    chosen["spark.sql.shuffle.partitions"] = str(4 * threads) if local else "200"
+    chosen = {**_SETTINGS, **_MACHINE}
+    chosen["spark.master"] = f"local[{threads},{_TRIES}]"
+    chosen["spark.sql.shuffle.partitions"] = str(4 * threads)
     if limits.memory is not None:
         chosen["spark.driver.memory"] = f"{_mebibytes(limits.memory)}m"
     if limits.spill is not None:

@@ -1,0 +1,103 @@
+"""Stops of a question on Spark Connect: from several threads at once, repeated, and where no server answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tacit.engines.protocol import Limits
+from tacit.engines.spark import running_query
+from tacit.engines.spark.running_query import SparkQuery
+from tacit.engines.spark.session import SessionHandle
+
+
+class Session:
+    """What a question asks of a Spark Connect session; its server hears a stop only while an operation runs."""
+
+    def __init__(self, work: Any, answers: Any = lambda: None) -> None:
+        self._work, self._answers = work, answers
+        self.running = threading.Event()
+        self.stopped: list[str] = []
+
+    def addTag(self, tag: str) -> None:  # noqa: N802 - Spark's name
+        self.tag = tag
+
+    def removeTag(self, tag: str) -> None:  # noqa: N802
+        assert tag == self.tag
+
+    def interruptTag(self, tag: str) -> list[str]:  # noqa: N802
+        self._answers()
+        if self.running.is_set():
+            self.stopped.append(tag)
+        return self.stopped
+
+    def sql(self, text: str) -> Any:
+        return self
+
+    def collect(self) -> list[Any]:
+        return list(self._work(self))
+
+
+def query(session: Session) -> SparkQuery:
+    return SparkQuery(SessionHandle(session, None, Limits(), {}), None, None)
+
+
+def test_stops_from_many_threads_at_once() -> None:
+    """A thread that watches over a question must outlive all of them, or nothing stops it any more."""
+    failed: list[Any] = []
+    session = Session(lambda _: [])
+    for _ in range(200):
+        made, together = query(session), threading.Barrier(3)
+
+        def stop(made: SparkQuery = made, together: threading.Barrier = together) -> None:
+            together.wait()
+            try:
+                made.interrupt()
+            except RuntimeError as problem:
+                failed.append(problem)
+
+        threads = [threading.Thread(target=stop) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failed == []
+
+
+def test_a_stop_that_finds_nothing_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stop comes before the server knows of any operation; the work that begins then is stopped all the same."""
+    monkeypatch.setattr(running_query, "_TICK", 0.01)
+
+    def work(session: Session) -> list[Any]:
+        made.interrupt()
+        assert session.stopped == []
+        session.running.set()
+        end = time.monotonic() + 30
+        while not session.stopped and time.monotonic() < end:
+            time.sleep(0.01)
+        return []
+
+    session = Session(work)
+    made = query(session)
+    with made.named(), pytest.raises(InterruptedError):
+        made.rows("SELECT 1")
+    assert session.stopped[0] == session.tag
+
+
+def test_nothing_begins_once_the_limit_is_over() -> None:
+    session = Session(lambda _: pytest.fail("it was collected"))
+    made = query(session)
+    session.sql = lambda _: made.interrupt() or session  # type: ignore[method-assign]
+    with made.named(), pytest.raises(InterruptedError):
+        made.rows("SELECT 1")
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_query, "_HEARD", 0.01)
+    silent = threading.Event()
+    made = query(Session(lambda _: [], answers=silent.wait))
+    assert not made.interrupt()
+    silent.set()
