@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CONSTANTS", "FOLDED", "FRAGILE", "WINDOWS", "WINDOWS_TOGETHER", "of_one", "together"]
+__all__ = ["CONSTANTS", "FRAGILE", "WINDOWS", "WINDOWS_TOGETHER", "alone", "of_one", "together"]
 
 
 def _values(count: int, name: str) -> str:
@@ -149,7 +149,7 @@ def of_one(one: str, expression: str) -> str:
 
 
 def together(missing: Callable[[str, str], bool]) -> list[str]:
-    """:data:`FOLDED` in fewer questions, for an engine that takes long over each.
+    """Every expression of a constant in every place.
 
     The expressions of several constants stand in one question of each shape, as conditions which all rows pass: planners
     take conditions apart, and one that is decided otherwise leaves no row.
@@ -174,22 +174,20 @@ def _of_note(expression: str) -> str:
     return expression.replace("c AS", "note AS")
 
 
-#: Constants where a planner computes them before any row is read, or where no row comes to them.
-FOLDED = [
-    *(
-        question
-        for one, expressions in CONSTANTS.items()
-        for e in expressions
-        for question in (
-            f"SELECT COUNT(*) FROM visits CROSS JOIN (VALUES ({one})) AS v(c) WHERE ({e}) IS NULL OR level > 3",
-            *(_about(shape, {one: [e]}, lambda *_: True) for shape in _SHAPES[1:]),
-        )
-    ),
-    *(
-        f"SELECT COUNT(*) FROM visits WHERE note = '{note}' AND (({_of_note(e)}) IS NULL OR level > 3)"
-        for note in _NOTES
-        for e in _OF_NOTE
-    ),
-    *(f"SELECT COUNT(*) FROM visits WHERE {e} IS NOT NULL OR level = 0" for e in _GUARDED),
-    *_ZEROS,
-]
+def alone(first: int) -> list[str]:
+    """Constants where a planner computes them, or where no row comes to them: each expression in one place.
+
+    Args:
+        first: the place of the first expression; the others follow in turn.
+    """
+    pairs = [(one, e) for one, expressions in CONSTANTS.items() for e in expressions]
+    return [
+        *(
+            _about(_SHAPES[(first + number) % len(_SHAPES)], {one: [e]}, lambda *_: True)
+            for number, (one, e) in enumerate(pairs)
+        ),
+        *(
+            f"SELECT COUNT(*) FROM visits WHERE note = '{_NOTES[(first + number) % len(_NOTES)]}' AND (({_of_note(e)}) IS NULL OR level > 3)"
+            for number, e in enumerate(_OF_NOTE)
+        ),
+    ]

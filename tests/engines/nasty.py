@@ -137,7 +137,7 @@ NASTY = [
     _floats(pa.float64(), "<Q", 0x7FF0000000000001, 0xFFF8000000000000, 1, 0x7FEFFFFFFFFFFFFF, 0x43E0000000000000),
     _decimals(5, 2), _decimals(18, 2), _decimals(38, 0), _decimals(38, 10), _decimals(38, 38),
     Nasty("date32", pa.date32(), [dt.date(2024, 1, day) for day in (1, 2, 3)],
-          tuple(pa.array([n], pa.int32()).cast(pa.date32()) for n in (2**31 - 1, -(2**31), -719163, -719162, 2932896, 2932897, -141427, None)),
+          tuple(pa.array([n], pa.int32()).cast(pa.date32()) for n in (2**31 - 1, -(2**31), -719163, -719162, 2932896, 2932897, -141427, -141432, -141438, None)),
           (DATE, TIMESTAMP, TEXT)),
     Nasty("date64", pa.date64(), [dt.date(2024, 1, day) for day in (1, 2, 3)],
           tuple(pa.array([n], pa.int64()).cast(pa.date64()) for n in (_LARGE, -_LARGE - 1, 86_400_000 * 2932897, -86_400_000 * 719163, 1)), (DATE, TIMESTAMP)),

@@ -86,20 +86,23 @@ def counted(
     return results[0]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+NAMES = [pytest.param(name, marks=pytest.mark.deep if len(line) > 10**6 else ()) for name, line in HOSTILE.items()]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_line_harms_itself_alone(name: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    for place in (0, 300, 600):
+    for place in (300,) if len(HOSTILE[name]) > 10**6 else (0, 300, 600):
         path.write_bytes(lines(HOSTILE[name], place))
         # 77 is one of the others: whatever the line says, it is theirs.
-        assert counted(path, times=3) == [[300, 300]] or counted(path) == [[301, 300]]
+        assert counted(path, times=2) in ([[300, 300]], [[301, 300]])
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_line_moves_a_count_of_rows_by_one(name: str, tmp_path: Path) -> None:
     path, sql = tmp_path / "t.csv", "SELECT COUNT(*), COUNT(note) FROM t"
     path.write_bytes(lines(HOSTILE[name], 300))
-    ((rows,), (notes,)) = counted(path, sql, "row", times=3)
+    ((rows,), (notes,)) = counted(path, sql, "row")
     assert 600 <= rows <= 602
     assert 600 <= notes <= 602
 

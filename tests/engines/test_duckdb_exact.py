@@ -30,7 +30,15 @@ def by_sql(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
 
 
-SIZES = pytest.mark.parametrize(("seed", "people", "rows"), [(0, 3, 0), (1, 1, 12), (2, 6, 60), (3, 40, 120)])
+SIZES = pytest.mark.parametrize(
+    ("seed", "people", "rows"),
+    [
+        (0, 3, 0),
+        pytest.param(1, 1, 12, marks=pytest.mark.deep),
+        (2, 6, 60),
+        pytest.param(3, 40, 120, marks=pytest.mark.deep),
+    ],
+)
 
 
 @SIZES

@@ -18,6 +18,7 @@ from tacit.engines.protocol import MeasurementTask
 SECRET = b"another secret"
 
 
+@pytest.mark.deep
 def test_corpus_of_accepted_questions() -> None:
     units = {"patients": 1, "staff": 3}
     base = opened(CATALOG, corpus_frames(DATABASE))

@@ -39,7 +39,9 @@ def other(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize(("seed", "people", "rows"), [(0, 3, 0), (2, 6, 60), (3, 40, 120)])
+@pytest.mark.parametrize(
+    ("seed", "people", "rows"), [(0, 3, 0), (2, 6, 60), pytest.param(3, 40, 120, marks=pytest.mark.deep)]
+)
 def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
     data = clinic.random_rows(seed, people, rows)
     tables, frames = clinic.canonical(data), clinic.arrow(data)
@@ -52,6 +54,7 @@ def test_hostile_rows(other: str, seed: int, people: int, rows: int) -> None:
                 assert plain(two.measure(MeasurementTask(final, SECRET))) == want, sql
 
 
+@pytest.mark.deep
 def test_corpus_of_accepted_questions(other: str) -> None:
     frames = corpus_frames(DATABASE)
     questions = (*ACCEPTED, *BY_VALUE, *STRUCTURES, *TIES)
@@ -61,6 +64,7 @@ def test_corpus_of_accepted_questions(other: str) -> None:
     assert told > len(questions) // 2
 
 
+@pytest.mark.deep
 def test_searches_for_limits(other: str) -> None:
     """The cells of people by groups and rows: made of the nodes that there are, so every engine counts the same."""
     data = clinic.random_rows(5, 40, 160)
@@ -78,6 +82,7 @@ def test_searches_for_limits(other: str) -> None:
             assert plain(two.measure(MeasurementTask(final, SECRET))) == want, name
 
 
+@pytest.mark.deep
 def test_tables_of_what_is_left_out(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted with the question where a statement can, and by a question of its own: the same units in each cell."""
     data = clinic.random_rows(5, 20, 90)
@@ -111,11 +116,12 @@ def test_tables_of_what_is_left_out(other: str, monkeypatch: pytest.MonkeyPatch)
     assert together > len(asked) // 2
 
 
+@pytest.mark.deep
 def test_neighbours(other: str) -> None:
     gone = without("patients", 1)
     moved = gone_from_cells = 0
     with MAKERS[other](CATALOG, corpus_frames(DATABASE)) as one, MAKERS[other](CATALOG, corpus_frames(gone)) as two:
-        for sql in ACCEPTED[::3]:
+        for sql in ACCEPTED[::9]:
             final = final_of(sql, CATALOG)
             if final.population == "patients" and sql not in NOT_DONE[other]:
                 work = MeasurementTask(final, SECRET, left_out=loss_table(final))
@@ -127,10 +133,11 @@ def test_neighbours(other: str) -> None:
                     gaps = np.abs(cells[0] - cells[1])
                     assert gaps.sum() <= 1, sql
                     gone_from_cells += int(gaps.sum())
-    assert moved > 20
-    assert gone_from_cells > 20
+    assert moved > 10
+    assert gone_from_cells > 10
 
 
+@pytest.mark.deep
 def test_order_of_rows_changes_nothing(other: str) -> None:
     data = clinic.random_rows(7, 30, 150)
     found = []

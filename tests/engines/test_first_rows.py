@@ -16,7 +16,12 @@ from tacit.engines.sql.relations import has_row_units
 from tacit.query.planning.work import cuts
 from tacit.query.resolve import resolve
 
-ROWS = [(0, 3, 0), (2, 6, 60), (3, 40, 120), (5, 2, 40)]
+ROWS = [
+    (0, 3, 0),
+    (2, 6, 60),
+    pytest.param(3, 40, 120, marks=pytest.mark.deep),
+    pytest.param(5, 2, 40, marks=pytest.mark.deep),
+]
 
 
 def test_most_questions_are_cut() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import pytest
 
 from engines import clinic
-from engines.fragile import FOLDED, FRAGILE, WINDOWS, WINDOWS_TOGETHER, of_one, together
+from engines.fragile import FRAGILE, WINDOWS, WINDOWS_TOGETHER, alone, of_one, together
 from engines.makers import MAKERS
 from support.engine_comparison import final_of, shown
 from support.spark import spark_engine
@@ -44,15 +45,6 @@ def plannable(questions: list[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("people", [0, 12])
-@pytest.mark.parametrize("kind", ["fragile", "folded"])
-def test_duckdb_and_postgresql(kind: str, people: int) -> None:
-    frames = clinic.arrow(clinic.random_rows(7, people, 8 * people))
-    with MAKERS["duckdb"](clinic.CATALOG, frames) as one, MAKERS["postgres"](clinic.CATALOG, frames) as two:
-        for sql in plannable([*WINDOWS, WINDOWS_TOGETHER, *FRAGILE] if kind == "fragile" else FOLDED):
-            assert asked(two, sql) == asked(one, sql), sql
-
-
 def missing_of(engine: Engine) -> Callable[[str, str], bool]:
     """Whether an engine takes an expression of a constant for NULL."""
 
@@ -63,17 +55,37 @@ def missing_of(engine: Engine) -> Callable[[str, str], bool]:
     return cache(missing)
 
 
+@contextmanager
+def all_folded() -> Iterator[list[str]]:
+    """The questions about constants, several expressions in each."""
+    with MAKERS["duckdb"](clinic.CATALOG, clinic.arrow(clinic.random_rows(7, 2, 4))) as known:
+        yield together(missing_of(known))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("people", [0, 12])
+def test_duckdb_and_postgresql(people: int) -> None:
+    """Every expression in every place, some at once; alone in one place, another one where there are no rows."""
+    frames = clinic.arrow(clinic.random_rows(7, people, 8 * people))
+    with (
+        MAKERS["duckdb"](clinic.CATALOG, frames) as one,
+        MAKERS["postgres"](clinic.CATALOG, frames) as two,
+        all_folded() as folded,
+    ):
+        for sql in plannable([*WINDOWS, WINDOWS_TOGETHER, *FRAGILE, *folded, *alone(3 if people else 0)]):
+            assert asked(two, sql) == asked(one, sql), sql
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize(("people", "generated"), [(0, False), (12, False), (12, True)])
+@pytest.mark.deep
+@pytest.mark.parametrize(("people", "generated"), [(12, False), (0, True)])
 def test_spark(people: int, generated: bool) -> None:
     frames = clinic.arrow(clinic.random_rows(7, people, 8 * people))
     with (
-        MAKERS["duckdb"](clinic.CATALOG, clinic.arrow(clinic.random_rows(7, 2, 4))) as known,
         MAKERS["duckdb"](clinic.CATALOG, frames) as one,
         spark_engine(clinic.CATALOG, frames, generated=generated) as two,
+        all_folded() as folded,
     ):
-        folded = together(missing_of(known))
-        all_of_them = bool(people) and not generated
-        some = [*WINDOWS, *folded] if all_of_them else [WINDOWS_TOGETHER, *folded[::7]]
-        for sql in plannable([*FRAGILE, *some]):
+        chosen = [*FRAGILE, WINDOWS_TOGETHER, *folded[::2]] if people else [*FRAGILE[::4], *folded[1::4]]
+        for sql in plannable(chosen):
             assert asked(two, sql) == asked(one, sql), sql

@@ -152,9 +152,10 @@ def excess(pair: tuple[Counting, Counting], final: FinalAggregation) -> float:
     return (there(final) - without(final)) / (TIMES * unit_work(final) * OPERATORS)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_person_causes_no_more_rows_than_stated(name: str) -> None:
-    step = 1 if name == "duckdb" else 3
+    step = 2 if name == "duckdb" else 5
     with PAIRS[name]() as pair:
         found = {sql: excess(pair, final) for sql, final in made()[::step]}
     assert {sql: ratio for sql, ratio in found.items() if ratio > 1} == {}
@@ -173,20 +174,22 @@ def test_without_the_cut_the_search_finds_something(monkeypatch: pytest.MonkeyPa
         assert excess(pair, final) > 1
 
 
+@pytest.mark.deep
 def test_answers_come_from_both_databases() -> None:
     """Whether there is an answer does not depend on the person: every accepted question is measured."""
     with opened(FEW, corpus_frames(DATABASE)) as one, opened(FEW, corpus_frames(person())) as other:
-        for _, final in made()[::2]:
+        for _, final in made()[::8]:
             assert (
                 one.measure(MeasurementTask(final, SECRET)).keys == other.measure(MeasurementTask(final, SECRET)).keys
             )
 
 
+@pytest.mark.deep
 def test_a_side_that_is_computed_again_for_each_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As PostgreSQL would do by itself: a value of public tables once more for each row of a person."""
     monkeypatch.setattr(type(POSTGRES), "computes_again", False)
     with postgres_pair() as pair:
-        assert max(excess(pair, final) for _, final in made()) > 1
+        assert any(excess(pair, final) > 1 for _, final in made())
 
 
 #: Rows of other people in the databases of :func:`crowds`.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -12,14 +14,29 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.makers import database, load
-from engines.nasty import NASTY, Found, Nasty, asked, catalog, check_neighbours, compared, questions, reading, tables
+from engines.nasty import (
+    NASTY,
+    Found,
+    Nasty,
+    asked,
+    catalog,
+    cells,
+    check_neighbours,
+    compared,
+    questions,
+    reading,
+    tables,
+)
+from support.engine_comparison import SECRET, final_of
 from support.spark import spark_engine
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.fast import table_cache
 from tacit.engines.postgres import PostgresEngine
-from tacit.query.types import SqlType
+from tacit.engines.protocol import MeasurementTask
+from tacit.query.catalog import Catalog, Column, Population, Table
+from tacit.query.types import INTEGER, SqlType
 
 
 def sources(folder: Path, name: str, rows: pa.Table) -> dict[str, DataSource]:
@@ -52,7 +69,14 @@ def writable(rows: pa.Table) -> bool:
 
 
 CASES = [(nasty, declared) for nasty in NASTY for declared in nasty.declared]
-NAMES = [f"{nasty.name} as {declared}" for nasty, declared in CASES]
+#: Types that hold all values of what they are declared as: what is computed from a value that has been read is asked of
+#: these alone.
+WHOLE = ("bool", "int64", "double", "decimal128(18, 2)", "date32", "timestamp[us]", "string")
+QUICK = [case for case in CASES if case[0].name in WHOLE and case[1] == case[0].declared[0]]
+PARAMETERS = [
+    pytest.param(*case, marks=() if case in QUICK else pytest.mark.deep, id=f"{case[0].name} as {case[1]}")
+    for case in CASES
+]
 
 
 def written(nasty: Nasty) -> list[pa.Array]:
@@ -82,28 +106,40 @@ def alone_answers(engine: DuckDBEngine, declared: SqlType) -> Found:
     return asked(engine, declared, [all_persons for all_persons, _ in questions(declared)])
 
 
-@pytest.mark.parametrize(("nasty", "declared"), CASES, ids=NAMES)
+READERS = ("parquet", "plain parquet", "duckdb")
+
+
+def readers(nasty: Nasty, declared: SqlType) -> tuple[str, ...]:
+    """Every reader of files for the first type that is declared, and one of them in turn for each other."""
+    place = nasty.declared.index(declared)
+    return READERS if place == 0 else (READERS[(place + NASTY.index(nasty)) % len(READERS)],)
+
+
+@pytest.mark.parametrize(("nasty", "declared"), PARAMETERS)
 def test_duckdb_reads_all_of_them(nasty: Nasty, declared: SqlType, tmp_path: Path) -> None:
-    """Every value in a row of its own, in every form of a source, on every path."""
+    """Every value in a row of its own, by every reader, with and without a copy."""
     values = written(nasty)
     alone, together = tables(nasty, values)
+    pairs = [*questions(declared)] if (nasty, declared) in QUICK else reading(declared)
     with DuckDBEngine(catalog(declared), {"t": DataSource("frame", None, alone)}, Limits(threads=1)) as engine:
-        wanted = alone_answers(engine, declared)
+        wanted = asked(engine, declared, [all_persons for all_persons, _ in pairs])
     made = sources(tmp_path, "t", together)
-    with DuckDBEngine(catalog(declared), {"t": made.pop("frame")}, Limits(threads=1)) as engine:
-        of_frame = asked(engine, declared)
+    with DuckDBEngine(catalog(declared), {"t": made["frame"]}, Limits(threads=1)) as engine:
+        of_frame = asked(engine, declared, [sql for pair in pairs for sql in pair])
     check_neighbours(wanted, of_frame, declared, len(values))
-    for name, source in made.items():
-        # A copy holds values as they were read: what is computed from them is asked of one.
-        texts = [*of_frame] if name == "parquet" else compared(reading(declared))
-        with DuckDBEngine(catalog(declared), {"t": source}, Limits(threads=1)) as engine:
-            found = asked_of_files(engine, declared, texts)
-        assert found == {sql: of_frame[sql] for sql in texts}, f"{name} is read otherwise"
+    for name in readers(nasty, declared):
+        if name in made:
+            # A copy holds values as they were read: what is computed from them is asked of one.
+            texts = [*of_frame] if name == "parquet" else compared(reading(declared))
+            with DuckDBEngine(catalog(declared), {"t": made[name]}, Limits(threads=1)) as engine:
+                found = asked_of_files(engine, declared, texts)
+            assert found == {sql: of_frame[sql] for sql in texts}, f"{name} is read otherwise"
 
 
 ONE_BY_ONE = [case for case in CASES if case[1] == case[0].declared[0] and case[0].name in ("string", "timestamp[ms]", "double", "decimal128(38, 10)")]  # fmt: skip
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("nasty", "declared"), ONE_BY_ONE, ids=[nasty.name for nasty, _ in ONE_BY_ONE])
 def test_one_row_of_one_person(nasty: Nasty, declared: SqlType, tmp_path: Path) -> None:
     """The same one value at a time, on neighbours, wherever the row stands."""
@@ -115,8 +151,8 @@ def test_one_row_of_one_person(nasty: Nasty, declared: SqlType, tmp_path: Path) 
         DuckDBEngine(catalog(declared), {"t": DataSource("parquet", str(tmp_path / "alone.parquet"))}) as engine,
     ):
         wanted = alone_answers(engine, declared)
-    for place, value in enumerate(written(nasty)[:12]):
-        pq.write_table(tables(nasty, [value], place)[1], tmp_path / "t.parquet", row_group_size=4)
+    for place, value in enumerate(written(nasty)[:6]):
+        pq.write_table(tables(nasty, [value], 2 * place)[1], tmp_path / "t.parquet", row_group_size=4)
         with (
             without_copies(),
             DuckDBEngine(catalog(declared), {"t": DataSource("parquet", str(tmp_path / "t.parquet"))}) as engine,
@@ -140,6 +176,7 @@ def postgres_rows(rows: pa.Table) -> pa.Table | None:
 SERVED = [case for case in CASES if case[0].name in ("bool", "int64", "double", "string")]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("nasty", "declared"), SERVED, ids=[f"{nasty.name} as {kind}" for nasty, kind in SERVED])
 def test_postgresql_reads_as_duckdb_does(nasty: Nasty, declared: SqlType) -> None:
     kept = [value for value in nasty.values if postgres_rows(tables(nasty, [value])[1]) is not None]
@@ -149,36 +186,60 @@ def test_postgresql_reads_as_duckdb_does(nasty: Nasty, declared: SqlType) -> Non
         DuckDBEngine(catalog(declared), {"t": DataSource("frame", None, rows)}, Limits(threads=1)) as one,
         PostgresEngine(catalog(declared), load({"t": rows}), database(), Limits()) as two,
     ):
-        texts = compared(questions(declared))
+        texts = compared(reading(declared))
         assert asked(two, declared, texts) == asked(one, declared, texts)
 
 
-#: Files of every type, and frames of some.
-BY_SPARK = [(nasty, form) for nasty in NASTY for form in ("parquet", "frame") if form == "parquet" or nasty.name in ("bool", "int64", "double", "string", "timestamp[ms]")]  # fmt: skip
-#: Types that hold all values of what they are declared as; Spark is asked everything of these, and of the others how
-#: they are read, since one statement takes it a fifth of a second.
-WHOLE = ("bool", "int64", "double", "decimal128(18, 2)", "date32", "timestamp[us]", "string")
+def side_by_side(kinds: Sequence[Nasty]) -> tuple[Catalog, pa.Table, list[str]]:
+    """Columns of all kinds in one table, each of the first type that is declared for it, and what is asked of them.
+
+    Every person has one row, and every value of a kind is in some row: whether one is read otherwise shows in groups.
+    """
+    most = max(len(nasty.values) for nasty in kinds)
+    columns, stored, texts = [Column("id", INTEGER)], {"id": pa.array(range(most + 12))}, []
+    for number, nasty in enumerate(kinds):
+        (column,) = (column for column in catalog(nasty.declared[0]).tables[0].columns if column.name == "x")
+        columns.append(replace(column, name=f"x{number}"))
+        rows = tables(nasty, written(nasty))[1]["x"]
+        others = tables(nasty, [])[0]["x"]
+        filled = pa.concat_arrays([*rows.chunks, *(others.chunks * most)])
+        stored[f"x{number}"] = filled.slice(0, most + 12)
+        listed = [re.sub(r"\bx\b", f"x{number}", sql) for sql, _ in reading(nasty.declared[0])]
+        texts += listed[1:] if number else listed
+    table = Table("t", tuple(columns), population="p", unit="id", max_groups=2, max_rows=2)
+    return Catalog((table,), (Population("p"),)), pa.table(stored), texts
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("nasty", "form"), BY_SPARK, ids=[f"{nasty.name} in a {form}" for nasty, form in BY_SPARK])
-def test_spark_reads_as_duckdb_does(nasty: Nasty, form: str, tmp_path: Path) -> None:
-    """All values at once, each in a row of its own: whether one is read otherwise is seen in the groups."""
-    declared = nasty.declared[0]
-    rows = tables(nasty, written(nasty))[1]
+@pytest.mark.deep
+@pytest.mark.parametrize("form", ["parquet", "frame"])
+def test_spark_reads_as_duckdb_does(form: str, tmp_path: Path) -> None:
+    """Files of every type, and frames of some."""
+    some = ("bool", "int64", "double", "string", "timestamp[ms]")
+    unread = ("timestamp[ns",)
+    kinds = [
+        nasty for nasty in NASTY if (form == "parquet" or nasty.name in some) and not nasty.name.startswith(unread)
+    ]
+    known, rows, texts = side_by_side(kinds)
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=5)
     source = DataSource("frame", None, rows) if form == "frame" else DataSource("parquet", str(tmp_path / "t.parquet"))
-    whole = form == "parquet" and nasty.name in WHOLE
-    texts = compared(questions(declared) if whole else reading(declared))
-    with DuckDBEngine(catalog(declared), {"t": source}, Limits(threads=1)) as one:
-        want = asked(one, declared, texts)
-    if form == "parquet" and nasty.name.startswith("timestamp[ns"):
-        # Spark knows no nanoseconds, and says so when the source is opened, whatever the rows hold.
-        with pytest.raises(InputError, match="Spark cannot read"), spark_engine(catalog(declared), {"t": source}):
-            pass
-        return
-    with spark_engine(catalog(declared), {"t": source}) as two:
-        assert asked(two, declared, texts) == want
+    with DuckDBEngine(known, {"t": source}, Limits(threads=1)) as one, spark_engine(known, {"t": source}) as two:
+        for sql in texts:
+            work = MeasurementTask(final_of(sql, known), SECRET)
+            assert cells(two.measure(work)) == cells(one.measure(work)), sql
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    "nasty", [nasty for nasty in NASTY if nasty.name.startswith("timestamp[ns")], ids=lambda nasty: nasty.name
+)
+def test_spark_knows_no_nanoseconds(nasty: Nasty, tmp_path: Path) -> None:
+    """It says so when the source is opened, whatever the rows hold."""
+    pq.write_table(tables(nasty, written(nasty))[1], tmp_path / "t.parquet")
+    source = DataSource("parquet", str(tmp_path / "t.parquet"))
+    with pytest.raises(InputError, match="Spark cannot read"), spark_engine(catalog(nasty.declared[0]), {"t": source}):
+        pass
 
 
 def undeclared() -> Iterator[tuple[str, pa.Array]]:
@@ -194,14 +255,15 @@ def undeclared() -> Iterator[tuple[str, pa.Array]]:
     yield "moments", pa.array([2**62] * 12, type=pa.timestamp("ms"))
 
 
-@pytest.mark.parametrize(("name", "column"), [*undeclared()], ids=[name for name, _ in undeclared()])
-def test_a_column_that_is_not_declared_is_not_read(name: str, column: pa.Array, tmp_path: Path) -> None:
+def test_columns_that_are_not_declared_are_not_read(tmp_path: Path) -> None:
     nasty = NASTY[4]
     alone, _ = tables(nasty, [])
     declared = nasty.declared[0]
     with DuckDBEngine(catalog(declared), {"t": DataSource("frame", None, alone)}) as engine:
         wanted = asked(engine, declared)
-    beside = alone.append_column(name, column)
+    beside = alone
+    for name, column in undeclared():
+        beside = beside.append_column(name, column)
     pq.write_table(beside, tmp_path / "t.parquet")
     for source in (DataSource("frame", None, beside), DataSource("parquet", str(tmp_path / "t.parquet"))):
         with DuckDBEngine(catalog(declared), {"t": source}) as engine:

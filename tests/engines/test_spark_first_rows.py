@@ -7,7 +7,7 @@ import pytest
 from engines import clinic, cut
 from support.spark_comparison import compare
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 
 def test_multiplied_rows() -> None:

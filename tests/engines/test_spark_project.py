@@ -16,7 +16,7 @@ from support.spark_projects import project
 from tacit.core.errors import InputError
 from tacit.noise import entropy
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
 VISITS = pa.table({"patient": [1, 1, 2, 3, None], "ward": ["a", "b", "a", "c", "a"]})
 SQL = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"

@@ -19,7 +19,7 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 CATALOG = Catalog(
     (Table("t", (Column("id", INTEGER), Column("n", INTEGER, bounds=(0, 9))), population="p", unit="id", max_rows=2),),
     (Population("p"),),

@@ -16,7 +16,7 @@ from tacit.engines.duckdb import DataSource
 from tacit.query.catalog import Catalog
 from tacit.query.types import INTEGER, TEXT
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deep]
 
 
 def opened(catalog: Catalog, **sources: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -59,81 +57,12 @@ def measured(
     return found
 
 
-#: A constant or a quoted name, a word, or a sign.
-_TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|`[^`]*`|\d[\w.]*|\w+|\S")
-#: A name that the writer gave to a column or a table: keywords are in capitals, and a bracket follows a function.
-_NAME = re.compile(r"`.*`|[a-z]\w*", re.DOTALL)
-
-
-def form_of(statement: str) -> list[str]:
-    """Words of a statement in which names count alike, and constants of one kind."""
-    words = _TOKEN.findall(statement)
-    return [_kind(word, after) for word, after in zip(words, [*words[1:], ""], strict=True)]
-
-
-def _kind(word: str, after: str) -> str:
-    if word[0] == "'":
-        return "text"
-    if word[0].isdigit():
-        return "decimal" if "." in word else "integer"
-    return "name" if _NAME.fullmatch(word) and after != "(" else word
-
-
-def forms_of(engine: SparkEngine, final: FinalAggregation, *, left_out: bool = False) -> frozenset[tuple[str, ...]]:
-    """Every three neighbouring words of a question's statements."""
-    listed = [form_of(part.sql) for part in _statements(engine, final, left_out)]
-    return frozenset(three for words in listed for three in zip(words, words[1:], words[2:], strict=False))
-
-
-def covering(
-    engine: SparkEngine,
-    catalog: Catalog,
-    questions: Iterable[str],
-    *,
-    left_out: bool = False,
-    read: Iterable[tuple[str, ...]] = (),
-) -> list[str]:
-    """Questions whose statements hold, together, every three neighbouring words that the statements of all hold.
-
-    So every form of SQL that the corpora make Spark read is read, and questions that differ in constants and names
-    alone, or put together what others have, are left out: Spark takes half a second for each. Those with most new forms
-    for their length come first.
-
-    Args:
-        engine: Spark.
-        catalog: tables of the questions.
-        questions: candidates.
-        left_out: as of :func:`measured`.
-        read: forms that Spark reads elsewhere.
-    """
-    forms = {sql: forms_of(engine, final_of(sql, catalog), left_out=left_out) for sql in questions}
-    missing = frozenset().union(*forms.values()) - frozenset(read)
-    found, queue = [], [(-1.0, sql) for sql in sorted(forms)]
-    while missing:
-        share, sql = heapq.heappop(queue)
-        now = -len(forms[sql] & missing) / len(forms[sql])
-        # A share only shrinks while others are chosen: one that is still the best of all is looked at no further.
-        if now > share and queue and now > queue[0][0]:
-            heapq.heappush(queue, (now, sql))
-        elif now:
-            found.append(sql)
-            missing -= forms[sql]
-    return found
-
-
 def compare(
-    catalog: Catalog,
-    frames: Mapping[str, pa.Table],
-    questions: tuple[str, ...],
-    *,
-    some: bool = False,
-    left_out: bool = False,
-    read: Iterable[tuple[str, ...]] = (),
+    catalog: Catalog, frames: Mapping[str, pa.Table], questions: Iterable[str], *, left_out: bool = False
 ) -> int:
     """Compare both on all questions; the number of those with a measure that is not zero throughout.
 
-    With ``some``, integers are compared on the :func:`covering` questions alone, without forms that were ``read``
-    elsewhere; with ``left_out``, also the units by what bounding left out of them, where one statement counts both.
+    With ``left_out``, also the units by what bounding left out of them, where one statement counts both.
     """
     told = 0
     with MAKERS["duckdb"](catalog, frames) as duckdb, spark_engine(catalog, frames) as spark:
@@ -143,7 +72,6 @@ def compare(
             refused = refusal(duckdb, final)
             assert refused == refusal(spark, final), sql
             asked += [] if refused else [sql]
-        asked = covering(spark, catalog, asked, left_out=left_out, read=read) if some else asked
         found = measured(spark, catalog, asked, left_out=left_out)
         for sql in asked:
             final, cells = final_of(sql, catalog), found[sql].raw_left_out
