@@ -293,6 +293,13 @@ def test_a_wrong_number_of_a_table_leaves_its_form_there(owner: Owner, wrong: di
     assert owner.editing.content["tables"]["visits"]["unit_rows"] == 50
 
 
+def test_a_column_with_a_long_name_has_a_page(owner: Owner) -> None:
+    name = "ß" * 60
+    (owner.editing.folder / f"{'ü' * 60}.csv").write_text(f'person,"{name}"\n' + "1,2\n" * 5)
+    owner.post("/", source=f"{'ü' * 60}.csv")
+    assert owner.client.get(f"{owner.gate.room}/files?near={'%C3%BC' * 400}").json() == []
+
+
 def test_names_of_files_are_completed(owner: Owner) -> None:
     (owner.editing.folder / "more").mkdir()
     (owner.editing.folder / "more" / "x.parquet").touch()

@@ -44,7 +44,7 @@ Words = ParamSpec("Words")
 Seen = TypeVar("Seen")
 _HOST: Final = "127.0.0.1"
 #: A form holds the text of the file at most, and every letter of it may be nine.
-_SETTINGS: Final = Settings(max_form=9 * MOST_TEXT + 65_536, body_seconds=30.0)
+_SETTINGS: Final = Settings(max_form=9 * MOST_TEXT + 65_536, body_seconds=30.0, max_path=16_384)
 _MOST_SEEN: Final = 64
 #: Bytes of files whose rows are counted for a picture.
 _LARGEST: Final = 1 << 32
