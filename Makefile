@@ -19,6 +19,7 @@ BENCH  = .venvs/bench
 DOCS   = .venvs/docs
 OLDEST = .venvs/oldest
 
+# Older versions of pytest look for plugins before they read pythonpath.
 PYTEST = -m pytest --quiet --no-header -n $(WORKERS) -p support.progress -p support.seconds
 UV     = $(BIN)/uv --quiet
 # This very version comes as a build for processors alone; the default build is several gigabytes.
@@ -43,13 +44,13 @@ test: $(TEST) lint ## format, lint, types, layers, and every test module with at
 	@$(MAKE) --no-print-directory -j3 suite types layers
 
 suite: $(TEST)
-	@$(BIN)/python $(PYTEST) -m 'not deep'
+	@PYTHONPATH=tests $(BIN)/python $(PYTEST) -m 'not deep'
 
 # Its time is spent waiting for Java, servers, browsers and processes that are killed: two more than there are processors.
 deep: WORKERS = $(shell echo $$(($$(nproc) + 2)))
 deep: $(DEEP)/.installed $(BENCH)/.installed ## the tests that make test leaves out: slow ones, networks, Spark, a browser, a dashboard, other libraries
-	@$(DEEP)/bin/python $(PYTEST) -m '(deep or smoke) and not bench'
-	@$(BENCH)/bin/python $(PYTEST) -n 0 -m bench $$(grep -rlE 'mark\.bench' tests --include='test_*.py')
+	@PYTHONPATH=tests $(DEEP)/bin/python $(PYTEST) -m '(deep or smoke) and not bench'
+	@PYTHONPATH=tests $(BENCH)/bin/python $(PYTEST) -n 0 -m bench $$(grep -rlE 'mark\.bench' tests --include='test_*.py')
 
 lint: $(TEST)
 	@$(BIN)/ruff format --quiet --check .
@@ -63,11 +64,11 @@ layers: $(TEST)
 	@$(BIN)/lint-imports --no-logo >$(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log; exit 1; }
 
 slowest: $(DEEP)/.installed ## processor time of test modules; writes tests/seconds.json, which orders the tests
-	@$(DEEP)/bin/python $(PYTEST) -m 'not deep' --write-seconds
-	@$(DEEP)/bin/python $(PYTEST) -m 'deep and not bench' --write-seconds
+	@PYTHONPATH=tests $(DEEP)/bin/python $(PYTEST) -m 'not deep' --write-seconds
+	@PYTHONPATH=tests $(DEEP)/bin/python $(PYTEST) -m 'deep and not bench' --write-seconds
 
 oldest: $(OLDEST)/.installed ## tests of arithmetic, learning and the curator with the lowest versions that pyproject.toml allows
-	@$(OLDEST)/bin/python $(PYTEST) -m 'not deep' tests/unit tests/learn tests/curator
+	@PYTHONPATH=tests $(OLDEST)/bin/python $(PYTEST) -m 'not deep' tests/unit tests/learn tests/curator
 
 superset: .superset/.installed ## Apache Superset in an environment of its own, for the tests of dashboards
 
