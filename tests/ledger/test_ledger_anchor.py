@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,3 +123,23 @@ def test_an_anchor_of_the_first_form_is_read_and_goes_on(place: Place) -> None:
         mark = AnchorFile(place.anchor).read()
         assert mark is not None
         assert mark.recent.has(head)
+
+
+def test_what_is_written_is_durable_before_it_is_relied_upon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file before its name, its name before the call returns; a change likewise. Other tests make up a disk."""
+    calls: list[str] = []
+
+    def heard(name: str) -> Callable[..., object]:
+        plain = getattr(os, name)
+        return lambda *words: (calls.append(name), plain(*words))[1]
+
+    sync = "fdatasync" if hasattr(os, "fdatasync") else "fsync"
+    for name in {"pwrite", "fsync", sync}:
+        monkeypatch.setattr(os, name, heard(name))
+    disk, path = Disk(), tmp_path / "anchor"
+    assert disk.create(path, b"one", replace=False)
+    assert calls == ["pwrite", "fsync", "fsync"]
+    calls.clear()
+    disk.change(path, lambda held: (0, held.upper()))
+    assert calls == ["pwrite", sync]
+    assert path.read_bytes() == b"ONE"
