@@ -23,6 +23,7 @@ from tacit.learn import (
     PoissonRegressor,
     StandardScaler,
 )
+from tacit.learn.estimator import NOISE_RULES
 from tacit.learn.unpaid_steps import UnpaidReadingWarning
 
 TWO: dict[str, Any] = {"epsilon": 1, "delta": "1e-5"}
@@ -80,10 +81,10 @@ def test_labels_of_another_type_than_the_classes_are_refused(classes: Any, label
 
 
 def test_a_large_delta_is_questioned_in_the_report() -> None:
-    fitted = GaussianNB(epsilon=1, delta="0.1", bounds=(0, 1), classes=[0, 1]).fit(X, Y)
+    fitted = StandardScaler(epsilon=1, delta="0.1", bounds=(0, 1)).fit(X)
     (caution,) = fitted.privacy_report().cautions
     assert caution.startswith("delta = 0.1 allows a fit that publishes one row in 10;")
-    assert not GaussianNB(**TWO, bounds=(0, 1), classes=[0, 1]).fit(X, Y).privacy_report().cautions
+    assert not StandardScaler(**TWO, bounds=(0, 1)).fit(X).privacy_report().cautions
 
 
 def test_errors_name_the_class_that_was_called_and_seeds_are_explained() -> None:
@@ -114,3 +115,16 @@ def test_centres_stay_in_the_declared_box() -> None:
         )
         assert (centers >= [-1e-3, 10 - 1e-3]).all()
         assert (centers <= [1 + 1e-3, 12 + 1e-3]).all()
+
+
+@pytest.mark.usefixtures("seeded")
+def test_reports_say_where_noise_explains_the_fit() -> None:
+    """By released numbers: nothing is said where rows rule."""
+    drawn = np.random.default_rng(2)
+    labels = drawn.integers(0, 2, 3000)
+    rows = np.clip(drawn.normal(0.3 + 0.4 * labels[:, None], 0.05, (3000, 2)), 0, 1)
+    for epsilon, hidden in (("0.01", True), (3, False)):
+        bayes = GaussianNB(epsilon=epsilon, delta="1e-5", bounds=(0, 1), classes=[0, 1]).fit(rows, labels)
+        assert bayes.privacy_report().cautions == ((NOISE_RULES,) if hidden else ())
+        clusters = KMeans(epsilon=epsilon, delta="1e-5", bounds=(0, 1), n_clusters=2).fit(rows)
+        assert ("clusters hold no more rows than noise" in str(clusters.privacy_report())) is hidden

@@ -115,11 +115,19 @@ class KMeans(ClusterMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Pr
             # Noise takes centres out of the box, where no row is.
             end = beside_bias(_COUNT) // self._corner
             centers = np.clip(centers, -end, end)
-        self._box, self._centers = box, centers
+        self._box, self._centers, self._hidden = box, centers, int((counts == 0).sum())
         self.cluster_centers_ = box.from_unit(centers / beside_bias(_COUNT) * self._corner)
         self.n_iter_ = rounds
         self._keep(spent.price)
         return self
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Caution about clusters whose noisy number of rows is not above its noise."""
+        if not self._hidden:
+            return ()
+        clusters = len(self._centers)
+        advice = "ask for fewer clusters, a larger epsilon or more rows"
+        return (f"{self._hidden} of {clusters} clusters hold no more rows than noise alone would show; {advice}",)
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""

@@ -13,6 +13,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy, check_privacy, spend
+from tacit.learn.estimator import NOISE_RULES
 from tacit.learn.integer_rows import FINE
 from tacit.learn.labels import ClassLabels, check_classes
 from tacit.learn.moments import FeatureSums
@@ -115,14 +116,17 @@ class GaussianNB(ClassifierMixin, ClassLabels, PartialSums):  # type: ignore[mis
         noise = (sums.sum_noise(sigma2) / counts)[:, None] ** 2
         # A class mean is believed as far as its distance from the mean of all exceeds its noise.
         apart = means - overall
-        self.theta_ = overall + apart * np.maximum(
-            1 - noise / np.maximum((apart**2).mean(axis=1, keepdims=True), 1e-12), 0
-        )
+        believed = np.maximum(1 - noise / np.maximum((apart**2).mean(axis=1, keepdims=True), 1e-12), 0)
+        self.theta_, self._hidden = overall + apart * believed, bool((believed < 0.5).all())
         pooled = shares @ variances
         trust = variances.mean(axis=1, keepdims=True) / (variances.mean(axis=1, keepdims=True) + np.sqrt(noise) + 1e-12)
         self.var_ = np.maximum(trust * variances + (1 - trust) * pooled, 0.01) + noise
         self.class_prior_ = shares
         return self
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Caution about classes whose means are no further apart than noise alone would take them."""
+        return (NOISE_RULES,) if self._hidden else ()
 
     def price(self, columns: int) -> FitPrice:
         """See :meth:`PrivateEstimator.price`."""
