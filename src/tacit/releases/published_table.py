@@ -76,7 +76,10 @@ def answer_again(curator: Curator, receipt: Receipt, *, name: str = "", plan_fil
     found, outcome = charge_at(context.ledger, receipt.position), context.ledger.outcome(receipt.position)
     if found is None or outcome is None or outcome.failed:
         raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
-    planned = quote(context, about["query"], Request(**found.quote["options"]))
+    options = found.quote.get("options")
+    if options is None:
+        raise InputError("receipt", "is about a release that is no query, so that no table of an answer belongs to it")
+    planned = quote(context, about["query"], Request(**options))
     if planned.mechanisms != found.quote["mechanisms"]:
         raise InputError("receipt", "speaks of an account with other terms than the project file has now")
     with hide_internal_errors():
