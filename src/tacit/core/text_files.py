@@ -45,7 +45,7 @@ def tame(value: Any) -> Any:
 def csv_text(names: Sequence[str], rows: Iterable[Sequence[Any]], *, separator: str = ",") -> str:
     """Rows as CSV, or as text with another separator."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, delimiter=separator)
+    writer = csv.writer(text, delimiter=separator, lineterminator="\n")
     writer.writerow(map(tame, names))
     writer.writerows(map(tame, row) for row in rows)
     return text.getvalue()
