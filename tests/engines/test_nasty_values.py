@@ -36,7 +36,7 @@ from tacit.engines.duckdb.fast import table_cache
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
-from tacit.query.types import INTEGER, SqlType
+from tacit.query.types import DATE, INTEGER, SqlType
 
 
 def sources(folder: Path, name: str, rows: pa.Table) -> dict[str, DataSource]:
@@ -199,7 +199,9 @@ def side_by_side(kinds: Sequence[Nasty]) -> tuple[Catalog, pa.Table, list[str]]:
     columns, stored, texts = [Column("id", INTEGER)], {"id": pa.array(range(most + 12))}, []
     for number, nasty in enumerate(kinds):
         (column,) = (column for column in catalog(nasty.declared[0]).tables[0].columns if column.name == "x")
-        columns.append(replace(column, name=f"x{number}"))
+        # Days beyond the bounds would be in no group.
+        bounds = None if column.type == DATE else column.bounds
+        columns.append(replace(column, name=f"x{number}", bounds=bounds))
         rows = tables(nasty, written(nasty))[1]["x"]
         others = tables(nasty, [])[0]["x"]
         filled = pa.concat_arrays([*rows.chunks, *(others.chunks * most)])

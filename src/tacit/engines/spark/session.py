@@ -201,6 +201,8 @@ def open_untried(place: object, limits: Limits, settings: Mapping[str, str] | No
                     f"limits.{word}", "is for a Spark that is started here: a Spark Connect server has its own"
                 )
         return SessionHandle(connected(place, {**_SETTINGS, **more}), place, limits, more)
+    if place != "spark":
+        raise InputError("engine", "must be 'spark', 'sc://…' or a Spark session")
     with calm():
         return SessionHandle(_classic(limits, more), place, limits, more)
 

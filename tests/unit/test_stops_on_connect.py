@@ -1,4 +1,4 @@
-"""Stops of a question on Spark Connect: from several threads at once, repeated, and where no server answers."""
+"""Spark without a Spark: which addresses there are, and stops of a question on Spark Connect."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from tacit.core.errors import InputError
 from tacit.engines.protocol import Limits
+from tacit.engines.registry import engine_kind
 from tacit.engines.spark import running_query
 from tacit.engines.spark.running_query import SparkQuery
-from tacit.engines.spark.session import SessionHandle
+from tacit.engines.spark.session import SessionHandle, open_session
 
 
 class Session:
@@ -101,3 +103,11 @@ def test_a_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.Mon
     made = query(Session(lambda _: [], answers=silent.wait))
     assert not made.interrupt()
     silent.set()
+
+
+@pytest.mark.parametrize("place", ["spark://host:7077", "local[2]", "databricks://host", "sparks"])
+def test_a_cluster_is_reached_by_spark_connect_alone(place: str) -> None:
+    with pytest.raises(InputError, match="sc://"):
+        engine_kind(place)
+    with pytest.raises(InputError, match="sc://"):
+        open_session(place, Limits())
