@@ -66,6 +66,7 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
         "decimal_mark": "sign before the fraction of numbers in a CSV file; by default a point",
         "thousands_mark": "sign between groups of three digits in a CSV file; by default none",
         "date_format": "form of the dates of a CSV file, such as `%d.%m.%Y`; by default `2024-01-31`",
+        "null_values": 'further texts of a CSV file that stand for no value, such as `["n/a", "-"]`',
         "schema": "the word that questions may write before the name of the table",
         "public": "whether the table has no people in it, and is read without a charge",
         "population": "whose budget pays",

@@ -208,3 +208,70 @@ def test_settings_of_csv_are_for_csv(folder: Path, setting: str) -> None:
     assert [(column.name, column.stored_name) for column in found.columns] == [("id", "id"), ("name", "first name")]
     with tacit.open(folder / "tacit.toml") as curator:
         assert len(rows_of(curator.sql("SELECT COUNT(*) AS n FROM p WHERE name = 'x'", epsilon="1"))) == 1
+
+
+def gap_line(i: int) -> str:
+    cost = "k.A." if i % 37 == 5 else "-" if i % 41 == 7 else f"{'1.' if i % 3 else ''}{100 + i % 800},{i % 100:02d}"
+    day = "unbekannt" if i % 50 == 9 else f"{1 + i % 28:02d}.{1 + i % 12:02d}.2024"
+    return f"{i};{20 + i % 60};{cost};{day}\n"
+
+
+@pytest.fixture
+def gaps(folder: Path, run: Run) -> Path:
+    """A project of a file in which some texts stand for no value and a column is a word of SQL."""
+    (folder / "k.csv").write_text("nr;Alter;kosten;Datum\n" + "".join(map(gap_line, range(600))))
+    assert run("init", "k.csv", "--yes", "--unit", "nr", "--epsilon", "4").exit_code == 0
+    return folder
+
+
+def test_a_few_texts_for_no_value_do_not_make_a_column_text(gaps: Path, run: Run) -> None:
+    table = tomllib.loads((gaps / "tacit.toml").read_text())["tables"]["k"]
+    assert (table["decimal_mark"], table["thousands_mark"]) == (",", ".")
+    assert table["columns"]["kosten"] == {"type": "decimal", "step": "0.01"}
+    assert table["columns"]["Datum"] == {"type": "date", "date_format": "%d.%m.%Y"}
+    said = run("init", "k.csv", "--yes", "--unit", "nr", "--epsilon", "4", "--force").stdout
+    assert "kosten: is read as decimal; some of its first values are none and become NULL" in said
+    assert "k.A." not in said
+    result = run("doctor", "--look")
+    told = " ".join(result.stdout.split())
+    assert result.exit_code == 0, told
+    assert "'k.A.' (17), '-' (15); null_values = [\"k.A.\", \"-\"] in [tables.k]" in told
+    assert "k.A." not in run("doctor", "--no-look").stdout
+
+
+def test_null_values_are_stated_and_are_null_in_texts_too(gaps: Path, run: Run) -> None:
+    project = gaps / "tacit.toml"
+    nulls = 'null_values = ["-", "k.A.", "unbekannt"]\n'
+    project.write_text(project.read_text().replace('thousands_mark = "."', nulls + 'thousands_mark = "."'))
+    assert "cannot be read" not in run("doctor", "--look").stdout
+    form = {"delimiter": ";", "null_values": ["unbekannt"]}
+    with tacit.open("k.csv", unit="nr", epsilon="40", max_groups=1, max_rows=1, csv=form) as curator:
+        answer = curator.sql("SELECT COUNT(Datum) AS n FROM k", epsilon="20")
+    assert abs(rows_of(answer)[0]["n"] - sum("unbekannt" not in gap_line(i) for i in range(600))) < 5
+    with pytest.raises(InputError, match="null_values: must be at most 50 texts"):
+        tacit.open("k.csv", unit="nr", epsilon="4", csv={"null_values": [f"{i}" for i in range(51)]})
+
+
+def test_a_missing_thousands_mark_is_a_problem(gaps: Path, run: Run) -> None:
+    project = gaps / "tacit.toml"
+    lines = [line for line in project.read_text().splitlines() if not line.startswith("thousands_mark")]
+    project.write_text("\n".join(lines))
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert 'decimal_mark = "," and thousands_mark = "."' in " ".join(result.stdout.split())
+
+
+def test_no_advice_leads_into_all_null(gaps: Path, run: Run) -> None:
+    project = gaps / "tacit.toml"
+    project.write_text(project.read_text().replace('type = "decimal", step = "0.01"', 'type = "text"'))
+    refusal = run("explain", "SELECT AVG(kosten) FROM k", "--epsilon", "1").stderr
+    assert "the data owner states a column's type" in refusal
+    assert "AS DOUBLE" not in refusal
+
+
+def test_a_column_called_as_a_word_of_sql_can_be_named(gaps: Path, run: Run) -> None:
+    columns = tomllib.loads((gaps / "tacit.toml").read_text())["tables"]["k"]["columns"]
+    assert columns["c_alter"] == {"source": "Alter", "type": "integer"}
+    assert "Datum" in columns
+    result = run("explain", "SELECT COUNT(*) FROM k WHERE c_alter > 30", "--epsilon", "1")
+    assert result.exit_code == 0, result.stderr

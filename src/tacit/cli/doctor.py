@@ -51,21 +51,22 @@ def doctor(
 
     Exit code 1 if something needs attention.
     """
-    findings = list(examine(project))
+    look = (console().is_terminal if look is None else look) and not as_json
+    findings = list(examine(project, look=look))
     ok = all(finding.ok for finding in findings)
     if as_json:
         print_json({"ok": ok, "checks": [asdict(finding) for finding in findings]})
     else:
         _show(findings, ok)
         opened = project.exists() and any(finding.name == "project" and finding.ok for finding in findings)
-        if opened and (console().is_terminal if look is None else look):
+        if opened and look:
             _show_kept(project)
     if not ok:
         raise typer.Exit(1)
 
 
-def examine(project: Path) -> Iterator[DoctorCheck]:
-    """All findings, in order; one that everything after it needs ends them."""
+def examine(project: Path, *, look: bool = False) -> Iterator[DoctorCheck]:
+    """All findings, in order; one that everything after it needs ends them. Values are quoted only with ``look``."""
     yield _versions()
     yield _looked("noise", _entropy, "the operating system must provide entropy")
     if not project.exists():
@@ -85,7 +86,7 @@ def examine(project: Path) -> Iterator[DoctorCheck]:
     yield from _cautions(loaded)
     said = set()
     for name, source in loaded.sources.items():
-        for finding in _source(loaded, name) if source.kind != "table" else ():
+        for finding in _source(loaded, name, look=look) if source.kind != "table" else ():
             said.add(finding.words)
             yield finding
     yield from _database(loaded)
@@ -209,7 +210,7 @@ def _kept(loaded: Project) -> list[str]:
     return [NOT_PRIVATE, *lines] if lines else []
 
 
-def _source(loaded: Project, name: str) -> Iterator[DoctorCheck]:
+def _source(loaded: Project, name: str, *, look: bool) -> Iterator[DoctorCheck]:
     from tacit.project.csv_checks import csv_checks
 
     source = loaded.sources[name]
@@ -231,7 +232,7 @@ def _source(loaded: Project, name: str) -> Iterator[DoctorCheck]:
         "" if table is None or table.public else _recognised(source.kind, max(file.stat().st_size for file in files))
     )
     readable = DoctorCheck(f"source {name}", True, f"{source.path}: readable, {size:,} bytes{many}{known}")
-    found = list(csv_checks(loaded, name)) if source.kind == "csv" else []
+    found = list(csv_checks(loaded, name, look=look)) if source.kind == "csv" else []
     # Either a file is readable, or something of it is not.
     yield from found if any(not finding.ok for finding in found) else [readable, *found]
 

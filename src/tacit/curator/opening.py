@@ -54,7 +54,7 @@ def open_curator(
     ledger: str | Path | None = None,
     analyst: str = OWNER,
     session: Any = None,
-    csv: Mapping[str, str] | None = None,
+    csv: Mapping[str, Any] | None = None,
 ) -> Curator:
     """A curator for a project file, or for one Parquet file, CSV file, pattern of files, or frame.
 
@@ -92,7 +92,7 @@ def open_curator(
         analyst: who asks, where a question names no analyst; by default the owner of the data.
         session: a Spark session to use, for a project whose engine is Spark; a Spark frame brings its own.
         csv: how a CSV file is written, with the words of the project file: ``delimiter``, ``encoding``,
-            ``decimal_mark``, ``thousands_mark``, ``date_format``.
+            ``decimal_mark``, ``thousands_mark``, ``date_format``, ``null_values``.
     """
     stated = {
         "unit": unit, "epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "accounting": accounting,
@@ -238,8 +238,8 @@ def _engine(project: Project, session: Any) -> Engine:
     return open_engine(address, project.catalog, project.sources, project.limits.model_dump())
 
 
-def _csv_form(csv: Mapping[str, str] | None) -> dict[str, str]:
-    words = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
+def _csv_form(csv: Mapping[str, Any] | None) -> dict[str, Any]:
+    words = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format", "null_values")
     for word in csv or {}:
         if word not in words:
             raise InputError(f"csv.{word}", f"is none of {', '.join(words)}")

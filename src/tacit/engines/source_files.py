@@ -32,6 +32,7 @@ DATE_DIRECTIVES: Final = {
     "H": "[0-9]{1,2}", "I": "[0-9]{1,2}", "M": "[0-9]{1,2}", "S": "[0-9]{1,2}", "f": "[0-9]{1,6}", "p": "[AaPp][Mm]",
 }  # fmt: skip
 _FORBIDDEN: Final = frozenset("\"\r\n\0 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-_")
+_MOST_NULL_VALUES: Final = 50
 _THOUSANDS: Final = ("", ",", ".", " ", "'")
 
 FileState = tuple[str, int, int, int, int, int]
@@ -101,6 +102,7 @@ class CsvFormat:
         thousands_mark: between groups of three digits; empty for none.
         date_format: of the date columns, such as ``"%d.%m.%Y"``; None for ``2024-01-31``.
         date_formats: of single columns of dates or timestamps, by their names in small letters.
+        null_values: texts that stand for no value in every column, such as ``"n/a"``.
 
     Raises:
         InputError: naming the setting.
@@ -112,6 +114,7 @@ class CsvFormat:
     thousands_mark: str = ""
     date_format: str | None = None
     date_formats: Mapping[str, str] = field(default_factory=dict)
+    null_values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         mark = self.delimiter
@@ -127,6 +130,9 @@ class CsvFormat:
             date_pattern(self.date_format, "date_format")
         for column, said in self.date_formats.items():
             date_pattern(said, f"columns.{column}.date_format")
+        object.__setattr__(self, "null_values", tuple(sorted({text.strip(" ") for text in self.null_values} - {""})))
+        if len(self.null_values) > _MOST_NULL_VALUES or any("\0" in text for text in self.null_values):
+            raise InputError("null_values", f"must be at most {_MOST_NULL_VALUES} texts, none with a zero byte")
 
     @property
     def has_own_numbers(self) -> bool:
@@ -139,7 +145,8 @@ class CsvFormat:
         words = (self.delimiter or "", "" if self.encoding == UTF_8 else self.encoding)
         marks = f"{self.decimal_mark}{self.thousands_mark}" if self.has_own_numbers else ""
         dates = [f"{name} {said}" for name, said in sorted(self.date_formats.items())]
-        whole = "\n".join((*words, marks, self.date_format or "", *dates))
+        nulls = [f"\0{text}" for text in self.null_values]
+        whole = "\n".join((*words, marks, self.date_format or "", *dates, *nulls))
         return whole if whole.strip("\n") else ""
 
     def delimiter_of(self, file: str) -> str:

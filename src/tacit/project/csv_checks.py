@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from tacit.project.project_template import DraftColumn
 
 
-def csv_checks(loaded: Project, name: str) -> Iterator[DoctorCheck]:
-    """Findings about lines and values that no row shows, each with a remedy; none where files are read whole."""
+def csv_checks(loaded: Project, name: str, *, look: bool = False) -> Iterator[DoctorCheck]:
+    """Findings about lines and values that no row shows, each with a remedy; none where files are read whole.
+
+    With ``look`` they quote values and count them.
+    """
     from tacit.engines.registry import csv_losses
+    from tacit.project.project_template import toml_text
 
     source, table = loaded.sources[name], loaded.catalog.table(name)
     if table is None:
@@ -52,11 +56,17 @@ def csv_checks(loaded: Project, name: str) -> Iterator[DoctorCheck]:
     for column in report.partly_read:
         declared = table.find(column)
         hint = _column_remedy(column, guessed, source.csv)
-        words = (
-            f"some values cannot be read as {declared.type if declared else 'its type'} and are NULL; "
-            f"{hint or '--look counts them'}"
-        )
-        yield DoctorCheck(f"column {name}.{column}", True, words)
+        hint = "" if guessed.get(column, (None,))[0] is None or guessed[column][0].type == "text" else hint
+        words = f"some values cannot be read as {declared.type if declared else 'its type'} and are NULL"
+        values = report.unread[column]
+        if look:
+            stated = ", ".join(toml_text(text) for text, _ in values)
+            words += f": {', '.join(f'{text!r} ({number:,})' for text, number in values)}"
+            remedy = hint or f"null_values = [{stated}] in [tables.{name}] would state that they stand for no value"
+        else:
+            remedy = hint or "--look lists them; null_values in the table says which texts stand for no value"
+        # A setting that would read them is a problem; a few texts for no value are a remark.
+        yield DoctorCheck(f"column {name}.{column}", not hint, words if hint else f"{words}; {remedy}", hint)
 
 
 def _form_remedy(loaded: Project, name: str) -> str:
@@ -106,11 +116,13 @@ def _column_remedy(column: str, guessed: Mapping[str, tuple[DraftColumn, CsvForm
     if found is None:
         return ""
     draft, form = found
-    if draft.date_format == AMBIGUOUS:
+    stated = now.date_formats.get((draft.source or draft.name).lower()) or now.date_format
+    if draft.date_format == AMBIGUOUS and stated is None:
         return 'state its date_format, such as "%d/%m/%Y" or "%m/%d/%Y"'
-    if draft.date_format is not None:
-        return f"date_format = {toml_text(draft.date_format)} in its line may be right"
-    if draft.is_number and form.has_own_numbers and not now.has_own_numbers:
+    if draft.date_format not in (None, AMBIGUOUS, stated):
+        return f"date_format = {toml_text(draft.date_format or '')} in its line may be right"
+    written = (now.decimal_mark, now.thousands_mark)
+    if draft.is_number and form.has_own_numbers and (form.decimal_mark, form.thousands_mark) != written:
         marks = [f"decimal_mark = {toml_text(form.decimal_mark)}"]
         marks += [f"thousands_mark = {toml_text(form.thousands_mark)}"] if form.thousands_mark else []
         return f"{' and '.join(marks)} in the table may be right"

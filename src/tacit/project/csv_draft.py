@@ -9,7 +9,18 @@ from pathlib import Path
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.engines.source_files import CsvFormat
-from tacit.project.csv_guess import AMBIGUOUS, guess_date_format, guess_form, name_of, read_rows, value_remarks
+from tacit.project.csv_guess import (
+    AMBIGUOUS,
+    guess_date_format,
+    guess_form,
+    has_digit,
+    is_number_of,
+    most_of,
+    name_of,
+    read_rows,
+    unread_remark,
+    value_remarks,
+)
 from tacit.project.project_template import DraftColumn
 from tacit.project.schema_inference import TypeGuess, guess_categories, guess_type
 
@@ -39,6 +50,7 @@ def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
     """
     # The registry loads the planner, which a command that only shows its help does not need.
     from tacit.engines.registry import csv_header
+    from tacit.query.parsing.parse import is_writable
 
     form = guess_form(path, look=look)
     try:
@@ -47,11 +59,18 @@ def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
         raise InputError("source", f"the first line of {path.name} must name its columns, each once") from None
     names: list[str] = []
     for place, name in enumerate(header, 1):
-        names.append(name if is_name(name) else name_of(name, place, (*header, *names)))
+        if is_name(name) and is_writable(name):
+            names.append(name)
+        else:
+            names.append(name_of(f"c {name}" if is_name(name) else name, place, (*header, *names)))
     texts = _texts(path, form, names) if look else {}
-    columns = tuple(_column(name, stored, texts.get(name), form) for name, stored in zip(names, header, strict=True))
-    remarks = [sentence for name in names for sentence in value_remarks(name, texts.get(name, ()), show=show)]
-    return CsvDraft(form, columns, texts, (*form_lines(path, form, columns), *remarks))
+    columns, remarks = [], []
+    for name, stored in zip(names, header, strict=True):
+        column, others = _column(name, stored, texts.get(name), form)
+        columns.append(column)
+        remarks += value_remarks(name, texts.get(name, ()), show=show)
+        remarks += [unread_remark(name, column.type or "", others, show=show)] if others else []
+    return CsvDraft(form, tuple(columns), texts, (*form_lines(path, form, columns), *remarks))
 
 
 def form_lines(path: Path, form: CsvFormat, columns: Sequence[DraftColumn]) -> list[str]:
@@ -66,7 +85,8 @@ def form_lines(path: Path, form: CsvFormat, columns: Sequence[DraftColumn]) -> l
         said.append(f"numbers have {form.decimal_mark!r} before their fractions{between}")
     for column in columns:
         if column.source is not None:
-            said.append(f"{column.source!r} is called {column.name} in questions")
+            why = ", for it is a word of SQL" if is_name(column.source) else ""
+            said.append(f"{column.source!r} is called {column.name} in questions{why}")
         if column.date_format == AMBIGUOUS:
             said.append(f"{column.name} has days and months that could be exchanged: state its date_format")
         elif column.date_format is not None:
@@ -91,20 +111,33 @@ def _texts(path: Path, form: CsvFormat, names: Sequence[str]) -> dict[str, list[
     }
 
 
-def _column(name: str, stored: str, values: list[str | None] | None, form: CsvFormat) -> DraftColumn:
+def _column(
+    name: str, stored: str, values: list[str | None] | None, form: CsvFormat
+) -> tuple[DraftColumn, Mapping[str, int]]:
+    """A column by the values that can be read, and the few others with their numbers."""
     source = None if stored == name else stored
     guess = guess_type(values) if values is not None else None
     if guess is None or values is None:
-        return DraftColumn(name, source=source)
+        return DraftColumn(name, source=source), {}
+    others: Mapping[str, int] = {}
     if guess.type == "text":
-        date = guess_date_format(values)
+        dates, no_dates = most_of(values, has_digit)
+        date = guess_date_format(dates)
         if date is not None:
-            return DraftColumn(name, date[0], source=source, date_format=date[1])
-        guess = _number_guess(values, form) or guess
+            return DraftColumn(name, date[0], source=source, date_format=date[1]), no_dates
+        found, others = _guess_of_most(values, dates, no_dates, form)
+        guess = found or guess
     few = guess.type in ("text", "integer") and guess_categories(values) is not None
-    return DraftColumn(name, guess.type, guess.step, few_values=few, source=source)
+    return DraftColumn(name, guess.type, guess.step, few_values=few, source=source), others
 
 
-def _number_guess(values: Sequence[str | None], form: CsvFormat) -> TypeGuess | None:
-    found = guess_type(plain_numbers(values, form)) if form.has_own_numbers else None
-    return found if found is not None and found.type in ("integer", "decimal", "double") else None
+def _guess_of_most(
+    values: Sequence[str | None], dates: Sequence[str], no_dates: Mapping[str, int], form: CsvFormat
+) -> tuple[TypeGuess | None, Mapping[str, int]]:
+    """A type other than text that all but a few values have."""
+    found = guess_type(dates)
+    if found is not None and found.type in ("date", "timestamp"):
+        return found, no_dates
+    numbers, others = most_of(values, is_number_of(form))
+    found = guess_type(plain_numbers(numbers, form))
+    return (found, others) if found is not None and found.type in ("integer", "decimal", "double") else (None, {})

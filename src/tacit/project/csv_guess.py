@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,8 @@ from typing import Final
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.engines.source_files import UTF_8, CsvFormat, date_pattern, delimiter_by_name
-from tacit.project.schema_inference import SAMPLE_ROWS
+from tacit.project.project_template import toml_text
+from tacit.project.schema_inference import NUMBER, SAMPLE_ROWS
 
 #: A date format that only the owner can tell: 03/04/2024 is in March or in April.
 AMBIGUOUS: Final = "?"
@@ -32,6 +34,8 @@ _CLOCKS: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%
 _COMMA: Final = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([.  \u202f'][0-9]{3})+)?(,[0-9]+)?\Z")
 _POINT: Final = re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([,  \u202f'][0-9]{3})+)?(\.[0-9]+)?\Z")
 _MOST_UNITS: Final = 5
+#: Different texts of a column that may be of another type than the others, which are then a fifth of it at most.
+_MOST_UNREAD: Final = 5
 _MOST_VALUES: Final = 1000
 _CODE: Final = re.compile(r"[A-Za-z]+[0-9]+\Z")
 _WITH_UNIT: Final = re.compile(r"([^0-9+.,\s-]{0,4})\s?[+-]?[0-9][0-9.,]*\s?([^0-9.,\s]{0,12})\Z")
@@ -88,7 +92,7 @@ def guess_number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
         found = set()
         fractions = False
         for texts in columns:
-            numbers = [text for text in texts if text]
+            numbers, _ = most_of(texts, has_digit)
             if not numbers or not all(map(pattern.match, numbers)):
                 continue
             seen = {sign for text in numbers for sign in text if sign in others}
@@ -102,6 +106,38 @@ def guess_number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
             sign = next(iter(sorted(found)), "")
             return mark, " " if sign in ("\u00a0", "\u202f") else sign
     return ".", ""
+
+
+def most_of(texts: Sequence[str | None], fits: Callable[[str], object]) -> tuple[list[str], Counter[str]]:
+    """The texts of a column that fit, and the others with their numbers; nothing where the others are many."""
+    given = [text.strip() for text in texts if text is not None and text.strip()]
+    fitting = [text for text in given if fits(text)]
+    others = Counter(text for text in given if not fits(text))
+    if len(others) > _MOST_UNREAD or 5 * others.total() > len(given):
+        return [], Counter()
+    return fitting, others
+
+
+def is_number_of(form: CsvFormat) -> Callable[[str], bool]:
+    """Whether a text is a number as a file writes them."""
+    pattern = NUMBER if not form.has_own_numbers else _COMMA if form.decimal_mark == "," else _POINT
+    return lambda text: has_digit(text) and pattern.match(text) is not None
+
+
+def unread_remark(name: str, kind: str, others: Mapping[str, int], *, show: bool) -> str:
+    """The sentence for the owner about texts of a column that are not of its type; quoted if ``show``."""
+    if not show:
+        words = "tacit doctor --look lists them, and null_values in the table says which stand for no value"
+        return f"{name}: is read as {kind}; some of its first values are none and become NULL; {words}"
+    ordered = sorted(others.items(), key=lambda each: (-each[1], each[0]))
+    listed = ", ".join(f"{text!r} ({number:,})" for text, number in ordered)
+    stated = ", ".join(toml_text(text) for text, _ in ordered)
+    return f"{name}: is read as {kind}; not readable and NULL are {listed}; null_values = [{stated}] would state that"
+
+
+def has_digit(text: str) -> bool:
+    """Whether a text may be a number or a date, as ``n/a`` may not."""
+    return any(sign.isdigit() for sign in text)
 
 
 def guess_date_format(texts: Sequence[str | None]) -> tuple[str, str] | None:

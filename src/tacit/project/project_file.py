@@ -81,8 +81,8 @@ class TableModel(_Strict):
     ``version`` is for tables of a database: a word that the owner changes when answers from before are to be bought
     anew. Files say by themselves when they change.
 
-    ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark`` and ``date_format`` say how a CSV source is
-    written; see :class:`tacit.engines.source_files.CsvFormat`.
+    ``delimiter``, ``encoding``, ``decimal_mark``, ``thousands_mark``, ``date_format`` and ``null_values`` say how a
+    CSV source is written; see :class:`tacit.engines.source_files.CsvFormat`.
 
     ``max_groups`` and ``max_rows`` hold for questions that state no number: each is one, or ``"auto"``, which has it
     found privately within the price of a question, as where nothing is stated. ``max_groups_limit`` and
@@ -96,6 +96,7 @@ class TableModel(_Strict):
     decimal_mark: str | None = None
     thousands_mark: str | None = None
     date_format: str | None = None
+    null_values: tuple[str, ...] | None = None
     # "schema" is a word of pydantic's own.
     named_in: str | None = Field(default=None, alias="schema")
     public: bool = False
@@ -237,7 +238,7 @@ def _words(kind: str, message: str) -> str:
     return "is missing" if kind == "missing" else message[0].lower() + message[1:]
 
 
-_FORM = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
+_FORM = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format", "null_values")
 
 
 def written_as(source: Source, model: TableModel, name: str) -> Source:

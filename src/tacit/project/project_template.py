@@ -205,6 +205,8 @@ def _form(form: CsvFormat) -> Iterator[str]:
         yield _aside(f"decimal_mark = {toml_text(form.decimal_mark)}", "stands before the fraction of a number")
     if form.thousands_mark:
         yield _aside(f"thousands_mark = {toml_text(form.thousands_mark)}", "stands between groups of three digits")
+    if form.null_values:
+        yield f"null_values = [{', '.join(map(toml_text, form.null_values))}]"
 
 
 def _limits(table: DraftTable) -> Iterator[str]:

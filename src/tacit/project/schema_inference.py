@@ -23,7 +23,7 @@ _PERSONS = ("patient", "person", "people", "user", "customer", "client", "member
             "worker", "staff", "tenant", "donor", "voter", "driver", "rider", "passenger", "player")  # fmt: skip
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})\Z")
 _POINT = re.compile(r"[+-]?(0|[1-9][0-9]{0,11})\.([0-9]+)\Z")
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\Z")
+NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?\Z")
 _TRUTH = frozenset({"true", "false", "yes", "no"})
@@ -63,7 +63,7 @@ def guess_type(values: Sequence[str | None]) -> TypeGuess | None:
         digits = max(len(point.group(2)) for point in points if point)
         return TypeGuess("decimal", f"{10**-digits:.{digits}f}") if digits <= _MOST_DIGITS else TypeGuess("double")
     # Zeros in front are part of a code, not of a number.
-    if all(map(_NUMBER.match, texts)) and not any(re.match(r"[+-]?0[0-9]", text) for text in texts):
+    if all(map(NUMBER.match, texts)) and not any(re.match(r"[+-]?0[0-9]", text) for text in texts):
         return TypeGuess("double")
     if all(map(_DATE.match, texts)):
         return TypeGuess("date")

@@ -31,6 +31,7 @@ LINE = "tacit line"
 #: Bytes of the longest line that is read.
 LONGEST = 2_000_000
 _LONGEST_HEADER = 2**20
+_MOST_UNREAD = 5
 _BLOCK = 2**20
 #: Decoded lines that are handed over at once.
 _LINES = 2**16
@@ -88,12 +89,14 @@ class CsvReport:
         other_width: a row with more or fewer fields than the header; None where there is none.
         nothing_read: columns of which no value can be read as the declared type.
         partly_read: columns of which some values cannot.
+        unread: the most frequent of those values by column, each with its number.
     """
 
     left_out: tuple[str, UnreadLine] | None
     other_width: tuple[str, UnreadLine] | None
     nothing_read: tuple[str, ...]
     partly_read: tuple[str, ...]
+    unread: Mapping[str, tuple[tuple[str, int], ...]]
 
 
 def read_header(file: str, table: str, form: CsvFormat = USUAL) -> tuple[str, ...]:
@@ -139,6 +142,7 @@ def count_losses(
     split: str,
     header: Sequence[str],
     read: Mapping[str, tuple[str, str]],
+    form: CsvFormat = USUAL,
 ) -> CsvLosses:
     """Count what no row shows, in one pass: for the owner's eyes alone.
 
@@ -148,18 +152,14 @@ def count_losses(
         split: of :func:`split_lines`.
         header: the columns.
         read: by column, its name in the header and the expression over the scan that reads it as its type.
+        form: how the files are written.
     """
     names = list(read)
     full = {name: f"trim({DUCKDB.quoted(f'text {name}')}, ' ') <> ''" for name in names}
     texts = [f"count(*) FILTER (WHERE {full[name]})" for name in names]
     values = [f"count(*) FILTER (WHERE {full[name]} AND ({read[name][1]}) IS NOT NULL)" for name in names]
     counted = ", ".join(["count(f)", f"count(*) FILTER (WHERE len(f) <> {len(header)})", *texts, *values])
-    places = {name.lower(): place for place, name in enumerate(header, 1)}
-    raw = ", ".join(
-        f"{_field_text(places[stored.lower()])} AS {DUCKDB.quoted(f'text {name}')}"
-        for name, (stored, _) in read.items()
-    )
-    found = connection.execute(f"SELECT {counted} FROM (SELECT *, {raw} FROM ({split}))").fetchall()[0]
+    found = connection.execute(f"SELECT {counted} FROM {_with_texts(split, header, read, form)}").fetchall()[0]
     rows, width, *each = map(int, found or ())
     half = len(names)
     return CsvLosses(
@@ -171,6 +171,35 @@ def count_losses(
     )
 
 
+def unread_values(
+    connection: duckdb.DuckDBPyConnection,
+    split: str,
+    header: Sequence[str],
+    read: Mapping[str, tuple[str, str]],
+    form: CsvFormat,
+    column: str,
+) -> tuple[tuple[str, int], ...]:
+    """The most frequent texts of a column that are not of its type, each with its number: for the owner's eyes alone.
+
+    The arguments are those of :func:`count_losses`.
+    """
+    text = f"trim({DUCKDB.quoted(f'text {column}')}, ' ')"
+    asked = (
+        f"SELECT {text} AS t, count(*) AS n FROM {_with_texts(split, header, read, form)}"
+        f" WHERE {text} <> '' AND ({read[column][1]}) IS NULL GROUP BY t ORDER BY n DESC, t LIMIT {_MOST_UNREAD}"
+    )
+    return tuple((str(value), int(number)) for value, number in connection.execute(asked).fetchall())
+
+
+def _with_texts(split: str, header: Sequence[str], read: Mapping[str, tuple[str, str]], form: CsvFormat) -> str:
+    places = {name.lower(): place for place, name in enumerate(header, 1)}
+    raw = ", ".join(
+        f"{_field_text(places[stored.lower()], form)} AS {DUCKDB.quoted(f'text {name}')}"
+        for name, (stored, _) in read.items()
+    )
+    return f"(SELECT *, {raw} FROM ({split}))"
+
+
 def split_lines(
     lines: str, header: Sequence[str], separator: str, form: CsvFormat, kinds: Mapping[str, SqlType]
 ) -> str:
@@ -180,7 +209,7 @@ def split_lines(
 
 def _named_fields(header: Sequence[str], form: CsvFormat, kinds: Mapping[str, SqlType]) -> str:
     return ", ".join(
-        f"{_canonical(_field_text(place), form, name, kinds)} AS {DUCKDB.quoted(name)}"
+        f"{_canonical(_field_text(place, form), form, name, kinds)} AS {DUCKDB.quoted(name)}"
         for place, name in enumerate(header, 1)
     )
 
@@ -221,8 +250,11 @@ def _python_encoding(form: CsvFormat, number: int) -> str:
     return "utf-8-sig" if form.encoding == UTF_8 and number == 1 else form.encoding
 
 
-def _field_text(place: int) -> str:
-    return f"nullif(f[{place}], '')"
+def _field_text(place: int, form: CsvFormat) -> str:
+    text = f"nullif(f[{place}], '')"
+    if not form.null_values:
+        return text
+    return f"CASE WHEN trim(f[{place}], ' ') NOT IN ({', '.join(map(DUCKDB.text, form.null_values))}) THEN {text} END"
 
 
 def _canonical(text: str, form: CsvFormat, name: str, kinds: Mapping[str, SqlType]) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from tacit.engines.duckdb.csv_lines import (
     open_lines,
     read_header,
     split_lines,
+    unread_values,
 )
 from tacit.engines.duckdb.dialect import DUCKDB, mantissa
 from tacit.engines.duckdb.parquet_scan import describe, open_parquet
@@ -137,7 +139,7 @@ def _open_csv(
     *,
     warn: bool,
 ) -> DuckDBTable:
-    scan, columns, losses, _ = _read_csv(connection, files, table, form, index)
+    scan, columns, losses, *_ = _read_csv(connection, files, table, form, index)
     if warn:
         _warn(table, losses)
     # Rows of equal lines are equal, so it does not matter which of them gets which number.
@@ -147,8 +149,8 @@ def _open_csv(
 
 def _read_csv(
     connection: duckdb.DuckDBPyConnection, files: tuple[str, ...], table: Table, form: CsvFormat, index: int
-) -> tuple[str, dict[str, str], CsvLosses, tuple[str, ...]]:
-    """The scan, the declared columns as they are read, what no row shows, and the header."""
+) -> tuple[str, dict[str, str], CsvLosses, tuple[str, ...], Callable[[str], tuple[tuple[str, int], ...]]]:
+    """The scan, the declared columns as they are read, what no row shows, the header, and unread values by column."""
     headers = {(form.delimiter_of(file), read_header(file, table.name, form)) for file in files}
     if len(headers) != 1:
         raise InputError(table.name, "the files of one source must have the same header line")
@@ -162,8 +164,9 @@ def _read_csv(
     }
     lines = open_lines(connection, files, form, f"tacit_lines_{index}")
     split = split_lines(lines, header, delimiter, form, kinds)
-    losses = count_losses(connection, files, split, header, read)
-    return csv_scan(lines, header, delimiter, form, kinds), columns, losses, header
+    losses = count_losses(connection, files, split, header, read, form)
+    unread = partial(unread_values, connection, split, header, read, form)
+    return csv_scan(lines, header, delimiter, form, kinds), columns, losses, header, unread
 
 
 def report_csv(source: SourceLike, table: Table) -> CsvReport:
@@ -172,14 +175,15 @@ def report_csv(source: SourceLike, table: Table) -> CsvReport:
 
     files = find_files(source.path or "")
     with duckdb.connect() as connection:
-        *_, losses, header = _read_csv(connection, files, table, source.csv, 0)
+        *_, losses, header, unread = _read_csv(connection, files, table, source.csv, 0)
+        lost = [name for name in losses.texts if losses.unreadable(name)]
+        partly = tuple(name for name in lost if losses.read[name])
+        values = {name: unread(name) for name in partly}
     names = [file for file in files if losses.left_out or losses.other_width]
     left_out = next(((f, line) for f in names if (line := first_left_out(f, source.csv))), None)
     width = len(header)
     other = next(((f, line) for f in names if (line := first_other_width(f, width, source.csv))), None)
-    lost = [name for name in losses.texts if losses.unreadable(name)]
-    nothing = tuple(name for name in lost if not losses.read[name])
-    return CsvReport(left_out, other, nothing, tuple(name for name in lost if name not in nothing))
+    return CsvReport(left_out, other, tuple(name for name in lost if name not in partly), partly, values)
 
 
 def _check_columns(table: Table, header: tuple[str, ...], delimiter: str) -> None:

@@ -187,6 +187,15 @@ def is_bare_name(name: str) -> bool:
     return len(tokens) == 1 and tokens[0].token_type is TokenType.VAR
 
 
+def is_writable(name: str) -> bool:
+    """Whether a column may be called so without quotes wherever a question names one; ``alter`` and ``order`` not."""
+    try:
+        tree = parse(f"SELECT {name}, AVG({name}) FROM t WHERE {name} = 1 GROUP BY {name}").tree  # noqa: S608
+    except Refusal:
+        return False
+    return sum(column.name == name for column in tree.find_all(exp.Column)) == 4
+
+
 def _check_token_length(token: Token) -> None:
     if token.token_type is TokenType.STRING:
         if len(token.text) > limits.MAX_LITERAL:

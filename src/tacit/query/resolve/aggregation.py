@@ -185,7 +185,12 @@ def _checked(function: str, name: str, argument: Expression) -> Expression:
     if function == "quantile" and argument.type.is_temporal:
         return argument
     if takes == "number" and not argument.type.is_numeric:
-        raise Refusal("type", f"{name.upper()} needs a number, not {argument.type}; cast the value first.")
+        remedy = (
+            "a CAST reads texts such as 12.5 and makes any other NULL; the data owner states a column's type and marks"
+            if argument.type.kind is Kind.TEXT
+            else "cast the value first"
+        )
+        raise Refusal("type", f"{name.upper()} needs a number, not {argument.type}; {remedy}.")
     return argument
 
 

@@ -24,6 +24,7 @@ from tacit.query.refusal import Proposal, Refusal
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
+from tacit.query.types import TEXT
 
 #: Texts of at most so many characters are looked at.
 _LONGEST: Final = 2_000
@@ -369,8 +370,11 @@ def _is_clamp(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and function_name(node) == "clamp"
 
 
-def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """Aggregates of truth values and texts as numbers."""
+def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
+    """Aggregates of truth values and texts as numbers; not of a column of texts, which may all be NULL as numbers."""
+    texts = {column.name.lower() for table in catalog.tables for column in table.columns if column.type == TEXT}
+    if any(part.name.lower() in texts for node in _aggregates(tree) for part in node.find_all(exp.Column)):
+        return
     for kind in ("INTEGER", "DOUBLE"):
         again = tree.copy()
         for node in _aggregates(again):

@@ -104,7 +104,7 @@ def _context(visit: OwnerRequest, name: str, model: TableModel) -> dict[str, Any
             context["facts"], context["kept"] = _counted(visit, name)
         if context["is_csv"] and len(table.columns) <= _MOST_CHECKED:
             once = visit.shared.once
-            context["checks"] = once("checks", table, source, lambda: list(csv_checks(project, name)))
+            context["checks"] = once("checks", table, source, lambda: list(csv_checks(project, name, look=True)))
     except TacitError as problem:
         context["trouble"] = str(problem)
     columns = _columns(model, drafted, stored, samples)
@@ -201,6 +201,9 @@ def _form_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict
         said = "\t" if word == "delimiter" and said in ("\\t", "tab") else said if said == " " else said.strip()
         if said != (getattr(model, word) or ""):
             changes[(*at, word)] = said or None
+    nulls = [text for part in form.get("null_values", "").split(",") if (text := part.strip())]
+    if nulls != list(model.null_values or ()):
+        changes[(*at, "null_values")] = nulls or None
     return changes
 
 
