@@ -185,7 +185,7 @@ def test_an_interview(folder: Path) -> None:
         ("such as 4: ", "lots\n"),
         ("epsilon: must be a number", ""),
         ("such as 4: ", "4\n"),
-        ("Enter for none: ", "\n"),
+        ("0 for none [1e-6]: ", "\n"),
         ("Look at them? [Y/n]: ", "\n"),
         ("Type of visit_id", "\n"),
         ("Type of patient_id", "\n"),
@@ -214,7 +214,7 @@ def test_an_interview(folder: Path) -> None:
     assert table["columns"]["ward"] == {"type": "text", "categories": ["cardiology", "oncology", "surgery"]}
     assert table["columns"]["cost"] == {"type": "decimal", "step": "0.01", "bounds": [0, 2500]}
     assert (table["unit"], table["max_groups"], table["max_rows"]) == ("patient_id", 3, 5)
-    assert content["populations"]["people"] == {"epsilon": "4"}
+    assert content["populations"]["people"] == {"epsilon": "4", "delta": "1e-6", "accounting": "zcdp"}
     assert len(load(folder / "tacit.toml").catalog.tables) == 1
 
 
@@ -271,3 +271,16 @@ def test_errors_as_json(folder: Path, run: Run) -> None:
     assert result.stdout == ""
     error = json.loads(result.stderr)["error"]
     assert (error["code"], error["exit_code"]) == ("input", 2)
+
+
+def test_the_first_account_finds_groups_that_nobody_listed(folder: Path, run: Run) -> None:
+    assert run("init", "visits.csv", "--yes", "--unit", "patient_id", "--epsilon", "4").exit_code == 0
+    assert '# accounting = "pure"' in (folder / "tacit.toml").read_text()
+    asked = run("query", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", "--epsilon", "1")
+    assert asked.exit_code == 0, asked.stderr
+
+
+def test_an_account_without_delta_is_said(folder: Path, run: Run) -> None:
+    words = ("init", "visits.csv", "--yes", "--unit", "patient_id", "--epsilon", "4", "--delta", "0")
+    assert run(*words).exit_code == 0
+    assert tomllib.loads((folder / "tacit.toml").read_text())["populations"]["people"] == {"epsilon": "4"}

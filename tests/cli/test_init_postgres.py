@@ -160,7 +160,7 @@ def test_an_address_that_cannot_be_told_from_its_password_is_refused(given: str)
 def test_an_interview_looks_at_no_rows(folder: Path, place: str) -> None:
     typed = [
         ("such as 4: ", "4\n"),
-        ("Enter for none: ", "\n"),
+        ("0 for none [1e-6]: ", "\n"),
         ("visits (clinic.visits): visit_id", ""),
         ("if each person has one row) [patient_id]: ", "\n"),
         ("count, at most [auto]: ", "\n"),

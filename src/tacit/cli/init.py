@@ -25,7 +25,7 @@ from tacit.core.text_files import visible
 from tacit.engines.registry import is_database_address
 from tacit.project.database_draft import address_without_secrets, postgres_tables
 from tacit.project.file_draft import CSV, draft_file, project_name
-from tacit.project.project_template import Draft, DraftColumn, DraftTable, open_places, project_text
+from tacit.project.project_template import DELTA, Draft, DraftColumn, DraftTable, open_places, project_text
 from tacit.project.schema_inference import SAMPLE_ROWS
 
 
@@ -41,7 +41,9 @@ def init(
     unit: Annotated[str | None, typer.Option(help='The column that identifies the person, or "row".')] = None,
     population: Annotated[str, typer.Option(help="Name of the protected population.")] = "people",
     epsilon: Annotated[str | None, typer.Option(help="Budget of all questions together, such as 4.")] = None,
-    delta: Annotated[str | None, typer.Option(help="Delta of the budget, such as 1e-6.")] = None,
+    delta: Annotated[
+        str | None, typer.Option(help=f"Delta of the budget, by default {DELTA}; 0 for a pure account.")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("tacit.toml"),
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; guess the types of CSV columns from rows.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
@@ -74,7 +76,8 @@ def init(
         if output.exists() and not force:
             raise InputError("output", f"{output} exists already; --force replaces it")
         asking = is_interactive() and not yes and not as_json
-        draft = Draft(project_name(output), (), population, epsilon, delta)
+        stated = delta or (None if asking else DELTA)
+        draft = Draft(project_name(output), (), population, epsilon, None if stated == "0" else stated)
         if any(map(is_database_address, sources)):
             draft, files = _of_database(draft, sources, table or [], public or [], unit)
         else:
@@ -83,7 +86,7 @@ def init(
         if asking:
             from tacit.cli.init_prompts import interview
 
-            draft = interview(draft, files)
+            draft = interview(draft, files, pure=delta == "0")
         text = project_text(draft)
         _write(output, text)
     places = open_places(tomllib.loads(text))
@@ -132,7 +135,7 @@ def _check_words(population: str, epsilon: str | None, delta: str | None) -> Non
         raise InputError("population", f"a name has letters, digits and underscores; got {population!r}")
     if epsilon is not None:
         exact_positive(epsilon, "epsilon")
-    if delta is not None:
+    if delta not in (None, "0"):
         exact_probability(delta, "delta")
 
 

@@ -14,7 +14,7 @@ from tacit.core.text_files import visible
 from tacit.project.accuracy_preview import accuracy_lines
 from tacit.project.csv_draft import draft_csv, plain_numbers
 from tacit.project.csv_guess import AMBIGUOUS
-from tacit.project.project_template import Draft, DraftColumn, DraftTable
+from tacit.project.project_template import DELTA, Draft, DraftColumn, DraftTable
 from tacit.project.schema_inference import SAMPLE_ROWS, guess_categories, guess_unit, read_sample
 from tacit.query.contribution import ContributionNumber, contribution_number
 
@@ -22,20 +22,23 @@ _TYPES = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp"
 _PREVIEW_EPSILON = "0.5"
 
 
-def interview(draft: Draft, files: Mapping[str, Path]) -> Draft:
+def interview(draft: Draft, files: Mapping[str, Path], *, pure: bool = False) -> Draft:
     """The draft with the owner's answers in it. Enter leaves a place open.
 
     Args:
         draft: what is known so far.
         files: by table, where rows may be looked at if the owner says so; tables of a database are not among them.
+        pure: no delta is asked for.
     """
     typer.echo("Enter keeps the value in brackets; open places are marked in the file.\n")
     if draft.epsilon is None:
         draft = replace(draft, epsilon=_number("Epsilon of all questions together, such as 4", "epsilon"))
     _caution(draft)
-    if draft.epsilon is not None and draft.delta is None:
-        typer.echo("  A delta allows more questions for the same epsilon, and groups whose names are not public.")
-        draft = replace(draft, delta=_number("Delta, such as 1e-6; Enter for none", "delta"))
+    if draft.delta is None and not pure:
+        if draft.epsilon is not None:
+            typer.echo("  A delta allows more questions for the same epsilon, and groups whose names are not public.")
+        delta = DELTA if draft.epsilon is None else _number("Delta of all questions; 0 for none", "delta", DELTA)
+        draft = replace(draft, delta=None if delta == "0" else delta)
         _caution(replace(draft, epsilon=None))
     tables, sampled = [], []
     for table in draft.tables:
@@ -189,12 +192,12 @@ def _bounds(name: str) -> tuple[str, str] | None:
         typer.echo("    Two numbers with a comma between them, the lower one first.")
 
 
-def _number(question: str, name: str) -> str | None:
+def _number(question: str, name: str, default: str | None = None) -> str | None:
     check = exact_positive if name == "epsilon" else exact_probability
     while True:
-        said = _ask(question, None)
+        said = _ask(question, default)
         try:
-            if said is not None:
+            if said is not None and (name, said) != ("delta", "0"):
                 check(said, name)
             return said
         except InputError as problem:

@@ -17,6 +17,8 @@ from tacit.core.names import is_name
 from tacit.engines.source_files import UTF_8, CsvFormat
 from tacit.query.contribution import AUTO, ContributionNumber
 
+#: The delta of a first account: groups without declared categories are found privately with it.
+DELTA: Final = "1e-6"
 #: Stands where the owner has to say something.
 MARK: Final = "?"
 _NUMBERS = ("integer", "decimal", "double")
@@ -172,10 +174,13 @@ def _population(draft: Draft) -> Iterator[str]:
     example = "" if draft.epsilon else 'such as "4": '
     yield _aside(f"epsilon = {toml_text(draft.epsilon or MARK)}", f"{example}smaller = more privacy, less accuracy")
     if draft.delta is not None:
-        yield f"delta = {toml_text(draft.delta)}"
+        yield _aside(
+            f"delta = {toml_text(draft.delta)}", "groups whose names are not public are found privately with it"
+        )
         yield _aside('accounting = "zcdp"', "many small questions cost less than their sum")
+        yield _aside('# accounting = "pure"', "epsilon alone, without the two lines above")
     else:
-        yield _aside('# delta = "1e-6"', "with both: more questions for the same epsilon, and groups")
+        yield _aside(f"# delta = {toml_text(DELTA)}", "with both: more questions for the same epsilon, and groups")
         yield _aside('# accounting = "zcdp"', "whose names are not public can be found privately")
 
 
