@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tacit.accounting.compose import compose
 from tacit.accounting.composed import Composed
-from tacit.accounting.gaussian import gaussian_epsilon_bounds
+from tacit.accounting.gaussian import gaussian_epsilon_high, gaussian_epsilon_low
 from tacit.accounting.optimal import optimal_epsilon_bounds
 from tacit.accounting.pld.account import _bracket, _Direction
 from tacit.accounting.pld.pairs import GaussianPair
@@ -82,7 +82,8 @@ def test_gaussians_on_the_grid(sigma: int, k: int, delta: str) -> None:
     # Composed one by one on the grid, although Tacit would merge them into one.
     pairs = [(GaussianPair(1 / sigma), k)]
     found = _bracket([_Direction(pairs, pairs, Fraction(0), True)], (Fraction(delta), Fraction(delta)), bracket=True)
-    low, high = gaussian_epsilon_bounds(sqrt_bounds(Fraction(k, sigma**2))[0], Fraction(delta))
+    mu = sqrt_bounds(Fraction(k, sigma**2))[0]
+    low, high = gaussian_epsilon_low(mu, Fraction(delta)), gaussian_epsilon_high(mu, Fraction(delta))
     assert found.low <= float(high) * (1 + 1e-12)
     assert found.high >= float(low) * (1 - 1e-12)
     assert found.width < 6e-4
@@ -225,7 +226,7 @@ def test_a_broken_discretisation_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
         return discretise.lower_lattice(pair, step * 1.37, log_tail, lowest)  # type: ignore[arg-type]
 
     pairs = [(GaussianPair(0.1), 50)]
-    truth = gaussian_epsilon_bounds(sqrt_bounds(Fraction(50, 100))[0], Fraction("1e-6"))[0]
+    truth = gaussian_epsilon_low(sqrt_bounds(Fraction(50, 100))[0], Fraction("1e-6"))
     monkeypatch.setattr(account, "upper_lattice", rounded_down)
     found = _bracket([_Direction(pairs, None, Fraction(0), True)], (Fraction("1e-6"),) * 2, bracket=False)
     assert found.high < float(truth)

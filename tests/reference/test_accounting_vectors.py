@@ -10,7 +10,7 @@ import pytest
 from tacit.accounting.advanced import advanced_epsilon
 from tacit.accounting.amplification import amplify
 from tacit.accounting.compose import compose
-from tacit.accounting.optimal import optimal_delta
+from tacit.accounting.optimal import optimal_epsilon_bounds
 from tacit.accounting.renyi import renyi_curve
 from tacit.accounting.zcdp import largest_rho
 from tacit.core.events import (
@@ -93,8 +93,10 @@ def test_advanced_is_the_theorem_or_the_sum(epsilon: str, k: int, delta: str, ea
         ("0.5", 20, "6", "0.017821646136620011928"),
     ],
 )
-def test_optimal_delta_on_the_grid(epsilon: str, k: int, total: str, delta: str) -> None:
-    assert close_above(optimal_delta(epsilon=epsilon, count=k, total_epsilon=total), delta)
+def test_optimal_epsilon_on_the_grid(epsilon: str, k: int, total: str, delta: str) -> None:
+    low, high = optimal_epsilon_bounds(epsilon=epsilon, count=k, delta=delta)
+    assert float(low) == pytest.approx(float(total), abs=1e-9)
+    assert float(high) == pytest.approx(float(total), abs=1e-9)
 
 
 @pytest.mark.parametrize(

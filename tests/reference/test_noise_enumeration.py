@@ -14,7 +14,7 @@ import pytest
 
 from support.bits import enumerate_outputs
 from support.reference_samplers import invert_geometric, invert_laplace, is_below_exp
-from tacit.noise.bernoulli import sample_bernoulli, sample_bernoulli_exp
+from tacit.noise.bernoulli import sample_bernoulli
 from tacit.noise.entropy import BitSource
 from tacit.noise.inversion import LogInversion, _settle_exp
 from tacit.noise.uniform import LazyUniform, sample_below
@@ -50,7 +50,6 @@ def test_bernoulli_of_an_exponential(rate: Fraction) -> None:
     def pmf(hit: object) -> object:
         return chance if hit else 1 - chance
 
-    check(lambda bits: sample_bernoulli_exp(rate, bits), pmf, 14, 0.05)
     check(lambda bits: _settle_exp(rate, LazyUniform(bits, step=1)), pmf, 20, 2.0**-20)
     check(lambda bits: is_below_exp(rate, LazyUniform(bits, step=1)), pmf, 20, 2.0**-20)
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from tacit.accounting.advanced import advanced_epsilon, advanced_epsilon_simple
+from tacit.accounting.advanced import advanced_epsilon, simple_epsilon
 from tacit.accounting.amplification import amplify
 from tacit.accounting.compose import METHODS, compose
 from tacit.core.errors import AccountingError, InputError
@@ -139,10 +139,10 @@ def test_advanced_never_exceeds_basic() -> None:
     assert compose([(PURE, 100)], delta="1e-6", method="advanced").method == "advanced"
     mixed = compose([(PURE, 100), (PureEvent(Fraction(1, 20)), 100)], delta="1e-6", method="advanced")
     assert mixed.epsilon == advanced_epsilon([("0.1", 100), ("0.05", 100)], delta="1e-6")
-    simple = advanced_epsilon_simple(epsilon="0.1", count=100, delta="1e-6")
+    simple = simple_epsilon([("0.1", 100)], delta="1e-6")
     assert advanced_epsilon([("0.1", 100)], delta="1e-6") > simple > compose([(PURE, 100)], delta="1e-6").epsilon
-    with pytest.raises(InputError, match="epsilon"):
-        advanced_epsilon_simple(epsilon=1, count=2, delta="1e-6")
+    with pytest.raises(AccountingError, match="epsilon < 1"):
+        simple_epsilon([(1, 2)], delta="1e-6")
 
 
 def test_best_is_the_smallest_and_named() -> None:

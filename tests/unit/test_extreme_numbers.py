@@ -15,7 +15,7 @@ from tacit.accounting.calibrate import calibrate_gaussian, calibrate_laplace
 from tacit.accounting.compose import METHODS, compose
 from tacit.accounting.filters import GDPFilter, PureOrZCDPFilter, RenyiFilter, ZCDPFilter
 from tacit.accounting.gaussian import gaussian_epsilon_high
-from tacit.accounting.optimal import optimal_delta, optimal_epsilon_bounds
+from tacit.accounting.optimal import optimal_epsilon_bounds
 from tacit.accounting.renyi import renyi_curve
 from tacit.core.errors import TacitError
 from tacit.core.events import GaussianEvent, PoissonSampledEvent, PureEvent, RandomizedResponseEvent
@@ -57,7 +57,7 @@ RELEASES: dict[str, Callable[[str], Any]] = {
     "renyi order": lambda e: RDP.at(1 + Fraction(e), 1).to_approx("1e-6"),
     "renyi order, composed": lambda e: compose([RDP.at(1 + Fraction(e), 1)], delta="1e-6", method="rdp"),
     "group": lambda e: ApproxDP(e, "1e-9").group(100_000),
-    "optimal": lambda e: optimal_delta(epsilon=e, count=10, total_epsilon=e),
+    "optimal": lambda e: optimal_epsilon_bounds(epsilon=e, count=10, delta="1e-6"),
     "calibrated gaussian": lambda e: calibrate_gaussian(count=10, epsilon=e, delta="1e-6", method="zcdp"),
     "calibrated laplace": lambda e: calibrate_laplace(count=10, epsilon=e, delta="1e-6", method="zcdp"),
 }

@@ -23,7 +23,7 @@ from fractions import Fraction
 from tacit.accounting.basic import compose_basic, pairs_at
 from tacit.accounting.composed import Composed
 from tacit.accounting.composition_plan import CompositionPlan
-from tacit.core.errors import AccountingError, InputError
+from tacit.core.errors import AccountingError
 from tacit.core.numbers import (
     Number,
     check_count,
@@ -99,13 +99,6 @@ def simple_epsilon(epsilons: Iterable[tuple[Number, int]], *, delta: Number) -> 
             raise AccountingError("the simple form of advanced composition is stated for epsilon < 1; use 'advanced'")
         squares += check_count(times, "count", minimum=0) * epsilon**2
     return round_up(sqrt_bounds(-2 * log_bounds(extra)[0] * squares)[1] + squares)
-
-
-def advanced_epsilon_simple(*, epsilon: Number, count: int, delta: Number) -> Fraction:
-    """:func:`simple_epsilon` of ``count`` equal releases: √(2k ln(1/δ'))·ε + kε²."""
-    if exact_nonnegative(epsilon, "epsilon") >= 1:
-        raise InputError("epsilon", "must be below 1 for the simple form; use advanced_epsilon")
-    return simple_epsilon([(epsilon, count)], delta=delta)
 
 
 def _stated(plan: CompositionPlan) -> list[object]:

@@ -18,11 +18,6 @@ _WIDENINGS = 60
 _LOG_ROOT_TAU = math.log(2 * math.pi) / 2
 
 
-def gaussian_epsilon_bounds(mu: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
-    """Rationals ``(low, high)`` around the smallest ε with δ(ε) <= ``delta``, usually twelve digits apart."""
-    return gaussian_epsilon_low(mu, delta), gaussian_epsilon_high(mu, delta)
-
-
 def gaussian_epsilon_high(mu: Fraction, delta: Fraction) -> Fraction:
     """An ε with δ(ε) <= ``delta``, evaluated and found to hold."""
     if mu > LARGEST_MU:

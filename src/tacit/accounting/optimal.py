@@ -84,19 +84,6 @@ def optimal_epsilon_bounds(
     return min(max(lower, Fraction(0)), k * e), min(max(upper, Fraction(0)), k * e)
 
 
-def optimal_delta(*, epsilon: Number, count: int, total_epsilon: Number, delta_each: Number = 0) -> Fraction:
-    """The exact δ_g at ``total_epsilon``, rounded up."""
-    e, g = exact_nonnegative(epsilon, "epsilon"), exact_nonnegative(total_epsilon, "total_epsilon")
-    each = exact_probability(delta_each, "delta_each", zero=True, one=True)
-    k = check_count(count, "count", maximum=_LARGEST_COUNT)
-    if e > _LARGEST_EPSILON:
-        return Fraction(1) if g < k * e else min(k * each, Fraction(1))
-    losses, masses, error = _losses(float_up(e), k)
-    covered = masses * -np.expm1(np.minimum(float_down(g) - losses, 0.0))
-    missed = Fraction(float(covered.sum()) * (1 + error))
-    return min(1 - (1 - each) ** k * (1 - min(missed, Fraction(1))), Fraction(1))
-
-
 def _room(total: Fraction, each: Fraction, k: int) -> tuple[float, float]:
     """Bounds on the δ that is left for δ_k once the k chances of total failure are paid: 1 - (1-δ_g)/(1-δ)^k."""
     if each == 0:

@@ -169,18 +169,6 @@ def _linear_program(masks: NDArray[np.bool_], answers: NDArray[np.float64]) -> N
     return np.asarray(solved.x[:people], dtype=np.float64)
 
 
-def expected_share(people: int, questions: int, sigma: float) -> float:
-    """The share of secrets that least squares should recover from noise of standard deviation ``sigma``.
-
-    A person's estimate is off by about 2σ/√(questions - people), normally; it is wrong when that exceeds one half.
-    """
-    if questions <= people:
-        raise InputError("questions", f"must be more than people ({people}), got {questions}")
-    if sigma == 0:
-        return 1.0
-    return 0.5 * (1 + math.erf(math.sqrt(questions - people) / (4 * sigma) / math.sqrt(2)))
-
-
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
     """Compute secrets from subset counts, as many as are answered.

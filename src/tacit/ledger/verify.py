@@ -41,8 +41,6 @@ Progress = Callable[[int, int], None]
 
 _EVERY: Final = 5000
 _MOST_PROBLEMS: Final = 20
-#: Spaces whose names move from entry to entry; all others are taken once and for good.
-_MOVING: Final = frozenset({"terms", "analyst", "revoked", "unit terms", "column", "declared"})
 _RECENT: Final = 64
 #: Most different charges whose prices are remembered.
 _MOST_PRICED: Final = 1 << 14

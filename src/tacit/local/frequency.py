@@ -65,11 +65,6 @@ class FrequencyProtocol(LocalProtocol):
     def variance(self, frequency: Number = 0) -> float:
         """Variance of the estimated share of a category, times the number of reports, where its true share is this."""
 
-    @property
-    @abstractmethod
-    def report_bits(self) -> int:
-        """Bits of information in one report: its length, before it is filled up to whole bytes."""
-
     @abstractmethod
     def estimate(self, counts: Counts, n: int, *, confidence: float) -> Frequencies:
         """Unbiased frequencies with simultaneous intervals, from the counts of ``n`` reports."""
@@ -181,11 +176,6 @@ class ResponseProtocol(IntegerProtocol, SupportProtocol):
             return super().spec()
         return {"protocol": self.kind, "gamma": in_words(self.truth - Fraction(1, 2)), **self.parameters()}
 
-    @property
-    def report_bits(self) -> int:
-        """The place of a category."""
-        return (self.k - 1).bit_length()
-
 
 class UnaryEncoding(SupportProtocol):
     """One bit per category, each flipped by a coin of its own; symmetric (basic RAPPOR) or optimised.
@@ -249,11 +239,6 @@ class UnaryEncoding(SupportProtocol):
     def parameters(self) -> dict[str, Any]:
         """Categories and form."""
         return super().parameters() | {"optimised": self.optimised}
-
-    @property
-    def report_bits(self) -> int:
-        """One bit per category."""
-        return self.k
 
 
 class LocalHashing(IntegerProtocol, SupportProtocol):
@@ -347,11 +332,6 @@ class LocalHashing(IntegerProtocol, SupportProtocol):
     def parameters(self) -> dict[str, Any]:
         """Categories and buckets."""
         return super().parameters() | {"buckets": self.buckets}
-
-    @property
-    def report_bits(self) -> int:
-        """The number of a function and a bucket."""
-        return (self.alphabet - 1).bit_length()
 
     def _best_buckets(self) -> int:
         odds = math.exp(float_nearest(self._epsilon))
@@ -473,11 +453,6 @@ class HadamardResponse(IntegerProtocol, FrequencyProtocol):
     def parameters(self) -> dict[str, Any]:
         """Categories and blocks."""
         return super().parameters() | {"blocks": self.blocks}
-
-    @property
-    def report_bits(self) -> int:
-        """The number of a column."""
-        return (self.alphabet - 1).bit_length()
 
     def _best_blocks(self) -> int:
         odds = math.exp(float_nearest(self._epsilon))

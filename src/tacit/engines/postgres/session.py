@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg_pool import ConnectionPool
 
-SCHEMES: Final = ("postgresql://", "postgres://")
 #: Of each transaction; they override those of the role, the database and the server.
 SETTINGS: Final = {
     "search_path": "pg_catalog",

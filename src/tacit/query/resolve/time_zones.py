@@ -42,31 +42,13 @@ def is_utc(zone: str) -> bool:
     return zone.upper() in _UTC
 
 
-def local_time(value: Expression, zone: str) -> Expression:
-    """The clock of a zone at a time in UTC.
-
-    Raises:
-        Refusal: there is no such zone, or the value is no time.
-    """
-    return between_clocks(value, ("UTC", zone))
-
-
-def utc_time(value: Expression, zone: str) -> Expression:
-    """The time in UTC when the clock of a zone shows a time; one for every time.
-
-    Raises:
-        Refusal: as :func:`local_time`.
-    """
-    return between_clocks(value, (zone, "UTC"))
-
-
 def between_clocks(value: Expression, zones: Sequence[str]) -> Expression:
     """A time led from the clock of the first zone to that of the second, from that of the third to the fourth, ….
 
     All steps together are one CASE: a CASE of a CASE would hold the inner one at every clock change of the outer.
 
     Raises:
-        Refusal: as :func:`local_time`, and where the value is so long that the CASE would be too large.
+        Refusal: there is no such zone, the value is no time, or it is so long that the CASE would be too large.
     """
     if not value.type.is_temporal:
         raise Refusal("type", f"AT TIME ZONE needs a TIMESTAMP, not {value.type}.")
@@ -88,7 +70,7 @@ def between_zones(value: Expression, zones: Sequence[Expression]) -> Expression:
     """The clock of the second zone when that of the first shows ``value``.
 
     Raises:
-        Refusal: a zone is not a name that is written out, and as :func:`local_time`.
+        Refusal: a zone is not a name that is written out, and as :func:`between_clocks`.
     """
     names = [zone.value for zone in zones if isinstance(zone, Literal) and isinstance(zone.value, str)]
     if len(names) != len(zones):

@@ -207,7 +207,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": about.summary,
         "parameters": [*_parameters(route)],
         "responses": {
-            **{str(status): _given(status, body, _answers(route)) for status, body in about.gives.items()},
+            **{str(status): _given(status, body, route.asks) for status, body in about.gives.items()},
             **{str(status): _content(_REASONS[status], sent.ErrorBody) for status in fails},
         },
         "security": [{"token": []}] if route.rate else [],
@@ -224,18 +224,13 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": _PARAMETERS[name]}
     for name in route.query:
         yield {"name": name, "in": "query", "required": False, "schema": _PARAMETERS[name]}
-    headers = (*_ASKING, _SEEN) if _answers(route) else _headers(route)
+    headers = (*_ASKING, _SEEN) if route.asks else _headers(route)
     for name, schema, text in headers:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
 
 
 def _headers(route: Route) -> tuple[_Header, ...]:
     return _HEADERS.get(f"{route.method} {route.path}", _HEADERS.get(route.path, ()))
-
-
-def _answers(route: Route) -> bool:
-    """Whether it answers a question in SQL, in any of its forms."""
-    return route.asks and not _headers(route)
 
 
 def _given(status: int, body: type[bodies.ResponseBody], asks: bool) -> dict[str, Any]:
