@@ -47,7 +47,7 @@ suite: $(TEST)
 	@PYTHONPATH=tests $(BIN)/python $(PYTEST) -m 'not deep'
 
 # Its time is spent waiting for Java, servers, browsers and processes that are killed: two more than there are processors.
-deep: WORKERS = $(shell echo $$(($$(nproc) + 2)))
+deep: WORKERS = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 deep: $(DEEP)/.installed $(BENCH)/.installed ## the tests that make test leaves out: slow ones, networks, Spark, a browser, a dashboard, other libraries
 	@PYTHONPATH=tests $(DEEP)/bin/python $(PYTEST) -m '(deep or smoke) and not bench'
 	@PYTHONPATH=tests $(BENCH)/bin/python $(PYTEST) -n 0 -m bench $$(grep -rlE 'mark\.bench' tests --include='test_*.py')

@@ -203,6 +203,7 @@ def ask(clinic: Clinic, how: str, count: int) -> subprocess.Popen[str]:
     return WarmProcess(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
 
+@pytest.mark.deep
 def test_two_processes_one_database_one_budget_one_killed(clinic: Clinic) -> None:
     open_curator(clinic.project()).close()
     dying = ask(clinic, "killed", 1)

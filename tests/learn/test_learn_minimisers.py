@@ -115,6 +115,7 @@ def repeated_gradient(problem: Problem, weight: float, rows: int, step: int = 1)
     return rows * slope * x + problem.regularization * w + outside + Fraction(float(problem.tilt[0, 0]))
 
 
+@pytest.mark.deep
 def test_a_long_minimiser_does_not_raise() -> None:
     """From 2²⁰ rows on the minimiser of Σℓ + ½Λ‖w‖² lies beyond 2¹²; the penalty keeps it, certified."""
     rows = (1 << 20) + 1
@@ -124,6 +125,7 @@ def test_a_long_minimiser_does_not_raise() -> None:
     assert minimising.RADIUS / 2 < found < 2 * minimising.RADIUS
 
 
+@pytest.mark.deep
 def test_many_rows_do_not_raise() -> None:
     """Rows in pairs of opposite targets, so that zero is the minimiser and one look at them is enough."""
     rows = (1 << 22) + 6

@@ -192,6 +192,7 @@ def test_exponential_mechanism_is_covered(delta: float) -> None:
     assert found.epsilon < pure.epsilon
 
 
+@pytest.mark.deep
 def test_noise_on_several_numbers_is_dominated_by_one() -> None:
     # Laplace noise on two numbers that move by a and b is no worse than on one that moves by a + b.
     def law(epsilon: float) -> Law:

@@ -385,6 +385,7 @@ def _set_up(running: Server, secret: str) -> None:
         assert people.set_up(secret, "olga", "green lamp beside the river") is not None
 
 
+@pytest.mark.deep
 def test_the_demo_is_one_command(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "tacit.cli", "serve", "--demo", "--port", "0", "--workers", "1"]

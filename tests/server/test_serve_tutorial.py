@@ -36,6 +36,7 @@ def alike(text: str) -> str:
     return shape(re.sub(r"\btacit_\w+", "TOKEN", text))
 
 
+@pytest.mark.deep
 def test_two_colleagues_follow_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TACIT_STATE", str(tmp_path / "state"))

@@ -39,6 +39,7 @@ def server(project: Path, token: str) -> Iterator[Server]:
         yield running
 
 
+@pytest.mark.deep
 def test_two_workers_do_not_double_a_limit(server: Server, token: str) -> None:
     body = json.dumps({"sql": COUNT, "epsilon": 1}).encode()
     statuses = [fetch(f"{server.address}/v1/explain", token, body)[0] for _ in range(16)]

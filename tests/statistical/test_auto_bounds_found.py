@@ -113,6 +113,7 @@ def mistakes(stretch: Fraction, runs: int) -> int:
     return sum(choose(argument, row.tolist(), law) != (0, 1) for row in far)
 
 
+@pytest.mark.deep
 def test_nothing_is_found_where_nothing_is() -> None:
     runs = 40_000
     most = int(stats.binom.ppf(1 - FALSE_ALARM, runs, 1e-3))
