@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from support.served import serve
-from tacit.cli.serve import _demo_people, _tell_demo
+from tacit.cli.serve import _demo_people, _tell, _tell_demo
 from tacit.server.serve.supervisor import Started
 
 
@@ -30,3 +30,10 @@ def test_the_demo_prints_lines_for_every_tool(capsys: pytest.CaptureFixture[str]
     assert access.share == "1"
     assert f"PGPASSWORD={welcome['token']}" in told
     served.close()
+
+
+def test_the_set_up_link_has_the_public_address(capsys: pytest.CaptureFixture[str]) -> None:
+    _tell(Started("http://127.0.0.1:8470", "", {"set_up": "s3cret"}, None, "https://tacit.example.org/"))
+    told = capsys.readouterr().out
+    assert "    https://tacit.example.org/console/setup/s3cret\n" in told
+    assert "Tacit serves at http://127.0.0.1:8470/console/" in told

@@ -143,3 +143,20 @@ def test_a_child_is_refused(make: Callable[[Path], Database], tmp_path: Path, mo
         with pytest.raises(StorageError, match="before a fork"), database.write():
             pass
     database.close()
+
+
+def test_a_file_that_was_moved_away_or_replaced_is_noticed(tmp_path: Path) -> None:
+    database = in_sqlite(tmp_path)
+    database.prepare(schema(THINGS))
+    place, away = tmp_path / "things", tmp_path / "elsewhere"
+    place.rename(away)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="was moved away from"):
+            names(database)
+        with pytest.raises(StorageError, match="was moved away from"), database.write() as run:
+            run("INSERT INTO things VALUES (?, 1)", ("a",))
+        place.write_bytes(away.read_bytes())
+    place.unlink()
+    away.rename(place)
+    assert names(database) == []
+    database.close()

@@ -7,10 +7,12 @@ import json
 import logging
 import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tacit
 from support.served import COUNT, Served, error, serve
 from tacit.core.errors import EngineError
 from tacit.ledger import LedgerError
@@ -182,6 +184,17 @@ def test_a_ledger_that_stopped(served: Served) -> None:
         assert response.status_code == 503
         assert error(response.content)["code"] == "internal.ledger"
         assert "srv" not in response.text
+
+
+def test_health_knows_when_a_source_is_gone(tmp_path: Path, served: Served) -> None:
+    (tmp_path / "v.csv").write_text("id,x\n1,2\n2,3\n")
+    with tacit.open(tmp_path / "v.csv", unit="id", epsilon="4") as curator:
+        served.app.state.runtime.service.curator = curator
+        assert served.get("/v1/health", "").status_code == 200
+        (tmp_path / "v.csv").rename(tmp_path / "w.csv")
+        response = served.get("/v1/health", "")
+        assert (response.status_code, error(response.content)["code"]) == (503, "engine.source")
+        assert "v.csv" not in response.text
 
 
 def test_every_code_has_a_status() -> None:

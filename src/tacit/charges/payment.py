@@ -149,6 +149,7 @@ class CuratorContext:
         keys: sign receipts, and decide which groups of a unit are kept.
         accounts: for each population the kind of its account.
         version: names the state of the tables given; repeats are free within one.
+        check_sources: raises :class:`~tacit.core.errors.MissingSourceError` where the files of a table are gone.
         locks: equal questions wait for one another.
         closing: set when engine and ledger are about to be closed; a run that is interrupted then has not failed.
     """
@@ -160,6 +161,7 @@ class CuratorContext:
     keys: Keyring
     accounts: Mapping[str, Account]
     version: Callable[[Iterable[str]], str]
+    check_sources: Callable[[], None] = lambda: None
     locks: KeyLocks = field(default_factory=KeyLocks)
     closing: threading.Event = field(default_factory=threading.Event, compare=False)
     sizes: PublicSizes = field(init=False, repr=False, compare=False)

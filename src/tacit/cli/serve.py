@@ -185,8 +185,9 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
 def _links(started: Started) -> dict[str, str]:
     """The links in a welcome, as they are typed into a browser."""
     pages = {"set_up": "setup", "owner": "welcome", "analyst": "welcome"}
+    address = (started.public or started.address).rstrip("/")
     return {
-        name: f"{started.address}/console/{pages[name]}/{secret}" if name in pages else str(secret)
+        name: f"{address}/console/{pages[name]}/{secret}" if name in pages else str(secret)
         for name, secret in started.welcome.items()
     }
 

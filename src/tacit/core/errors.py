@@ -113,6 +113,12 @@ class FailedRunError(EngineError):
         )
 
 
+class MissingSourceError(EngineError):
+    """A source of the project is not where it was, so that its tables cannot be asked."""
+
+    code = "engine.source"
+
+
 class InternalError(TacitError):
     """Tacit found itself in a state that must not occur, and stopped."""
 

@@ -230,7 +230,8 @@ def _context(project: Project, engine: Engine, opened: OpenedLedger) -> Question
         if table.population is not None and not table.public:
             terms = declared_terms(project.catalog, table)
             opened.ledger.units.declare(project.name, table.name, table.population, terms)
-    return QuestionContext(project.name, project.catalog, engine, opened.ledger, opened.keys, accounts, sources.version)
+    parts = (engine, opened.ledger, opened.keys, accounts, sources.version, sources.check_present)
+    return QuestionContext(project.name, project.catalog, *parts)
 
 
 def _engine(project: Project, session: Any) -> Engine:

@@ -91,6 +91,13 @@ def source_state(kind: str, path: str | None) -> tuple[FileState | None, ...]:
     return tuple(map(file_state, (*files, *logs)))
 
 
+def is_gone(kind: str, path: str | None) -> bool:
+    """Whether a source in files has none of them now."""
+    if path is None or kind not in ("parquet", "csv", "duckdb") or ADDRESS.match(path):
+        return False
+    return not list_files(path.partition("#")[0] if kind == "duckdb" else path)
+
+
 @dataclass(frozen=True)
 class CsvFormat:
     """Form of a CSV source.

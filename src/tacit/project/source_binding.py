@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from tacit.core.errors import EngineError, InputError
+from tacit.core.errors import EngineError, InputError, MissingSourceError
 from tacit.engines.parquet_files import schema_text
 from tacit.engines.protocol import Engine
+from tacit.engines.source_files import is_gone
 from tacit.ledger import Ledger
 from tacit.ledger.protection import Binding
 from tacit.project.source import Digests, Fingerprint, Source
@@ -85,6 +86,16 @@ class SourceBinder:
             # Names and places of files are the operator's business.
             raise EngineError(str(problem)) from None
         return self._veil("\n".join(found))
+
+    def check_present(self) -> None:
+        """Refuse where the files of a source are gone; nothing is read.
+
+        Raises:
+            MissingSourceError: naming the place, for the operator.
+        """
+        for name, source in self._sources.items():
+            if is_gone(source.kind, source.path):
+                raise MissingSourceError(f"tables.{name}.source: there is no file {source.path}")
 
     def _look(self, table: Table, found: Fingerprint | None = None) -> str:
         now = found or self.fingerprint(table)

@@ -99,6 +99,7 @@ class SqliteDatabase:
         self.writer = self._connect(path)
         self._since_checkpoint = 0
         self._pid = os.getpid()
+        self._file = _identity(path)
 
     @classmethod
     def open(
@@ -128,6 +129,7 @@ class SqliteDatabase:
     def read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement that changes nothing."""
         self.check_process()
+        self._check_in_place()
         with self._reading, failures(self._what):
             return self._reader.execute(statement, values).fetchall()
 
@@ -150,6 +152,7 @@ class SqliteDatabase:
     @contextmanager
     def transaction(self, steps: int = 1) -> Iterator[None]:
         """A write transaction for the holder of the gate, and a checkpoint after it when it is time for one."""
+        self._check_in_place()
         with _transaction(self.writer):
             yield
         self._since_checkpoint += steps
@@ -178,6 +181,19 @@ class SqliteDatabase:
         """Refuse a child process: a file's connections do not survive a fork."""
         if os.getpid() != self._pid:
             raise StorageError(f"{self._what} was opened before a fork; open it again in the child")
+
+    def _check_in_place(self) -> None:
+        """Refuse to go on where the file was moved, deleted or replaced: the next process would not find the entries.
+
+        SQLite itself keeps the file that it opened, wherever that is.
+        """
+        now = _identity(self.path)
+        if self._file is None:
+            self._file = now
+        elif now != self._file:
+            raise StorageError(
+                f"{self._what} was moved away from {self.path} or replaced while it was open; stop, and bring it back"
+            )
 
 
 class MemoryDatabase:
@@ -260,6 +276,15 @@ def _readable(path: Path) -> Iterator[str]:
             for file in (path, log):
                 shutil.copyfile(file, Path(folder) / file.name)
             yield (Path(folder) / path.name).as_uri()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Device and number of the file at a path; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _gate_of(path: Path) -> Path:

@@ -23,6 +23,7 @@ STATUS: Final = {
     "access.unknown": 404,
     "accounting": 422,
     "engine": 500,
+    "engine.source": 503,
     "internal": 500,
     "internal.ledger": 503,
     "internal.rollback": 503,

@@ -102,8 +102,10 @@ def whoami(call: ApiRequest) -> ApiResponse:
 
 
 def health(call: ApiRequest) -> ApiResponse:
-    """Whether questions can be asked."""
-    _ = call.runtime.service.curator.ledger.head
+    """Whether questions can be asked: the ledger and the files of the sources are where they were."""
+    context = call.runtime.service.curator.context
+    _ = context.ledger.head
+    context.check_sources()
     return json_response(wire.Health(status="ok").plain())
 
 

@@ -45,12 +45,16 @@ _FORK: Final = multiprocessing.get_context("fork")
 
 @dataclass(frozen=True)
 class Started:
-    """Facts for the operator once the first worker answers; ``welcome`` is the result of :attr:`.Serving.welcome`."""
+    """Facts for the operator once the first worker answers; ``welcome`` is the result of :attr:`.Serving.welcome`.
+
+    ``address`` is on this machine, ``public`` the one that the operator gave for links.
+    """
 
     address: str
     metrics: str
     welcome: dict[str, Any]
     postgres: tuple[str, int] | None = None
+    public: str | None = None
 
 
 @dataclass
@@ -232,7 +236,8 @@ class _Supervisor:
                     metrics = "" if self._page is None else self._page.address
                     address = address_of(self._serving.settings, place.listener)
                     place_of = None if place.postgres is None else place.postgres.getsockname()[:2]
-                    self._started(Started(address, metrics, told["welcome"], place_of))
+                    public = self._serving.settings.address
+                    self._started(Started(address, metrics, told["welcome"], place_of, public))
 
     def _bury(self, place: _Place, status: int) -> None:
         """Note that a worker has ended, and when the next one is due."""
