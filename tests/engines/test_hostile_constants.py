@@ -47,7 +47,7 @@ _CONDITIONS = (
 )
 
 
-@pytest.fixture(scope="module", params=[*MAKERS, "spark"])
+@pytest.fixture(scope="module", params=[*MAKERS, pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     make = {**MAKERS, "spark": spark_engine}[request.param]
     with make(_CATALOG, _FRAMES) as made:

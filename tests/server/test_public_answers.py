@@ -93,7 +93,7 @@ def test_a_postgresql_client() -> None:
         said: list[Any] = []
         connection.add_notice_handler(lambda each: said.append(each.message_primary))
         assert [list(row) for row in connection.execute(BEDS).fetchall()] == ROWS
-        assert said == ["Public tables alone, answered exactly: charged nothing."]
+        assert said == ["Public tables alone, answered exactly: charged nothing. The values are exact."]
         plan = [row[0] for row in connection.execute(f"EXPLAIN {BEDS}").fetchall()]
         assert plan[0] == "Charge      nothing: public tables alone, answered exactly"
         assert pg.served.spent() == 0

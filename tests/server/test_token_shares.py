@@ -40,9 +40,9 @@ def test_every_door_counts_to_the_share_of_the_token(pg: PgServed) -> None:
     words = pg.words("shared", user="alice", options="-c tacit.epsilon=0.4")
     with psycopg.connect(**words, autocommit=True) as connection:
         notices: list[str] = []
-        connection.add_notice_handler(lambda said: notices.append(said.message_hint or ""))
+        connection.add_notice_handler(lambda said: notices.append(said.message_primary or ""))
         connection.execute(question(2))
-        assert "epsilon: 0.8 of 1 spent, 0.2 left" in notices[0]
+        assert "Charged epsilon 0.4 to patients; epsilon 0.2 of 1 left" in notices[0]
         told = connection.execute("SELECT owner, remaining FROM tacit.budget").fetchall()
         assert any("token" in owner and left == "0.2" for owner, left in told)
         assert "0 more such questions" in str(connection.execute(f"EXPLAIN {question(3)}").fetchall())

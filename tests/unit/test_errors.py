@@ -24,12 +24,13 @@ def test_codes_are_stable_and_distinct() -> None:
         "AccountingError": "accounting",
         "EngineError": "engine",
         "FailedRunError": "engine.failed",
+        "MissingSourceError": "engine.source",
         "InternalError": "internal",
     }
 
 
 def test_what_may_quote_data_is_opaque() -> None:
-    assert {kind.__name__ for kind in leaves() if kind.opaque} == {"EngineError", "InternalError"}
+    assert {kind.__name__ for kind in leaves() if kind.opaque} == {"EngineError", "MissingSourceError", "InternalError"}
 
 
 def test_the_tree_is_drawn_in_full() -> None:

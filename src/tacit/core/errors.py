@@ -9,7 +9,8 @@
     ├── AccessError       access      the caller may not do this, or the thing does not exist
     ├── AccountingError   accounting  no sound privacy statement can be made of the request
     ├── EngineError       engine      the database failed; opaque to analysts
-    │   └── FailedRunError  engine.failed  a charged question failed when it ran, and stays failed
+    │   ├── FailedRunError      engine.failed  a charged query failed when it ran, and stays failed
+    │   └── MissingSourceError  engine.source  the data is not where the project says; opaque to analysts
     └── InternalError     internal    Tacit found itself in a state that must not occur; opaque to analysts
 
 The ledger adds its own to InputError and InternalError (:mod:`tacit.ledger.errors`).

@@ -54,8 +54,8 @@ Guarantees = ApproxDP | PureDP
 #: Private attributes that fits set. scikit-learn keeps settings and callbacks of its own on an estimator, which stay.
 # fmt: off
 _LEARNED: Final = frozenset({
-    "_box", "_center", "_centers", "_corner", "_fitted", "_mean", "_model", "_moments", "_n_features_out", "_noise",
-    "_noisy_sums", "_paid", "_range", "_releases", "_target", "_target_bounds",
+    "_box", "_center", "_centers", "_corner", "_fitted", "_hidden", "_mean", "_model", "_moments", "_n_features_out",
+    "_noise", "_noisy_sums", "_paid", "_range", "_releases", "_target", "_target_bounds",
 })
 # fmt: on
 
