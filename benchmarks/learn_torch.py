@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("opacus") is None:
-    print("left out: needs torch and opacus, which the extra torch brings")
+    print("left out: needs the extras torch and bench (make bench)")
     raise SystemExit(0)
 
 import torch

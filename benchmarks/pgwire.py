@@ -88,14 +88,14 @@ def main() -> None:
                 )
                 for name, token in tokens.items()
             ]  # fmt: skip
-            import httpx
+            import httpx2
 
             clients = [
-                httpx.Client(base_url=server.address, headers={"authorization": f"Bearer {token}"}, timeout=60)
+                httpx2.Client(base_url=server.address, headers={"authorization": f"Bearer {token}"}, timeout=60)
                 for token in tokens.values()
             ]
 
-            def ask(client: httpx.Client) -> None:
+            def ask(client: httpx2.Client) -> None:
                 told = client.post("/v1/query", json={"sql": question(), "epsilon": 0.01})
                 assert told.status_code == 200, told.text
 

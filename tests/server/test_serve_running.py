@@ -236,7 +236,7 @@ def test_a_job_outlives_the_server_that_took_it(tmp_path: Path) -> None:
 # Places and certificates.
 
 
-def test_tls_is_checked_by_both_sides(tmp_path: Path) -> None:
+def test_tls_is_checked_by_both_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = make_clinic(tmp_path / "own", patients=3)
     token = make_tokens(project, ["alice"])["alice"]
     with (
@@ -247,10 +247,15 @@ def test_tls_is_checked_by_both_sides(tmp_path: Path) -> None:
         url = f"https://localhost:{running.port}"
         with tacit.connect(url, token, ca_file=cert) as remote:
             assert len(remote.tables()) == 1
-        with pytest.raises(RemoteError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(RemoteError, match=r"CERTIFICATE_VERIFY_FAILED.* as SSL_CERT_FILE"):
             tacit.connect(url, token)
-        with pytest.raises(RemoteError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(RemoteError, match="CERTIFICATE_VERIFY_FAILED") as elsewhere:
             tacit.connect(f"https://127.0.0.1:{running.port}", token, ca_file=cert)
+        assert "SSL_CERT_FILE" not in str(elsewhere.value), "its authority is trusted; the name is another"
+        with monkeypatch.context() as environment:
+            environment.setenv("SSL_CERT_FILE", str(cert))
+            with tacit.connect(url, token) as remote:
+                assert len(remote.tables()) == 1
         with pytest.raises((RemoteError, OSError)):
             fetch(f"http://localhost:{running.port}/v1/health")
         old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

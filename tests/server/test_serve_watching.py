@@ -10,7 +10,7 @@ import multiprocessing
 import os
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client import generate_latest
 
@@ -50,8 +50,8 @@ def watched(tables: dict[str, list[dict[str, Any]]]) -> tuple[list[dict[str, Any
 
     async def ask() -> None:
         shown = {"authorization": f"Bearer {served.tokens['alice']}"}
-        transport = httpx.ASGITransport(watch)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tacit", headers=shown) as client:
+        transport = httpx2.ASGITransport(watch)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://tacit", headers=shown) as client:
             for question in QUESTIONS:
                 await client.post("/v1/explain", json=question)
                 await client.post("/v1/query", json=question)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-import httpx
+import httpx2
 
 from support.toy_engine import ToyEngine
 from tacit.charges.accounts import account_kind, filter_of
@@ -103,16 +103,16 @@ class Served:
         """Curator that answers."""
         return self.service.curator
 
-    def client(self, name: str = "alice", **headers: str) -> httpx.AsyncClient:
+    def client(self, name: str = "alice", **headers: str) -> httpx2.AsyncClient:
         """A client with the token of a named person; without a token where the name is empty."""
         shown = {"authorization": f"Bearer {self.tokens[name]}"} if name else {}
-        transport = httpx.ASGITransport(self.app, raise_app_exceptions=True)
-        return httpx.AsyncClient(transport=transport, base_url="http://tacit", headers=shown | headers)
+        transport = httpx2.ASGITransport(self.app, raise_app_exceptions=True)
+        return httpx2.AsyncClient(transport=transport, base_url="http://tacit", headers=shown | headers)
 
-    def job(self, path: str, body: Any, name: str = "olga", headers: Any = None) -> tuple[httpx.Response, Any]:
+    def job(self, path: str, body: Any, name: str = "olga", headers: Any = None) -> tuple[httpx2.Response, Any]:
         """The response to a request for a job, and the job when it has ended; None where there is none."""
 
-        async def story() -> tuple[httpx.Response, Any]:
+        async def story() -> tuple[httpx2.Response, Any]:
             async with self.client(name) as client:
                 response = await client.post(path, json=body, headers=headers)
                 if response.status_code != 202:
@@ -126,20 +126,20 @@ class Served:
 
         return asyncio.run(story())
 
-    def call(self, method: str, path: str, name: str = "alice", **words: Any) -> httpx.Response:
+    def call(self, method: str, path: str, name: str = "alice", **words: Any) -> httpx2.Response:
         """One request and its response, on an event loop of its own."""
 
-        async def once() -> httpx.Response:
+        async def once() -> httpx2.Response:
             async with self.client(name) as client:
                 return await client.request(method, path, **words)
 
         return asyncio.run(once())
 
-    def get(self, path: str, name: str = "alice", **words: Any) -> httpx.Response:
+    def get(self, path: str, name: str = "alice", **words: Any) -> httpx2.Response:
         """As :meth:`call`."""
         return self.call("GET", path, name, **words)
 
-    def ask(self, sql: str = COUNT, name: str = "alice", *, headers: Any = None, **words: Any) -> httpx.Response:
+    def ask(self, sql: str = COUNT, name: str = "alice", *, headers: Any = None, **words: Any) -> httpx2.Response:
         """A question to ``/v1/query``."""
         return self.call("POST", "/v1/query", name, json={"sql": sql, **words}, headers=headers)
 

@@ -12,7 +12,7 @@ from html import unescape
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 
 from support.served import Served
 
@@ -26,17 +26,17 @@ class Visitor:
     def __init__(self, served: Served, base: str = "http://tacit") -> None:
         self.served = served
         self._runner = asyncio.Runner()
-        transport = httpx.ASGITransport(served.app, raise_app_exceptions=True)
-        self.client = httpx.AsyncClient(transport=transport, base_url=base)
+        transport = httpx2.ASGITransport(served.app, raise_app_exceptions=True)
+        self.client = httpx2.AsyncClient(transport=transport, base_url=base)
         self.csrf = ""
 
-    def get(self, path: str, **headers: str) -> httpx.Response:
+    def get(self, path: str, **headers: str) -> httpx2.Response:
         """A page."""
         found = self._runner.run(self.client.get(path, headers=_named(headers)))
         self._look(found)
         return found
 
-    def post(self, path: str, *, headers: dict[str, str] | None = None, **fields: str) -> httpx.Response:
+    def post(self, path: str, *, headers: dict[str, str] | None = None, **fields: str) -> httpx2.Response:
         """Send a form and return the response; its token comes along unless another is given."""
         data = urlencode({"csrf": self.csrf, **{name.replace("__", "."): text for name, text in fields.items()}})
         sent = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
@@ -44,7 +44,7 @@ class Visitor:
         self._look(found)
         return found
 
-    def sign_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
+    def sign_in(self, name: str, password: str = PASSWORD) -> httpx2.Response:
         """Go in by the front door."""
         self.get("/console/sign-in")
         answer = self.post("/console/sign-in", name=name, password=password)
@@ -58,7 +58,7 @@ class Visitor:
         self._runner.run(self.client.aclose())
         self._runner.close()
 
-    def _look(self, page: httpx.Response) -> None:
+    def _look(self, page: httpx2.Response) -> None:
         if found := _HIDDEN.search(page.text):
             self.csrf = unescape(found.group(1))
 

@@ -31,7 +31,7 @@ from tacit.receipts.verify_receipt import verify_receipt
 from tacit.wire.requests import request_text
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 _CONFIDENCE: Final = 0.9999
 _DELTA: Final = Fraction(1, 10**6)
@@ -170,7 +170,7 @@ class _Reply:
 class _Probe:
     """Sends what no client would."""
 
-    def __init__(self, remote: RemoteCurator, token: str, client: httpx.Client) -> None:
+    def __init__(self, remote: RemoteCurator, token: str, client: httpx2.Client) -> None:
         self._remote = remote
         self._token = token
         self._client = client
@@ -283,13 +283,13 @@ class _Probe:
         return _Reply(response.status_code, told, response.content)
 
 
-def _client(ca_file: str | Path | None, url: str) -> httpx.Client:
+def _client(ca_file: str | Path | None, url: str) -> httpx2.Client:
     import ssl
 
-    import httpx
+    import httpx2
 
     trusted = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
-    return httpx.Client(verify=trusted, timeout=120.0, trust_env=url.startswith("https:"))
+    return httpx2.Client(verify=trusted, timeout=120.0, trust_env=url.startswith("https:"))
 
 
 def _verdict(found: list[str], done: str) -> Verdict:

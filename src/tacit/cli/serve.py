@@ -220,7 +220,7 @@ def _tell_demo(started: Started) -> None:
     _say(f"\n{about}\n")
     _say(f"  As its owner, {_DEMO_OWNER}:      {links['owner']}")
     _say(f"  As an analyst, {_DEMO_ANALYST}:    {links['analyst']}\n")
-    needs = "" if find_spec("httpx") is not None else f", after {install_command('client')}"
+    needs = "" if find_spec("httpx2") is not None else f", after {install_command('client')}"
     _say(f"Each link works once: choose a password, and you are signed in. Or ask from Python{needs}:\n")
     _say(f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
     _say('  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))\n')

@@ -28,7 +28,7 @@ from tacit.noise import entropy
 from tacit.receipts.receipt import keys_once
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 #: The most bytes of a response.
 MOST_BYTES: Final = 64 * 2**20
@@ -39,6 +39,9 @@ _FIRST_WAIT: Final = 0.2
 _LONGEST_WAIT: Final = 30.0
 #: Of a proxy that lost its server, of a server that is busy or is being restarted, and of rate limits.
 _AGAIN: Final = frozenset({429, 502, 503, 504})
+#: OpenSSL's words where nobody whom this machine trusts has signed.
+_UNKNOWN_AUTHORITY: Final = ("local issuer", "self-signed", "self signed")
+_TRUST: Final = "; name the certificate of its authority in ca_file, or in the environment as SSL_CERT_FILE"
 _TOKEN: Final = re.compile(r"[!-~]{1,512}\Z")
 
 
@@ -138,7 +141,7 @@ class Channel:
         return f"<Channel {self.url}>"
 
     def _exchange(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, str], bytes]:
-        import httpx
+        import httpx2
 
         for attempt in range(ATTEMPTS):
             last = attempt == ATTEMPTS - 1
@@ -146,10 +149,11 @@ class Channel:
                 raise RemoteError("the connection was closed")
             try:
                 status, headers, body = self._send(method, path, **more)
-            except (httpx.TransportError, httpx.StreamError) as problem:
+            except (httpx2.TransportError, httpx2.StreamError) as problem:
                 if last or _is_hopeless(problem):
                     words = str(problem) or type(problem).__name__
-                    raise RemoteError(f"{self.url} cannot be reached: {words}") from None
+                    remedy = _TRUST if any(each in words for each in _UNKNOWN_AUTHORITY) else ""
+                    raise RemoteError(f"{self.url} cannot be reached: {words}{remedy}") from None
                 self._sleep(_pause(attempt))
                 continue
             if status not in _AGAIN or last:
@@ -168,19 +172,19 @@ class Channel:
             return response.status_code, {k.lower(): v for k, v in response.headers.items()}, b"".join(parts)
 
 
-def _client(url: str, token: str, ca_file: str | Path | None, timeout: float) -> httpx.Client:
+def _client(url: str, token: str, ca_file: str | Path | None, timeout: float) -> httpx2.Client:
     try:
-        import httpx
+        import httpx2
     except ModuleNotFoundError:
-        raise InputError("url", f"asking a server needs httpx: {install_command('client')}") from None
+        raise InputError("url", f"asking a server needs httpx2: {install_command('client')}") from None
     try:
         trusted = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except (OSError, ssl.SSLError) as problem:
         raise InputError("ca_file", f"cannot be used: {problem}") from None
-    return httpx.Client(
+    return httpx2.Client(
         verify=trusted,
         headers={"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "tacit"},
-        timeout=httpx.Timeout(timeout, connect=10.0),
+        timeout=httpx2.Timeout(timeout, connect=10.0),
         follow_redirects=False,
         # A proxy of the environment may carry TLS, which it cannot read, but never what goes to this machine.
         trust_env=url.startswith("https:"),

@@ -76,7 +76,8 @@ def connect(
         public_key: the key that receipts are signed with, as the owner of the data told you. Without it the key that
             the server shows the first time is remembered. Another one later is an error, unless the key that was
             stated or remembered has signed that it follows.
-        ca_file: certificates to trust instead of the system's, for a server with one of its own.
+        ca_file: certificates to trust instead of the system's or those of the environment's ``SSL_CERT_FILE``, for a
+            server with one of its own.
         timeout: seconds to wait for the server to say anything.
 
     Raises:
