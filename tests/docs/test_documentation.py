@@ -29,7 +29,7 @@ def module_name(path: Path) -> str:
 MODULES = {name: path for path in sorted(SOURCE.rglob("*.py")) if not (name := module_name(path)).startswith(LEFT_OUT)}
 WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>>" in path.read_text()]
 #: Pages whose examples compute for seconds.
-SLOW = ("composition.md", "publish-a-synthetic-table.md", "auto-bounds.md", "10-learning.md")
+SLOW = ("composition.md", "publish-a-synthetic-table.md", "10-learning.md")
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
