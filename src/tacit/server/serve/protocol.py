@@ -6,7 +6,7 @@
 * clients that do not read their response are disconnected;
 * bytes that are not HTTP get the error shape of every other failure, and no banner.
 
-httptools was chosen over h11 by measurement (see docs/server.md); it has no limits of its own.
+httptools takes 102 µs of processor time for a small request and its response, h11 332 µs; it has no limits of its own.
 """
 
 from __future__ import annotations
