@@ -30,7 +30,7 @@ round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""
         ),
         Row(
             "Output perturbation",
-            "The minimiser with noise for that sensitivity.",
+            "The minimiser with noise for that sensitivity; Laplace noise needs no δ.",
             "(1, 10⁻⁶)-DP",
             "True",
             MODEL.format("output"),

@@ -49,7 +49,7 @@ def mapped(values: np.ndarray) -> np.ndarray:
     """Rows of a map whose matrix leaves some of them longer than UNIT."""
     made = np.random.default_rng(8)
     columns = values.shape[1]
-    affine = AffineMap.of(made.uniform(-0.2, 0.2, columns), made.normal(size=(columns, columns)), 1.5, cut=False)
+    affine = AffineMap.of(made.uniform(-0.2, 0.2, columns), made.normal(size=(columns, columns)), 1.5)
     return affine(Box.read((-3, 3), None).to_steps(values))
 
 

@@ -30,15 +30,13 @@ def test_no_row_is_longer_than_a_unit_whatever_it_holds(values: np.ndarray, norm
     assert (whole[:, -1] == BIAS).all()
 
 
-@given(INTEGERS, st.integers(0, 1000), st.floats(1e-9, 1e9), st.floats(1e-3, 1e4), st.booleans())
-def test_affine_rows_are_the_exact_floor_and_bounded(
-    steps: np.ndarray, seed: int, size: float, radius: float, cut: bool
-) -> None:
+@given(INTEGERS, st.integers(0, 1000), st.floats(1e-9, 1e9), st.floats(1e-3, 1e4))
+def test_affine_rows_are_the_exact_floor_and_bounded(steps: np.ndarray, seed: int, size: float, radius: float) -> None:
     """Whatever the public numbers: the product is that of Python's integers, and no row exceeds its norm."""
     made, columns = np.random.default_rng(seed), steps.shape[1]
-    affine = AffineMap.of(made.uniform(-2, 2, columns), made.normal(size=(columns, columns)) * size, radius, cut=cut)
+    affine = AffineMap.of(made.uniform(-2, 2, columns), made.normal(size=(columns, columns)) * size, radius)
     rows = affine(steps).astype(np.int64)
-    assert (square_norms(rows) <= (UNIT if cut else LONGEST_ROW * UNIT) ** 2).all()
+    assert (square_norms(rows) <= (LONGEST_ROW * UNIT) ** 2).all()
     assert (rows[:, -1] == affine.constant).all()
     exact = [
         [sum(int(m) * (int(x) - int(c)) for m, x, c in zip(line, row, affine.center, strict=True)) >> affine.shift
@@ -50,7 +48,7 @@ def test_affine_rows_are_the_exact_floor_and_bounded(
 
 def test_weights_of_mapped_rows_are_weights_of_values() -> None:
     made = np.random.default_rng(4)
-    affine = AffineMap.of(made.uniform(-0.5, 0.5, 3), made.normal(size=(3, 3)), 20.0, cut=False)
+    affine = AffineMap.of(made.uniform(-0.5, 0.5, 3), made.normal(size=(3, 3)), 20.0)
     steps, weights = made.integers(-FINE, FINE, size=(50, 3)), made.normal(size=(4, 2))
     slopes, constants = affine.unmapped(weights)
     assert np.abs(affine(steps) / UNIT @ weights - (steps / FINE @ slopes + constants)).max() < 1e-3
@@ -94,7 +92,7 @@ def test_what_is_not_a_number_is_the_midpoint_and_what_is_outside_is_clipped() -
 def test_a_row_does_not_depend_on_other_rows_nor_on_layout() -> None:
     values = np.random.default_rng(5).normal(size=(37, 11)) * 3
     box, made = Box.read((-4, 4), None), np.random.default_rng(6)
-    affine = AffineMap.of(made.uniform(-1, 1, 11), made.normal(size=(11, 11)), 3.0, cut=False)
+    affine = AffineMap.of(made.uniform(-1, 1, 11), made.normal(size=(11, 11)), 3.0)
 
     def row_map(values: np.ndarray) -> np.ndarray:
         return affine(box.to_steps(values))

@@ -93,14 +93,15 @@ class AffineMap:
     longest: int
 
     @classmethod
-    def of(cls, center: NDArray[np.float64], matrix: NDArray[np.float64], radius: float, *, cut: bool) -> AffineMap:
+    def of(cls, center: NDArray[np.float64], matrix: NDArray[np.float64], radius: float) -> AffineMap:
         """The map z = matrix·(x - center) for x between -1 and 1, in rows whose norm is UNIT where ‖(z, 1)‖ = radius.
+
+        Rows longer than :data:`LONGEST_ROW` times that are cut to it.
 
         Args:
             center: between -1 and 1.
             matrix: of any public numbers.
             radius: of z that has the norm UNIT.
-            cut: whether longer rows are cut to it; otherwise to :data:`LONGEST_ROW` times that.
         """
         constant = min(max(round(UNIT / radius), 1), UNIT // 2)
         # The constant is exact, so the rest of the row is measured by it.
@@ -110,8 +111,7 @@ class AffineMap:
         shift = min(max(_MATRIX_BITS - math.ceil(math.log2(max(largest, 1e-9))), 0), 60)
         whole = np.rint(wanted * 2.0**shift)
         steps = np.rint(np.clip(center, -1.0, 1.0) * FINE).astype(np.int64)
-        longest = beside_bias(constant) if cut else LONGEST_ROW * UNIT - UNIT
-        return cls(steps, whole, shift, constant, longest)
+        return cls(steps, whole, shift, constant, LONGEST_ROW * UNIT - UNIT)
 
     def __call__(self, steps: Integers) -> NDArray[np.float64]:
         """Finished rows, as whole floats; the constant column is the last one."""

@@ -31,7 +31,6 @@ from tacit.learn.training import (
     plan_gradient,
     plan_objective,
     plan_output,
-    plan_pure_output,
     steps_for,
 )
 from tacit.learn.weights import Weighted
@@ -154,15 +153,15 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
         epsilon, delta = privacy
         relation = as_relation(self.relation)
         rows = None if self.n is None else check_count(self.n, "n")
-        if delta is None:
-            if method != "output":
-                raise InputError("delta", f"must be given for method={method!r}; write for example delta='1e-6'")
-            loss, given = self._smooth_loss(classes), self._regularization()
-            return plan_pure_output(columns, loss, regularization=given, epsilon=epsilon, relation=relation)
-        whole = Privacy(epsilon, delta, relation)
-        whitening = Whitening(Survey(columns, self.data_norm is not None, rows)) if self.standardize else None
         given = self._regularization()
+        if method == "output":
+            loss = self._smooth_loss(classes)
+            return plan_output(columns, loss, regularization=given, epsilon=epsilon, relation=relation)
+        if delta is None:
+            raise InputError("delta", f"must be given for method={method!r}; write for example delta='1e-6'")
+        whole = Privacy(epsilon, delta, relation)
         if method == "gradient":
+            whitening = Whitening(Survey(columns, self.data_norm is not None, rows)) if self.standardize else None
             rate = self._rate()
             fit = GradientFit(
                 self._loss(classes),
@@ -176,10 +175,7 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
                 whitened=whitening is not None,
             )
             return plan_gradient(fit, whitening=whitening, rows=rows, privacy=whole)
-        loss = self._smooth_loss(classes)
-        if method == "output":
-            return plan_output(columns, loss, regularization=given, whitening=whitening, rows=rows, privacy=whole)
-        return plan_objective(columns, loss, regularization=given, privacy=whole)
+        return plan_objective(columns, self._smooth_loss(classes), regularization=given, privacy=whole)
 
     def _regularization(self) -> Fraction | None:
         return None if self.regularization is None else exact_positive(self.regularization, "regularization")

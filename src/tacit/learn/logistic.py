@@ -23,7 +23,7 @@ class LogisticRegression(LinearClassifier):
 
     Args:
         epsilon: of the guarantee, for everything that a fit releases.
-        delta: likewise; without it only ``method="output"`` is possible, with Laplace noise.
+        delta: likewise; ``method="output"`` alone needs none, and spends none.
         bounds: public bounds of the features: one pair, a list with one per column, or pairs by column name; or
         data_norm: a public bound on the norm of a row, instead.
         classes: the public labels, or ``"discover"`` to have them chosen privately for a fifth of the privacy.
@@ -34,7 +34,7 @@ class LogisticRegression(LinearClassifier):
         clip: radius beyond which a row's gradient is cut, in typical lengths; chosen from noisy counts if left out.
         batch_rate: take gradients on secret Poisson samples of this rate instead of on all rows.
         standardize: whether rows are centred and whitened first, by noisy sums and second moments that the fit pays
-            for; not for objective perturbation or without δ.
+            for; for gradients alone.
         regularization: Λ of ½Λ‖w‖² beside the *sum* of the losses, with w of standardised columns; 1 for gradients, as
             in scikit-learn, and by default as the noise asks for with the other methods.
         categories: by name or place of a column, its public categories (a list, which becomes one column each), or the
@@ -44,18 +44,18 @@ class LogisticRegression(LinearClassifier):
         relation: which tables are neighbours.
 
     Attributes:
-        coef_, intercept_: of raw values, clipped to their bounds; without δ and for objective perturbation of rows that
-            are brought to one length.
+        coef_, intercept_: of raw values, clipped to their bounds; for ``"output"`` and ``"objective"`` of rows that are
+            brought to one length.
         classes_: the labels, sorted.
         guarantee_, event_: what the fit promises and what it released; :meth:`privacy_report` puts it in words.
 
     Privacy:
-        (ε, δ)-DP under ``relation`` for the fitted model (ε-DP without δ), where
+        (ε, δ)-DP under ``relation`` for the fitted model (ε-DP by ``"output"``), where
 
         * gradient: a survey (directions and lengths of the rows), second moments, then ``steps`` sums of clipped
           gradients, each with discrete Gaussian noise, on all rows or on fresh Poisson samples, accounted by the
           privacy loss distribution;
-        * output: survey and second moments, then the minimiser on a grid, with discrete Gaussian or Laplace noise;
+        * output: the minimiser on a grid, with discrete Laplace noise;
         * objective: the minimiser of a randomly tilted objective, and a last noise that hides solver and grid;
         * one row is one person.
 

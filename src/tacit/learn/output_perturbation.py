@@ -61,16 +61,9 @@ class OutputRelease:
         units = [round(Fraction(float(value)) / self.step) for value in found.ravel()]
         return np.array(units, dtype=np.int64).reshape(found.shape)
 
-    def release_gaussian(self, problem: Problem, sigma2: Fraction) -> NDArray[np.float64]:
-        """Weights with discrete Gaussian noise of ``sigma2``, in steps."""
-        return self._weights(release.release_gaussian(self.raw_steps(problem), sigma2))
-
     def release_laplace(self, problem: Problem, scale: Fraction) -> NDArray[np.float64]:
         """Weights with discrete Laplace noise of ``scale``, in steps."""
-        return self._weights(release.release_laplace(self.raw_steps(problem), scale))
-
-    def _weights(self, noisy: NDArray[np.float64]) -> NDArray[np.float64]:
-        return noisy * float_nearest(self.step)
+        return release.release_laplace(self.raw_steps(problem), scale) * float_nearest(self.step)
 
 
 def laplace_sensitivity(dimension: int, relation: Relation) -> int:

@@ -151,11 +151,9 @@ class Preparing:
     spent: Spent
 
     @classmethod
-    def plan(
-        cls, whitening: Whitening | None, rows: int | None, last: Phase, privacy: Privacy, *, counts: bool = True
-    ) -> Preparing:
+    def plan(cls, whitening: Whitening | None, rows: int | None, last: Phase, privacy: Privacy) -> Preparing:
         """The phases in order."""
-        counted = whitening is None and rows is None and counts
+        counted = whitening is None and rows is None
         first = [] if whitening is None else whitening.phases()
         if counted:
             first = [Phase("count", UNIT**2, 1, Fraction(1, 50))]
@@ -236,7 +234,7 @@ class GradientFit:
         matrix, largest = found.whitener()
         noise, typical = self.noise(sigma2), math.sqrt(self.columns + 1)
         reach = self.clip or reach_for(noise * math.sqrt(self._dimension) / found.rows_estimate)
-        affine = AffineMap.of(found.center, matrix, reach * typical, cut=False)
+        affine = AffineMap.of(found.center, matrix, reach * typical)
         radius = UNIT / affine.constant
         penalty = np.zeros((self.columns + 1, self.columns + 1))
         scales = found.variances if self.standardized else np.ones(self.columns)
@@ -313,47 +311,9 @@ def reach_for(ratio: float) -> float:
 
 
 def plan_output(
-    columns: int,
-    loss: SmoothLoss,
-    *,
-    regularization: Fraction | None,
-    whitening: Whitening | None,
-    rows: int | None,
-    privacy: Privacy,
-) -> TrainingPlan:
-    """The minimiser with Gaussian noise, on whitened rows."""
-    dimension = (columns + 1) * loss.outputs
-    phase = Phase("minimiser", moved_steps(dimension) ** 2, dimension, Fraction(1))
-    preparing = Preparing.plan(whitening, rows, phase, privacy, counts=False)
-    sigma2 = preparing.spent.of("minimiser")
-    noise = sqrt_bounds(sigma2)[1] / moved_steps(dimension)
-    made = _output_release(loss, regularization, noise)
-
-    def train(data: Data) -> Linear:
-        rows, finish = _cut_rows(preparing.whitened(data.steps), data, float_nearest(noise) * math.sqrt(dimension))
-        return finish(made.release_gaussian(_problem(data.table(rows), made), sigma2))
-
-    price = preparing.spent.price
-    return TrainingPlan(replace(price, releases=(*price.releases, _regularized(made.regularization))), train)
-
-
-def _cut_rows(
-    found: Covariance | None, data: Data, noise: float
-) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], Linear]]:
-    """Rows of norm at most UNIT for a minimiser, and how its weights become a model of values."""
-    if found is None:
-        row_map = RowMap(data.box, normalize=False)
-        return row_map(data.values), lambda weights: Linear.of_rows(weights, row_map)
-    matrix, _ = found.whitener()
-    reach = max(reach_for(noise / found.rows_estimate), 1.0)
-    affine = AffineMap.of(found.center, matrix, reach * math.sqrt(len(matrix) + 1), cut=True)
-    return affine(data.steps), lambda weights: Linear(*affine.unmapped(weights))
-
-
-def plan_pure_output(
     columns: int, loss: SmoothLoss, *, regularization: Fraction | None, epsilon: Fraction, relation: Relation
 ) -> TrainingPlan:
-    """The minimiser with Laplace noise, for ε alone."""
+    """The minimiser with Laplace noise: pure ε."""
     dimension = (columns + 1) * loss.outputs
     l1 = laplace_sensitivity(dimension, relation)
     scale = l1 / epsilon
