@@ -11,20 +11,15 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.local``       collection without a trusted party: protocols, clients, aggregators, shuffle amplification
-``tacit.synth``       workloads of counting queries, answered with the least noise, and synthetic tables
 ``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries
 ``tacit.attacks``     attacks on anonymised, aggregated or sampled data: rows and callables in, success rate out
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB, PostgreSQL, Spark
 ``tacit.ledger``      durable accounts: the only part that can authorise a charge
 ``tacit.project``     the project file, its sources and their fingerprints
-``tacit.receipts``    signing keys, signed receipts and their verification
-``tacit.charges``     the one life of a charge, accounts as users see them, failures as callers may know them
-``tacit.paid_work``   mechanisms, models, workloads and sessions, charged and receipted like questions
-``tacit.synthetic_tables``  synthetic tables of protected data: measured in stages under one charge
-``tacit.curator``     the object users hold; ``answer`` is the whole main path on one screen
-``tacit.wire``        JSON of responses
-``tacit.client``      the methods of a curator over HTTP
-``tacit.releases``    planned releases: sets of statistics under one total
+``tacit.synth``       workloads of counting queries, answered with the least noise, and synthetic tables
+``tacit.releases``    everything that is paid for and kept: payment, receipts and keys, one module per kind
+``tacit.curator``     the object users hold, and how it is opened
+``tacit.client``      the API's requests and responses, and the methods of a curator over HTTP
 ``tacit.assurance``   audits of projects and servers, and attack scenarios against a curator
 ``tacit.course``      exercises of the course, and the checks of their answers
 ``tacit.server``      HTTP API, console, identity, worker processes
@@ -78,15 +73,15 @@ _HOMES = {
     "calibrate_laplace": "tacit.accounting.calibrate:calibrate_laplace",
     # the curator
     "open": "tacit.curator.opening:open",
-    "load_ipython_extension": "tacit.curator.views.notebook_magic:load_ipython_extension",
+    "load_ipython_extension": "tacit.curator.notebook_magic:load_ipython_extension",
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
-    "Answer": "tacit.curator.views.answer_object:Answer",
-    "SyntheticStar": "tacit.synthetic_tables.synthetic_star:SyntheticStar",
-    "SyntheticTable": "tacit.synthetic_tables.synthetic_table:SyntheticTable",
+    "Answer": "tacit.releases.views.answer_object:Answer",
+    "SyntheticStar": "tacit.releases.synthetic_star:SyntheticStar",
+    "SyntheticTable": "tacit.releases.synthetic_table:SyntheticTable",
     "Workload": "tacit.synth.workload:Workload",
-    "Receipt": "tacit.receipts.receipt:Receipt",
-    "verify_receipt": "tacit.receipts.verify_receipt:verify_receipt",
+    "Receipt": "tacit.releases.receipt:Receipt",
+    "verify_receipt": "tacit.releases.verify_receipt:verify_receipt",
     # rooms
     "laws": "tacit.laws",
     "lab": "tacit.lab",
@@ -137,9 +132,8 @@ if TYPE_CHECKING:
     from tacit.core.relations import REPLACE_ONE as REPLACE_ONE
     from tacit.core.relations import Relation as Relation
     from tacit.curator.curator import Curator as Curator
+    from tacit.curator.notebook_magic import load_ipython_extension as load_ipython_extension
     from tacit.curator.opening import open as open  # noqa: A004
-    from tacit.curator.views.answer_object import Answer as Answer
-    from tacit.curator.views.notebook_magic import load_ipython_extension as load_ipython_extension
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
     from tacit.mechanisms.exponential import Exponential as Exponential
     from tacit.mechanisms.gaussian import Gaussian as Gaussian
@@ -152,11 +146,12 @@ if TYPE_CHECKING:
     from tacit.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
     from tacit.mechanisms.top_k import TopK as TopK
-    from tacit.receipts.receipt import Receipt as Receipt
-    from tacit.receipts.verify_receipt import verify_receipt as verify_receipt
+    from tacit.releases.receipt import Receipt as Receipt
+    from tacit.releases.synthetic_star import SyntheticStar as SyntheticStar
+    from tacit.releases.synthetic_table import SyntheticTable as SyntheticTable
+    from tacit.releases.verify_receipt import verify_receipt as verify_receipt
+    from tacit.releases.views.answer_object import Answer as Answer
     from tacit.synth.workload import Workload as Workload
-    from tacit.synthetic_tables.synthetic_star import SyntheticStar as SyntheticStar
-    from tacit.synthetic_tables.synthetic_table import SyntheticTable as SyntheticTable
 
 __all__ = [*_HOMES, "__version__"]
 

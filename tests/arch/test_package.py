@@ -36,10 +36,8 @@ AT_THE_TOP = {
     "assurance": {"pyarrow", "pydantic"},
     "client": {"pyarrow", "pydantic"},
     "curator": {"pyarrow", "pydantic"},
-    "synthetic_tables": {"pyarrow"},
     "project": {"pyarrow", "pydantic"},
     "releases": {"pyarrow", "pydantic"},
-    "wire": {"pyarrow", "pydantic"},
     "server": {"pydantic"},
 }
 MODULES = sorted(SOURCE.rglob("*.py"))

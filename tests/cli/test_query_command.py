@@ -17,7 +17,7 @@ from typer.testing import Result
 
 from cli.terminal import shell
 from tacit.cli.open_project import operator_log
-from tacit.wire.values import exact_text
+from tacit.client.values import exact_text
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]

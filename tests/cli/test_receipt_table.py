@@ -13,8 +13,8 @@ import pytest
 from typer.testing import Result
 
 from tacit.ledger.signing_keys import key_id
-from tacit.receipts.keys import open_keys
-from tacit.receipts.receipt import Receipt, signed_text
+from tacit.releases.keys import open_keys
+from tacit.releases.receipt import Receipt, signed_text
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import Result
 
 from tacit.accounting.filters import ApproxFilter, Filter, GDPFilter, PureFilter, RenyiFilter, ZCDPFilter
-from tacit.charges.accounts import share_caps
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP
+from tacit.releases.accounts import share_caps
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]

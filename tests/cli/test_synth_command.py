@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from tacit.synthetic_tables.synthetic_table import SyntheticTable
+from tacit.releases.synthetic_table import SyntheticTable
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]

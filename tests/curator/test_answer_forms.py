@@ -17,11 +17,11 @@ from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
-from tacit.curator.views import answer_text
-from tacit.curator.views.answer_object import Answer
-from tacit.curator.views.answer_text import format_value
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
+from tacit.releases.views import answer_text
+from tacit.releases.views.answer_object import Answer
+from tacit.releases.views.answer_text import format_value
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
 CATALOG = Catalog(

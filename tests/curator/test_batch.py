@@ -18,11 +18,11 @@ from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.curator.curator import Curator
-from tacit.receipts.receipt import Receipt, exact_events
-from tacit.receipts.verify_receipt import guarantee_covers, outcome_problem, verify_receipt
-from tacit.releases import planned_release as batch
-from tacit.releases.planned_release import BatchRelease, quote_batch, release_batch
+from tacit.releases import batch
+from tacit.releases.batch import BatchRelease, quote_batch
+from tacit.releases.receipt import Receipt, exact_events
 from tacit.releases.report_page import guarantee_in_words
+from tacit.releases.verify_receipt import guarantee_covers, outcome_problem, verify_receipt
 
 WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 COST = "SELECT ward, AVG(cost) AS m, SUM(cost) AS s FROM visits GROUP BY ward"
@@ -60,7 +60,7 @@ def test_one_total_pays_for_everything(tmp_path: Path, kind: str) -> None:
     if kind in ("approx", "zcdp"):
         statistics["streets"] = STREETS
     told: list[tuple[int, int, str]] = []
-    done = release_batch(curator, plan(tmp_path, TOTALS[kind], **statistics), progress=lambda *a: told.append(a))
+    done = curator.publish(plan(tmp_path, TOTALS[kind], **statistics), progress=lambda *a: told.append(a))
     assert told == [(i, len(statistics), name) for i, name in enumerate(statistics, start=1)]
     assert engine.measured == len(statistics)
     assert list(done.answers) == list(statistics)
@@ -76,7 +76,7 @@ def test_one_total_pays_for_everything(tmp_path: Path, kind: str) -> None:
     assert curator.ledger.verify(
         check_outcome=lambda o: outcome_problem(o, ledger=curator.ledger.id, public_key=curator.public_key)
     ).ok
-    again = release_batch(curator, tmp_path / "plan.toml")
+    again = curator.publish(tmp_path / "plan.toml")
     assert "charged nothing" in again.charge.text
     assert {n: a.finished.values for n, a in again.answers.items()} == {
         n: a.finished.values for n, a in done.answers.items()
@@ -89,7 +89,7 @@ def test_weights_divide_the_total(tmp_path: Path) -> None:
         curator, _ = open_clinic(**BUDGETS[kind])
         text = f'[statistics.a]\nsql = "{ALL}"\nweight = 3\n[statistics.b]\nsql = "{ALL} WHERE cost > 5"\n'
         (tmp_path / "p.toml").write_text(f"[release]\n{TOTALS[kind]}\nbias_share = 0\n{text}")
-        _, split = quote_batch(curator, tmp_path / "p.toml")
+        _, split = quote_batch(curator.context, tmp_path / "p.toml")
         assert curator.history() == ()
         return [next(iter(p.releases)).law(0).scale for p in split.plans]
 
@@ -104,12 +104,12 @@ def test_many_statistics_are_composed_tightly(tmp_path: Path) -> None:
     """Twelve counts under (1, 1e-6): less noise than the sum of epsilons and than the sum of rhos would allow."""
     statistics = {f"s{i}": f"{ALL} WHERE cost > {i}" for i in range(12)}
     curator, _ = open_clinic(**BUDGETS["approx"])
-    _, split = quote_batch(curator, plan(tmp_path, TOTALS["approx"], **statistics))
+    _, split = quote_batch(curator.context, plan(tmp_path, TOTALS["approx"], **statistics))
     assert "pld" in split.method
     law = split.plans[0].releases[0].law(0)
     assert law.kind == "gaussian"
     zcdp, _ = open_clinic(**BUDGETS["zcdp"])
-    _, by_rho = quote_batch(zcdp, tmp_path / "plan.toml")
+    _, by_rho = quote_batch(zcdp.context, tmp_path / "plan.toml")
     assert law.scale < by_rho.plans[0].releases[0].law(0).scale * Fraction(9, 10)
     events = [event for p in split.plans for event in exact_events(p)]
     total = compose(events, delta="1e-6", method="pld")
@@ -118,7 +118,7 @@ def test_many_statistics_are_composed_tightly(tmp_path: Path) -> None:
 
 def test_few_statistics_need_no_delta(tmp_path: Path) -> None:
     curator, _ = open_clinic(**BUDGETS["approx"])
-    _, split = quote_batch(curator, plan(tmp_path, TOTALS["approx"], a=ALL, b=WARDS))
+    _, split = quote_batch(curator.context, plan(tmp_path, TOTALS["approx"], a=ALL, b=WARDS))
     assert split.guarantee == ApproxDP(1, 0)
     assert split.method == "the sum of their epsilons"
     assert [p.releases[0].law(0).kind for p in split.plans] == ["laplace", "laplace"]
@@ -163,13 +163,13 @@ def test_interrupted_at_any_step_it_resumes_without_paying_or_drawing_twice(
         curator, engine = open_clinic()
         count = _interrupting(curator, engine, at)
         try:
-            release_batch(curator, place, output=tmp_path / f"out{at}")
+            curator.publish(place, output=tmp_path / f"out{at}")
             finished = True
         except Interrupted:
             pass
         kept = {r.seq: r.digest for r in curator.ledger.history() if r.committed is not None}
         count[0] = -1000
-        done = release_batch(curator, place, output=tmp_path / f"out{at}")
+        done = curator.publish(place, output=tmp_path / f"out{at}")
         records = list(curator.ledger.history())
         assert spent(curator) == [1]
         assert sum(any(a.amount for a in record.amounts) for record in records) == 1
@@ -192,37 +192,37 @@ def test_interrupted_by_its_own_progress_it_resumes(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        release_batch(curator, plan(tmp_path), progress=stop)
+        curator.publish(plan(tmp_path), progress=stop)
     assert (spent(curator), engine.measured) == ([1], 1)
     assert not (tmp_path / "release").exists()
     told: list[str] = []
-    done = release_batch(curator, tmp_path / "plan.toml", progress=lambda *a: told.append(a[2]))
+    done = curator.publish(tmp_path / "plan.toml", progress=lambda *a: told.append(a[2]))
     assert (spent(curator), engine.measured, told) == ([1], 2, ["a", "b"])
     assert "charged nothing" in done.charge.text
 
 
 def test_a_change_of_plan_or_data_is_another_release(tmp_path: Path) -> None:
     curator, _ = open_clinic()
-    release_batch(curator, plan(tmp_path))
-    release_batch(curator, plan(tmp_path, a=WARDS, b=COST))
+    curator.publish(plan(tmp_path))
+    curator.publish(plan(tmp_path, a=WARDS, b=COST))
     assert spent(curator) == [2]
     version = ["1"]
     object.__setattr__(curator._context, "version", lambda tables: version[0])
-    release_batch(curator, tmp_path / "plan.toml")
+    curator.publish(tmp_path / "plan.toml")
     assert spent(curator) == [2]
     version[0] = "2"
-    release_batch(curator, tmp_path / "plan.toml")
+    curator.publish(tmp_path / "plan.toml")
     assert spent(curator) == [3]
     # Neither is it the same as a question, whose price is another.
     assert curator.sql(WARDS, epsilon="0.5").charge.amounts
     with pytest.raises(BudgetError):
-        release_batch(curator, plan(tmp_path, a=ALL))
+        curator.publish(plan(tmp_path, a=ALL))
     assert spent(curator) == [Fraction(7, 2)]
 
 
 def _released(tmp_path: Path) -> BatchRelease:
     curator, _ = open_clinic(accounting="zcdp", epsilon="4", delta="1e-2")
-    return release_batch(curator, plan(tmp_path, TOTALS["zcdp"], wards=WARDS, cost=COST, streets=STREETS))
+    return curator.publish(plan(tmp_path, TOTALS["zcdp"], wards=WARDS, cost=COST, streets=STREETS))
 
 
 def test_what_is_written(tmp_path: Path) -> None:
@@ -287,23 +287,23 @@ def test_mistakes_in_a_plan_are_named(tmp_path: Path, text: str, message: str) -
     curator, engine = open_clinic()
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(InputError, match=message):
-        release_batch(curator, tmp_path / "plan.toml")
+        curator.publish(tmp_path / "plan.toml")
     assert (curator.history(), engine.measured) == ((), 0)
 
 
 def test_refusals_cost_nothing(tmp_path: Path) -> None:
     curator, engine = open_clinic()
     with pytest.raises(QueryError):
-        release_batch(curator, plan(tmp_path, a=ALL, b="SELECT patient FROM visits"))
+        curator.publish(plan(tmp_path, a=ALL, b="SELECT patient FROM visits"))
     with pytest.raises(QueryError, match="delta"):
-        release_batch(curator, plan(tmp_path, a=STREETS))
+        curator.publish(plan(tmp_path, a=STREETS))
     with pytest.raises(InputError, match="cannot read"):
-        release_batch(curator, tmp_path / "missing.toml")
+        curator.publish(tmp_path / "missing.toml")
     assert (curator.history(), engine.measured) == ((), 0)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="what was released is kept"):
-        release_batch(curator, plan(tmp_path), output=tmp_path / "file" / "x")
-    done = release_batch(curator, tmp_path / "plan.toml")
+        curator.publish(plan(tmp_path), output=tmp_path / "file" / "x")
+    done = curator.publish(tmp_path / "plan.toml")
     assert (spent(curator), len(done.files)) == ([1], 7)
     assert CATALOG.digest == done.receipt["catalog"]
 
@@ -311,16 +311,16 @@ def test_refusals_cost_nothing(tmp_path: Path) -> None:
 def test_auto_bounds_are_planned_for_where_prices_add_up(tmp_path: Path) -> None:
     auto = "SELECT SUM(CLAMP(cost, AUTO)) AS s FROM visits"
     curator, _ = open_clinic()
-    done = release_batch(curator, plan(tmp_path, a=auto, b=ALL))
+    done = curator.publish(plan(tmp_path, a=auto, b=ALL))
     assert done.answers["a"].plan.found
     assert len(done.receipt["answers"][0]["mechanisms"]) == 3
     assert curator.check_receipt(done.receipt).ok
-    again = release_batch(curator, tmp_path / "plan.toml")
+    again = curator.publish(tmp_path / "plan.toml")
     assert again.answers["a"].finished.values == done.answers["a"].finished.values
     # What is found would shift noise between releases that were composed before anything was known.
     curator, _ = open_clinic(**BUDGETS["approx"])
     with pytest.raises(InputError, match="AUTO"):
-        release_batch(curator, plan(tmp_path, TOTALS["approx"], a=auto, b=ALL))
+        curator.publish(plan(tmp_path, TOTALS["approx"], a=auto, b=ALL))
     assert curator.history() == ()
 
 
@@ -328,9 +328,9 @@ def test_a_statistic_may_state_its_limits(tmp_path: Path) -> None:
     curator, _ = open_clinic(epsilon="4")
     place = plan(tmp_path, a=WARDS, b=ALL)
     place.write_text(place.read_text() + "max_rows = 9\n")
-    made = release_batch(curator, place)
+    made = curator.publish(place)
     one, other = (each.final.measures[0].rows for each in made.split.plans)
     assert (one, other) == (CATALOG.tables[0].max_rows, 9)
     place.write_text(place.read_text().replace("max_rows = 9", "max_rows = 0"))
     with pytest.raises(InputError, match="max_rows"):
-        release_batch(curator, place)
+        curator.publish(place)

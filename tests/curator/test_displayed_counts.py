@@ -13,11 +13,11 @@ from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client.remote_answer import RemoteRows
-from tacit.curator.views.answer_object import Answer
+from tacit.client.responses import AnswerBody
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
+from tacit.releases.views.answer_object import Answer
 from tacit.server.console.answers import drawing_of, sheet_of
-from tacit.wire.responses import AnswerBody
 
 CATALOG = Catalog(
     (

@@ -17,7 +17,6 @@ from support.bits import SeededBits
 from support.clinic import open_clinic
 from support.toy_curators import toy_curator
 from tacit.accounting.compose import compose
-from tacit.charges.payment import KeyLocks
 from tacit.core.errors import BudgetError, FailedRunError, InputError, QueryError
 from tacit.core.relations import REPLACE_ONE
 from tacit.curator.curator import Curator
@@ -28,7 +27,8 @@ from tacit.ledger.errors import ConflictError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
-from tacit.receipts.verify_receipt import verify_receipt
+from tacit.releases.payment import KeyLocks
+from tacit.releases.verify_receipt import verify_receipt
 
 BUDGETS: dict[str, dict[str, Any]] = {
     "approx": {"accounting": "approx", "epsilon": "10", "delta": "1e-2"},

@@ -13,7 +13,6 @@ import tacit
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.planning.auto_limits import FoundLimits
-from tacit.releases.planned_release import release_batch
 
 pytestmark = pytest.mark.usefixtures("seeded")
 
@@ -83,14 +82,14 @@ def test_a_planned_release_finds_limits_where_prices_add_up(folder: Path) -> Non
     plan = folder / "plan.toml"
     plan.write_text(text.format(delta="", sql=COUNT, limits='max_rows = "auto"\n'))
     with opened(folder) as curator:
-        done = release_batch(curator, plan)
+        done = curator.publish(plan)
         assert done.answers["n"].limits == FoundLimits(None, 8)
     plan.write_text(text.format(delta='delta = "1e-6"\n', sql=COUNT, limits=""))
     with (
         opened(folder, delta="1e-5", accounting="approx") as curator,
         pytest.raises(InputError, match="AUTO max_groups"),
     ):
-        release_batch(curator, plan)
+        curator.publish(plan)
 
 
 def test_a_limit_that_cuts_no_person_is_not_said_to_cut_any(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from tacit.ledger import journal
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DOUBLE, INTEGER, TEXT
-from tacit.releases.planned_release import release_batch
 
 GOLDEN = Path(__file__).with_name("golden_payments.json")
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -122,8 +121,8 @@ def planned(kind: str, folder: Path, __: pytest.MonkeyPatch) -> list[dict[str, A
         f'[release]\nname = "The year"\n{total}\nbias_share = 0\n[statistics.a]\nsql = "{COUNT}"\nweight = 2\n'
         f'[statistics.b]\nsql = "SELECT AVG(cost) AS m FROM visits"\n'
     )
-    release_batch(curator, place, output=folder)
-    release_batch(curator, place, output=folder)
+    curator.publish(place, output=folder)
+    curator.publish(place, output=folder)
     return [*written(curator), {"report": (folder / "report.html").read_text().partition("<section")[0]}]
 
 

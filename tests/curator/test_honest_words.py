@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tacit
+from tacit.client.responses import AnswerBody
 from tacit.engines.duckdb import engine
-from tacit.wire.responses import AnswerBody
 
 COLUMNS = {"a": (0, 100), "g": ["x", "y", "z"]}
 

@@ -12,7 +12,7 @@ import pytest
 
 from tacit.core.errors import InputError
 from tacit.ledger.signing_keys import is_signed, key_id
-from tacit.receipts.keys import Keys, make_keys, open_keys
+from tacit.releases.keys import Keys, make_keys, open_keys
 
 
 def test_the_file_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

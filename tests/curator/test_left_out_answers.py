@@ -11,12 +11,12 @@ from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client.remote_answer import RemoteRows
+from tacit.client.responses import AnswerBody, answer_json
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER, TEXT
-from tacit.receipts.release_format import released_from_text
-from tacit.wire.responses import AnswerBody, answer_json
+from tacit.releases.release_format import released_from_text
 
 CATALOG = Catalog(
     (

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import tacit
-from tacit.charges.notebook_tables import ChargeList
 from tacit.core.extras import MissingError
-from tacit.curator.views.notebook_magic import USAGE
+from tacit.curator.notebook_magic import USAGE
+from tacit.releases.notebook_tables import ChargeList
 
 QUESTION = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 HOSTILE = "<script>alert(1)</script>"

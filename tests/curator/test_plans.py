@@ -15,15 +15,15 @@ from support.clinic import CATALOG, COUNT, ROWS, open_clinic
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.core.errors import BudgetError, InputError, QueryError
-from tacit.curator import answer as answering
-from tacit.curator import planner as plans
-from tacit.curator.answer import quote, release_key
 from tacit.curator.curator import Curator
-from tacit.curator.planner import Planner, PricedPlan
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.planning.plan import _exactly, make_plan
 from tacit.query.request import Account, Request
+from tacit.releases import planner as plans
+from tacit.releases import query as answering
+from tacit.releases.planner import Planner, PricedPlan
+from tacit.releases.query import quote, release_key
 
 SUM = "SELECT ward, SUM(cost) AS s FROM visits GROUP BY ward"
 

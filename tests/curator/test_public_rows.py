@@ -82,7 +82,7 @@ def test_a_public_value_below_the_aggregation_is_part_of_the_question(clinic: Cu
 def test_too_many_public_rows_are_refused_before_anything_is_charged(
     clinic: Curator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacit.curator.answer.MAX_PUBLIC_ROWS", 3)
+    monkeypatch.setattr("tacit.releases.query.MAX_PUBLIC_ROWS", 3)
     with pytest.raises(QueryError, match="more than 3") as refusal:
         clinic.sql(f"SELECT s.n FROM {COUNTS} s JOIN wards w ON w.ward = s.ward", epsilon="1")
     assert refusal.value.code == "query.too_large"

@@ -14,16 +14,16 @@ import pytest
 
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
+from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import InputError, QueryError
 from tacit.core.guarantees import PureDP
 from tacit.curator.curator import Curator
 from tacit.ledger import Ledger, RollbackError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER, TEXT, decimal
-from tacit.receipts.keys import Keys, make_keys
-from tacit.receipts.receipt import Receipt, signed_text
-from tacit.receipts.release_format import canonical, digest_of
-from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
+from tacit.releases.keys import Keys, make_keys
+from tacit.releases.receipt import Receipt, signed_text
+from tacit.releases.verify_receipt import outcome_problem, verify_receipt
 
 CATALOG = Catalog(
     (

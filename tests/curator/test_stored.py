@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from support.toy_engine import ToyEngine
+from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import InternalError
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -21,7 +22,7 @@ from tacit.query.postprocess.result import finish
 from tacit.query.release import NoisyRelease, release
 from tacit.query.request import Account, Request
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, decimal
-from tacit.receipts.release_format import canonical, digest_of, manifest, released_from_text, released_to_text
+from tacit.releases.release_format import manifest, released_from_text, released_to_text
 
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12, 30, 15, 123456)

@@ -23,10 +23,10 @@ from tacit.learn import (
     release,
 )
 from tacit.noise import entropy
-from tacit.paid_work.model_fit import _columns
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
+from tacit.releases.model import _columns
 
 SECRET = b"k" * 32
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-4", "bounds": [(0, 100), (-1, 1), (0, 1), (0, 100)]}

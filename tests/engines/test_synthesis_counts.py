@@ -15,9 +15,9 @@ import pytest
 import tacit
 from engines.makers import postgres_engine
 from support.spark import spark_engine
-from tacit.synthetic_tables.column_bins import QuantileBins
-from tacit.synthetic_tables.synthesis_request import SynthesisRequest
-from tacit.synthetic_tables.synthesis_stages import SynthesisStages
+from tacit.synth.column_bins import QuantileBins
+from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.synthesis_stages import SynthesisStages
 
 PROJECT = """
 [project]

@@ -14,7 +14,7 @@ from tacit.core.errors import InputError
 from tacit.ledger import ConflictError, Ledger, LedgerError, Outcome, ReplacedKeyError, Succession
 from tacit.ledger.entries import step_of
 from tacit.ledger.signing_keys import succession_text
-from tacit.receipts.keys import Keys, make_keys
+from tacit.releases.keys import Keys, make_keys
 
 OLD, NEW, THIRD = make_keys(), make_keys(), make_keys()
 

@@ -18,17 +18,16 @@ from support.clinic import COUNT, open_clinic
 from support.crashing import child, received
 from support.postgres import postgres_place
 from support.tiny_http import TinyServer, response
+from tacit.client.account_responses import KeySchema
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_ledger
 from tacit.ledger import ConflictError, Ledger, Outcome, Succession, VerificationReport
 from tacit.ledger.signing_keys import SigningKeys, key_id, succession_text
-from tacit.receipts.key_rotation import rotate_key
-from tacit.receipts.keys import Keys, keys_in_force, make_keys, open_keys, waiting_place
-from tacit.receipts.receipt import Receipt, signed_text
-from tacit.receipts.verify_receipt import outcome_problem, verify_receipt
-from tacit.wire.account_responses import KeySchema
+from tacit.releases.keys import Keys, keys_in_force, make_keys, open_keys, rotate_key, waiting_place
+from tacit.releases.receipt import Receipt, signed_text
+from tacit.releases.verify_receipt import outcome_problem, verify_receipt
 
 ALL = "SELECT COUNT(*) AS n FROM visits"
 
@@ -134,13 +133,12 @@ def test_every_kind_of_release_goes_on_with_the_new_key(place: Path, tmp_path: P
         plan.write_text(
             f'[release]\nname = "r"\nepsilon = "0.5"\noutput = "out"\n[statistics.a]\nsql = "{COUNT}"\n', "utf-8"
         )
-        from tacit.releases.planned_release import release_batch
 
-        done = release_batch(curator, plan, output=tmp_path / "out")
+        done = curator.publish(plan, output=tmp_path / "out")
         assert done.receipt["key"] == key_id(curator.ledger.public_key)
         # Written again after another rotation, the files still fit together.
         rotated(place)
-        release_batch(curator, plan, output=tmp_path / "out")
+        curator.publish(plan, output=tmp_path / "out")
         public = (tmp_path / "out" / "public-key.txt").read_text()
         assert verify_receipt((tmp_path / "out" / "receipt.json").read_text(), public).ok
         assert checked(curator.ledger).ok
@@ -405,7 +403,7 @@ def test_a_key_that_waits_is_used_by_who_may_only_read(place: Path, monkeypatch:
     def forbidden(*_: Any) -> None:
         raise PermissionError(13, "not yours")
 
-    monkeypatch.setattr("tacit.receipts.keys.put_in_place", forbidden)
+    monkeypatch.setattr("tacit.releases.keys.put_in_place", forbidden)
     with Ledger.open(place, create=False) as ledger:
         assert keys_in_force(ledger, key_file(place)).public_key == done.public_key
     assert waiting.exists()

@@ -25,11 +25,11 @@ from support.bits import SeededBits
 from support.composed_questions import composed
 from support.sql_replay import findings, question_of, reports
 from tacit.core.relations import REPLACE_ONE
-from tacit.curator import planner
 from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Population
 from tacit.query.refusal import Refusal
 from tacit.query.resolve import sql_statements
+from tacit.releases import planner
 
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))
 ALL_PEOPLE = hostile.joined(hostile.ordinary(), hostile.heavy())

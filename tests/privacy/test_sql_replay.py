@@ -24,12 +24,12 @@ from support.replay import Finding
 from support.sql_replay import Steady, bench, findings, population_of, reports
 from tacit.core.errors import TacitError
 from tacit.core.relations import REPLACE_ONE
-from tacit.curator.views.answer_object import Answer
 from tacit.engines.duckdb import DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.noise import entropy
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog, Population
+from tacit.releases.views.answer_object import Answer
 
 QUESTIONS = tuple(dict.fromkeys(WRITTEN + GENERATED[::8]))
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))

@@ -17,10 +17,14 @@ from support.tiny_http import Request, TinyServer, response
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client import http_client as channel
+from tacit.client.account_responses import KeySchema
 from tacit.client.client_errors import RateError, RemoteError, SignInError, TrustError, error_of, parsing
 from tacit.client.http_client import base_url
 from tacit.client.remote_answer import RemoteRows
 from tacit.client.remote_curator import RemoteCurator
+from tacit.client.requests import request_text
+from tacit.client.responses import AnswerTable
+from tacit.client.values import decimal_text
 from tacit.core.errors import (
     AccessError,
     AccountingError,
@@ -37,10 +41,6 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request as Question
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
-from tacit.wire.account_responses import KeySchema
-from tacit.wire.requests import request_text
-from tacit.wire.responses import AnswerTable
-from tacit.wire.values import decimal_text
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
 CATALOG = Catalog(

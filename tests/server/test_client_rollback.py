@@ -15,11 +15,11 @@ from support.served import STAFF, Served
 from support.tiny_http import TinyServer, response
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
+from tacit.client.account_responses import KeySchema
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
-from tacit.wire.account_responses import KeySchema
 
 CATALOG = Catalog(
     (Table("visits", (Column("patient", INTEGER),), population="patients", unit="patient"),), (Population("patients"),)

@@ -13,8 +13,8 @@ import pytest
 from support.accessible import DESK, FLAGS, findings
 from support.served import COUNT, Served, serve
 from support.visiting import PASSWORD, listening
+from tacit.client.requests import SynthesisSchema, WorkloadSchema
 from tacit.server.api.request_body import read_body
-from tacit.wire.requests import SynthesisSchema, WorkloadSchema
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from support.served import COUNT, Served
 from tacit.accounting.filters import Line
-from tacit.charges.accounts import Budget
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from tacit.curator.curator import TableInfo
@@ -23,6 +22,7 @@ from tacit.ledger import Balance
 from tacit.query.catalog import Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.types import INTEGER
+from tacit.releases.accounts import Budget
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.belief_bounds import promise
 from tacit.server.console.budget_bars import gauges, left_words, tightest

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from support.served import COUNT, STAFF, Served, error, raw, serve
-from tacit.receipts.receipt import Receipt
+from tacit.releases.receipt import Receipt
 from tacit.server.api.content_negotiation import ARROW
 
 

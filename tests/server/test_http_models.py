@@ -14,10 +14,10 @@ import pytest
 from support.remote_client import remote_of
 from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
+from tacit.client.requests import FitSchema
 from tacit.core.errors import BudgetError, InputError
 from tacit.learn import PCA, AdditiveClassifier, LinearRegression, LogisticRegression, load_model
 from tacit.server.api.request_body import job_back
-from tacit.wire.requests import FitSchema
 
 ROWS = "SELECT CLAMP(cost, 0, 100) AS cost, patient % 2 = 0 AS even FROM visits"
 MODEL: dict[str, Any] = {

@@ -18,13 +18,13 @@ from support.remote_client import remote_of
 from support.served import Served, serve
 from support.toy_engine import Killed
 from support.visiting import PASSWORD, Visitor
+from tacit.client.release_responses import SyntheticTableBody
+from tacit.client.requests import SynthesisSchema, synthesis_text
 from tacit.core.errors import BudgetError, InputError
+from tacit.releases.synthesis import KeptParts
 from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.request_body import job_back, job_text, read_body
 from tacit.server.service import CuratorService
-from tacit.synthetic_tables.synthesis_parts import KeptParts
-from tacit.wire.job_responses import SyntheticTableBody
-from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 TABLE = {"source": "SELECT ward, patient % 2 = 0 AS even FROM visits", "method": "mst", "epsilon": 2, "delta": 1e-7}
 
@@ -215,7 +215,7 @@ def test_tables_that_cannot_be_made_are_refused_at_once(hospital: Served) -> Non
 def test_a_worker_that_dies_is_followed_by_another_under_the_same_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     served = serve()
     try:
-        from tacit.synthetic_tables import table_synthesis_release
+        from tacit.releases import synthesis as table_synthesis_release
 
         real, calls = table_synthesis_release.measure_table, []
 

@@ -16,10 +16,10 @@ from support.remote_client import remote_of
 from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit import Workload
+from tacit.client.requests import WorkloadSchema
 from tacit.core.errors import FailedRunError, InputError
 from tacit.server.api.request_body import job_back, read_body
 from tacit.server.identity import TokenScope
-from tacit.wire.requests import WorkloadSchema
 
 SOURCE = "SELECT ward, patient % 2 = 0 AS even FROM visits"
 ASKED = {

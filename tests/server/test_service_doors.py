@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.served import CATALOG, COUNT, STAFF, Served, serve
+from tacit.client.responses import AnswerBody
 from tacit.core.errors import AccessError, InputError, QueryError
 from tacit.ledger import ConflictError
 from tacit.ledger.history import page
@@ -17,7 +18,6 @@ from tacit.query.catalog import Catalog, Population
 from tacit.query.request import Request
 from tacit.server.errors import Unknown
 from tacit.server.service import _Seen
-from tacit.wire.responses import AnswerBody
 
 
 def test_a_part_of_a_catalogue_has_the_digest_of_the_whole() -> None:

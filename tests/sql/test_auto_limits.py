@@ -22,7 +22,7 @@ from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.refusal import Refusal
 from tacit.query.request import ACCOUNTS, Account, Request
 from tacit.query.types import INTEGER, TEXT
-from tacit.receipts.receipt import mechanisms_of
+from tacit.releases.receipt import mechanisms_of
 
 LETTERS = ("a", "b", "c", "d", "e")
 

@@ -24,7 +24,7 @@ from tacit.query.release import release
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
 from tacit.query.types import INTEGER, TEXT
-from tacit.receipts.release_format import released_from_text, released_to_text
+from tacit.releases.release_format import released_from_text, released_to_text
 
 CATALOG = Catalog(
     (

@@ -15,7 +15,7 @@ from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.request import Account, Request
 from tacit.query.resolve import resolve
-from tacit.receipts.receipt import mechanisms_of
+from tacit.releases.receipt import mechanisms_of
 
 WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 RATIO = "SELECT (SELECT COUNT(*) FROM visits) * 1.0 / (SELECT COUNT(*) FROM patients) AS r"

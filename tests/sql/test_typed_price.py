@@ -17,7 +17,7 @@ from tacit.query.planning.delta_budgets import largest_rho_of
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import make_plan
 from tacit.query.request import Account, Request
-from tacit.receipts.receipt import exact_events
+from tacit.releases.receipt import exact_events
 
 PUBLIC = "SELECT ward, COUNT(*), AVG(cost) FROM visits GROUP BY ward"
 PRIVATE = "SELECT doctor, COUNT(*) FROM visits GROUP BY doctor"

@@ -12,14 +12,14 @@ from typing import Any
 import httpx2
 
 from support.toy_engine import ToyEngine
-from tacit.charges.accounts import account_kind, filter_of
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_ledger
-from tacit.curator.question_context import QuestionContext
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, Table
 from tacit.query.types import DATE, INTEGER, TEXT, decimal
+from tacit.releases.accounts import account_kind, filter_of
+from tacit.releases.planner import QuestionContext
 from tacit.server.api.app import App, create_app
 from tacit.server.identity import Hashing, People, Role
 from tacit.server.service import CuratorService

@@ -16,7 +16,6 @@ from sql.corpus.clinic import CATALOG
 from support.replay import Finding, Report, record, replay
 from tacit.curator import opening
 from tacit.curator.curator import Curator
-from tacit.curator.views.answer_object import Answer
 from tacit.engines.duckdb import DuckDBEngine, Limits
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask
 from tacit.ledger.history import page
@@ -28,6 +27,7 @@ from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.resolve import resolve
 from tacit.query.types import Value
+from tacit.releases.views.answer_object import Answer
 
 __all__ = [
     "BUDGETS",

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from tacit.client.account_responses import EntryTold, KeySchema, ShareSchema, TableTold, seen_text
+from tacit.client.responses import AnswerBody, QuoteBody
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
-from tacit.wire.account_responses import EntryTold, KeySchema, ShareSchema, TableTold, seen_text
-from tacit.wire.responses import AnswerBody, QuoteBody
 
 #: Gets a request, and says what to send; None to hang up.
 Behaviour = Callable[["Request"], "bytes | None"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tacit.charges.accounts import account_kind, filter_of
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_ledger
-from tacit.curator.question_context import QuestionContext
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_file import PopulationModel
 from tacit.query.catalog import Catalog
+from tacit.releases.accounts import account_kind, filter_of
+from tacit.releases.planner import QuestionContext
 
 
 def toy_curator(

@@ -23,20 +23,20 @@ from tacit.accounting.currencies import ZERO_CONCENTRATED
 from tacit.core.errors import InputError, QueryError
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.curator import Curator
-from tacit.paid_work.marginal_counts import PublicColumn
 from tacit.query.types import INTEGER
+from tacit.releases import synthesis as table_synthesis_release
+from tacit.releases.synthesis import KeptParts
+from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import table_synthesis
 from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
+from tacit.synth.column_bins import EqualBins, QuantileBins
+from tacit.synth.declared_rules import DeclaredRules
 from tacit.synth.graphical_model import NoisyMarginal, fit_model
 from tacit.synth.junction_tree import model_cells
+from tacit.synth.marginal_counts import PublicColumn
+from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.synthesis_stages import SynthesisStages
 from tacit.synth.table_synthesis import SynthesisPlan, measure_table
-from tacit.synthetic_tables import table_synthesis_release
-from tacit.synthetic_tables.column_bins import EqualBins, QuantileBins
-from tacit.synthetic_tables.declared_rules import DeclaredRules
-from tacit.synthetic_tables.synthesis_parts import KeptParts
-from tacit.synthetic_tables.synthesis_request import SynthesisRequest
-from tacit.synthetic_tables.synthesis_stages import SynthesisStages
-from tacit.synthetic_tables.synthetic_table import SyntheticTable
 
 COUNT = 600
 COLUMNS: dict[str, Any] = {

@@ -18,22 +18,22 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
+from tacit.client.release_responses import SyntheticTableBody
+from tacit.client.requests import SynthesisSchema, synthesis_text
 from tacit.core.errors import InputError, QueryError, TacitError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
-from tacit.curator import synthetic_questions
 from tacit.curator.curator import Curator
-from tacit.paid_work.marginal_counts import MarginalCounts
+from tacit.releases import synthetic_questions
+from tacit.releases.synthetic_star import SyntheticStar
 from tacit.server.api.release_routes import one_of
 from tacit.server.api.request_body import job_back, job_text, read_body
 from tacit.server.errors import Unknown
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel
+from tacit.synth.marginal_counts import MarginalCounts
+from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.synthesis_stages import SynthesisStages
 from tacit.synth.table_synthesis import SynthesisPlan, counted
-from tacit.synthetic_tables.synthesis_request import SynthesisRequest
-from tacit.synthetic_tables.synthesis_stages import SynthesisStages
-from tacit.synthetic_tables.synthetic_star import SyntheticStar
-from tacit.wire.job_responses import SyntheticTableBody
-from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 MOST = 3
 BOTH = {"patients": ["sex", "age"], "visits": ["ward", "cost"]}

@@ -30,16 +30,16 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
+from tacit.releases.synthesis import KeptParts, transcript_from_text, transcripts_to_text
+from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.count_noise import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, fit_model
 from tacit.synth.junction_tree import JunctionTree, model_cells
+from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.synthesis_stages import SynthesisStages
 from tacit.synth.table_synthesis import MeasuredMarginal, SynthesisPlan, Transcript, measure_table
 from tacit.synth.value_pools import PooledStrategy, pool
-from tacit.synthetic_tables.synthesis_parts import KeptParts, transcript_from_text, transcripts_to_text
-from tacit.synthetic_tables.synthesis_request import SynthesisRequest
-from tacit.synthetic_tables.synthesis_stages import SynthesisStages
-from tacit.synthetic_tables.synthetic_table import SyntheticTable
 
 NAMES = "abcd"
 CELLS = np.random.default_rng(4).poisson(np.random.default_rng(5).gamma(0.3, 40, (2, 3, 4, 2)))
@@ -395,7 +395,7 @@ def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.Monkey
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("tacit.synthetic_tables.table_synthesis_release.measure_table", killed)
+        patch.setattr("tacit.releases.synthesis.measure_table", killed)
         with pytest.raises(Killed):
             curator.synthesize("people", ["sex", "ward"], rho="1", method="mst", rows=10)
     assert curator.synthetic_tables() == ()

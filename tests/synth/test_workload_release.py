@@ -17,12 +17,12 @@ from synth.small_tables import COLUMNS, open_people, people
 from tacit import Workload
 from tacit.core.errors import BudgetError, InputError, QueryError
 from tacit.curator.curator import Curator
-from tacit.paid_work import marginal_counts, workload_release
-from tacit.paid_work.marginal_counts import countable_rows
-from tacit.paid_work.workload_release import read_workload
-from tacit.receipts.keys import Keyring
-from tacit.synth import count_measurement
+from tacit.releases import workload as workload_release
+from tacit.releases.keys import Keyring
+from tacit.releases.workload import read_workload
+from tacit.synth import count_measurement, count_price, marginal_counts
 from tacit.synth.count_chart import count_chart
+from tacit.synth.marginal_counts import countable_rows
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 
 PAIRS = Workload.marginals(["sex", "ward", "age", "smoker"], ways=2)
@@ -149,7 +149,7 @@ def test_an_approx_account_takes_the_noise_that_errs_less(monkeypatch: pytest.Mo
     assert curator.explain_workload("people", few, epsilon="1").charge == "epsilon 1"
     priced = {"epsilon": "1", "delta": "1e-6"}
     with monkeypatch.context() as patched:
-        patched.setattr(workload_release, "count_prices", lambda *given: (workload_release.count_price(*given),))
+        patched.setattr(workload_release, "count_prices", lambda *given: (count_price.count_price(*given),))
         gaussian = curator.explain_workload("people", PAIRS, **priced)
         stored = curator.answer_workload("people", PAIRS, **priced)
         assert stored.receipt["answers"][0]["mechanisms"][0]["mechanism"] == "Gaussian"

@@ -12,7 +12,6 @@ import tacit
 from support.clinic import COUNT, open_clinic
 from tacit.accounting.composition_plan import read_plan
 from tacit.accounting.currencies import CURRENCIES, SYMBOLS, Currency, currency_named, currency_of, implied_currency
-from tacit.charges.accounts import filter_of, share_caps
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import event_from_json, event_to_json
 from tacit.core.guarantees import RDP
@@ -22,10 +21,11 @@ from tacit.ledger.records import filter_from_terms, price, terms_of
 from tacit.project.project_file import PopulationModel
 from tacit.query.planning.explain import explain
 from tacit.query.request import ACCOUNTS
-from tacit.receipts.receipt import guarantee_to_plain
-from tacit.receipts.verify_receipt import charge_of, verify_receipt
-from tacit.releases.planned_release import quote_batch
+from tacit.releases.accounts import filter_of, share_caps
+from tacit.releases.batch import quote_batch
+from tacit.releases.receipt import guarantee_to_plain
 from tacit.releases.report_page import guarantee_in_words
+from tacit.releases.verify_receipt import charge_of, verify_receipt
 from tacit.server.console.history_pages import _terms
 from tacit.server.console.number_format import as_pair, symbol
 from tacit.server.console.number_format import charge_of as shown_charge
@@ -117,7 +117,7 @@ def test_questions_mechanisms_and_planned_releases_pay_in_it(currency: Currency,
     place = tmp_path / "plan.toml"
     total = currency.numbers[0]
     place.write_text(f'[release]\nname = "x"\n{total} = "{NUMBERS[total]}"\n[statistics.a]\nsql = "{COUNT}"\n')
-    _, split = quote_batch(curator, place)
+    _, split = quote_batch(curator.context, place)
     assert currency_of(split.guarantee) is currency
 
 

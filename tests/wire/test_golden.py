@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from support.wire_records import EVERY_CELL, GOLDEN, Recorder, as_text, clinic, golden, masked, recorded
+from tacit.client.account_responses import Budgets, History, ShareSchema, TablesSchema, TableTold
 from tacit.client.client_errors import error_of
 from tacit.client.remote_answer import RemoteRows
+from tacit.client.responses import AnswerBody, QuoteBody, answer_json
 from tacit.client.server_identity import identity_of
 from tacit.core.errors import InputError
 from tacit.server.api.openapi import description
 from tacit.server.api.routes import ROUTES
-from tacit.wire.account_responses import Budgets, History, ShareSchema, TablesSchema, TableTold
-from tacit.wire.responses import AnswerBody, QuoteBody, answer_json
 
 RECORD = bool(os.environ.get("TACIT_RECORD"))
 BUDGETS: dict[str, dict[str, Any]] = {

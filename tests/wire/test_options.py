@@ -18,6 +18,7 @@ from tacit.accounting.currencies import CURRENCIES
 from tacit.cli.query_options import request_of
 from tacit.cli.repl import Prompt
 from tacit.client.remote_curator import RemoteCurator
+from tacit.client.requests import request_text
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
@@ -27,7 +28,6 @@ from tacit.server.api.request_body import ask_of, job_back, job_text
 from tacit.server.api.routes import ROUTES
 from tacit.server.console.quotes import LEVELS, AskForm
 from tacit.server.pgwire.variables import SessionVariables, read_option
-from tacit.wire.requests import request_text
 
 EVERY = pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from tacit.accounting.filters import PureFilter
 from tacit.audit.checks import AuditCheck, Verdict
+from tacit.client.account_responses import seen_text
 from tacit.client.client_errors import TrustError
 from tacit.client.ledger_witness import Witness, head_text
 from tacit.core.errors import TacitError
 from tacit.core.guarantees import PureDP
 from tacit.ledger import ConflictError, Ledger, Order, Reservation
 from tacit.ledger.memory import MEMORY
-from tacit.wire.account_responses import seen_text
 
 _ALL = Order("people", PureDP(1))
 #: By turns: what is done, and what it does to a folder with a spent ledger; returns what is wrong, or nothing.

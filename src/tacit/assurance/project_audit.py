@@ -25,11 +25,11 @@ from tacit.core.guarantees import PureDP
 from tacit.core.numbers import exact
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator, open_project
-from tacit.curator.quote import Quote
 from tacit.engines.plain_frames import PlainFrame
 from tacit.project.project_file import PopulationModel, Project
 from tacit.query.planning.plan import Plan
 from tacit.query.types import DOUBLE, INTEGER, TEXT
+from tacit.releases.quote import Quote
 
 #: Persons with several rows, one with far more than count, values at and beyond the bounds, missing ones.
 _VISITS: Final = [

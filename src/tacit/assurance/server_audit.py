@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.audit.checks import AuditCheck, Verdict, judged
 from tacit.audit.lower_bound import lower_bound
 from tacit.client.remote_curator import RemoteCurator, connect
+from tacit.client.requests import request_text
 from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, exact_positive
 from tacit.noise import entropy
 from tacit.query.request import Request
-from tacit.receipts.verify_receipt import verify_receipt
-from tacit.wire.requests import request_text
+from tacit.releases.verify_receipt import verify_receipt
 
 if TYPE_CHECKING:
     import httpx2

@@ -191,9 +191,9 @@ def _caps(epsilon: str | None, delta: str | None, rho: str | None, cap: list[str
 
 def _shares(curator: Curator, project: Path, population: str, caps: dict[str, str]) -> Mapping[str, Number]:
     """Caps in what the account counts; an epsilon is converted, with the delta that the project file states."""
-    from tacit.charges.accounts import share_caps
     from tacit.ledger.entries import plain_name
     from tacit.project.project_file import ProjectModel, validate
+    from tacit.releases.accounts import share_caps
 
     models = validate(ProjectModel, read_project(project)).populations
     spelled = plain_name(population, "population")
@@ -226,8 +226,8 @@ def _known(ledger: Ledger, name: str) -> str:
 
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
     """Describe a person: share of each budget, role and populations (the last two only where unusual, or ``whole``)."""
+    from tacit.client.account_responses import LineSchema
     from tacit.server.identity.ledger_people import person_of
-    from tacit.wire.account_responses import LineSchema
 
     analyst = next(one for one in curator.ledger.analysts() if one.name == name)
     person = person_of(analyst)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tacit.curator.curator import Curator
-    from tacit.curator.views.answer_object import Answer
+    from tacit.releases.views.answer_object import Answer
 
 FORMATS = ("table", "csv", "json", "parquet")
 _BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet", ".txt": "table"}
@@ -55,7 +55,7 @@ def print_answer(curator: Curator, answer: Answer, form: str, output: Path | Non
         show_answer(console(), curator, answer)
         return
     if form == "json" and output is None:
-        from tacit.wire.responses import answer_json
+        from tacit.client.responses import answer_json
 
         print_json(answer_json(curator, answer))
         return
@@ -69,7 +69,7 @@ def print_answer(curator: Curator, answer: Answer, form: str, output: Path | Non
 
 def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
     """The table with its errors, what was charged, and what is left."""
-    from tacit.curator.views.answer_text import rich_table
+    from tacit.releases.views.answer_text import rich_table
 
     screen.print(rich_table(answer))
     for line in _lines(curator, answer):
@@ -101,7 +101,7 @@ def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> 
 
 
 def _csv(_: Curator, answer: Answer) -> str:
-    from tacit.curator.views.arrow_tables import plain
+    from tacit.releases.views.arrow_tables import plain
 
     names, kinds, rows = answer.interval_rows()
     shown = ([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
@@ -109,7 +109,7 @@ def _csv(_: Curator, answer: Answer) -> str:
 
 
 def _json(curator: Curator, answer: Answer) -> str:
-    from tacit.wire.responses import answer_json
+    from tacit.client.responses import answer_json
 
     return json_line(answer_json(curator, answer)) + "\n"
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tacit.accounting.filters import Line
-    from tacit.charges.accounts import Budget
     from tacit.curator.curator import Curator
+    from tacit.releases.accounts import Budget
 
 
 @with_question_options
@@ -57,7 +57,7 @@ def budget(
             shown = {"", *(account.population for account in accounts)}
             decided = [each for each in curator.ledger.overrides() if each.population in shown]
     if as_json:
-        from tacit.wire.account_responses import ShareSchema
+        from tacit.client.account_responses import ShareSchema
 
         told = [ShareSchema.of(account).plain() for account in accounts]
         print_json({"budgets": told, "overrides": [asdict(each) for each in decided]})

@@ -159,8 +159,8 @@ def _looked(name: str, look: Callable[[], str], remedy: str) -> DoctorCheck:
 
 
 def _load(project: Path) -> Project:
-    from tacit.charges.accounts import filter_of
     from tacit.project.project_file import load
+    from tacit.releases.accounts import filter_of
 
     loaded = load(project)
     for name, model in loaded.populations.items():
@@ -182,8 +182,8 @@ def _limits(loaded: Project) -> Iterator[DoctorCheck]:
 
 def _cautions(loaded: Project) -> Iterator[DoctorCheck]:
     """Budgets that protect little: a sentence for the owner, not a failure."""
-    from tacit.charges.accounts import filter_of
     from tacit.core.cautions import cautions_about_account
+    from tacit.releases.accounts import filter_of
 
     for name, model in loaded.populations.items():
         for sentence in cautions_about_account(filter_of(name, model).guarantee):
@@ -192,9 +192,9 @@ def _cautions(loaded: Project) -> Iterator[DoctorCheck]:
 
 def _kept(loaded: Project) -> list[str]:
     """Lines about all that limits, bounds, types and categories leave out, for the owner's terminal alone."""
-    from tacit.charges.accounts import filter_of
     from tacit.core.cautions import cautions_about_account
     from tacit.project.owner_view import NOT_PRIVATE, owner_views
+    from tacit.releases.accounts import filter_of
 
     lines: list[str] = []
     for view in owner_views(loaded):
@@ -300,12 +300,12 @@ def _quick(place: LedgerLocation) -> str:
 
 def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
     """Whether the caps in the file are those of the accounts."""
-    from tacit.charges.accounts import filter_of
     from tacit.ledger.entries import plain_name
     from tacit.ledger.journal import read_body
     from tacit.ledger.messages import terms_words
     from tacit.ledger.protocol import Name
     from tacit.ledger.records import terms_of
+    from tacit.releases.accounts import filter_of
 
     for name, model in loaded.populations.items():
         wanted = terms_of(filter_of(name, model))
@@ -391,7 +391,7 @@ def _decided(place: LedgerLocation) -> Iterator[DoctorCheck]:
 
 def _keys(place: LedgerLocation) -> str:
     from tacit.ledger.signing_keys import key_id
-    from tacit.receipts.keys import open_keys
+    from tacit.releases.keys import open_keys
 
     public = open_keys(place.key, make=False).public_key
     return f"{place.key}: for its owner alone; receipts are signed with {key_id(public)}"

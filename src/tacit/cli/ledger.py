@@ -171,7 +171,7 @@ def rotate_key(
     With --lost the old key signs nothing, so no program accepts the new one by itself: give it to all who check
     receipts. A key that others may have seen is not lost: replace it without --lost.
     """
-    from tacit.receipts.key_rotation import rotate_key as rotate
+    from tacit.releases.keys import rotate_key as rotate
 
     with reported(as_json=as_json):
         place = find_ledger(project)
@@ -190,8 +190,8 @@ def rotate_key(
 
 
 def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
-    from tacit.charges.accounts import filter_of
     from tacit.project.project_file import ProjectModel, validate
+    from tacit.releases.accounts import filter_of
 
     models = validate(ProjectModel, read_project(project)).populations
     if population not in models:
@@ -233,7 +233,7 @@ def _show_report(report: VerificationReport) -> None:
 
 
 def _record_json(record: Record) -> dict[str, Any]:
-    from tacit.wire.values import exact_text
+    from tacit.client.values import exact_text
 
     return {
         "position": record.seq,

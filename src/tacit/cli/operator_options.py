@@ -90,7 +90,7 @@ def reading(place: LedgerLocation, *, still: bool = True) -> Iterator[tuple[Read
 def receipt_check(place: LedgerLocation) -> Callable[[Outcome], str | None]:
     """Checker of the receipts in a ledger, each with the key that was in force at its place."""
     from tacit.ledger.journal import read_body
-    from tacit.receipts.verify_receipt import outcome_problem
+    from tacit.releases.verify_receipt import outcome_problem
 
     with reading(place) as (reader, _):
         ledger = str(read_body(reader, 1)["ledger"])
@@ -107,7 +107,7 @@ def adopted_ledger(place: LedgerLocation, *, reason: str, operator: str) -> Ledg
     Where it was deleted, the one that is begun anew belongs to the keys that are there: they sign its receipts.
     """
     from tacit.ledger import Ledger
-    from tacit.receipts.keys import open_keys
+    from tacit.releases.keys import open_keys
 
     keys = open_keys(place.key, make=not place.exists)
     return Ledger.adopt(

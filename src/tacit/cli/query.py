@@ -19,7 +19,7 @@ from tacit.core.charts import altair
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.curator.quote import Quote
+    from tacit.releases.quote import Quote
 
 
 @with_question_options
@@ -94,7 +94,7 @@ def explain(
             quote = curator.explain(text, **price.options)
             budget = None if quote.is_public else curator.budget(quote)
     if as_json:
-        from tacit.wire.account_responses import ShareSchema
+        from tacit.client.account_responses import ShareSchema
 
         content = json.loads(quote.to_json())
         print_json(

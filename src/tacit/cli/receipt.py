@@ -19,8 +19,8 @@ from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 
 if TYPE_CHECKING:
-    from tacit.receipts.receipt import Receipt
-    from tacit.receipts.verify_receipt import ReceiptCheck
+    from tacit.releases.receipt import Receipt
+    from tacit.releases.verify_receipt import ReceiptCheck
 
 app = typer.Typer(no_args_is_help=True, help="Signed statements of releases: check them, read them.")
 
@@ -42,9 +42,8 @@ def verify(
     receipt's place in the ledger, and the receipt is compared with the one that the ledger holds there: released
     numbers, question and amounts. Exit code 1 if it does not hold.
     """
-    from tacit.receipts.ledger_comparison import against_ledger
-    from tacit.receipts.receipt import Receipt
-    from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
+    from tacit.releases.receipt import Receipt
+    from tacit.releases.verify_receipt import ReceiptReport, against_ledger, verify_receipt
 
     with reported("receipt", as_json=as_json):
         text = _read(receipt)
@@ -105,8 +104,8 @@ def table(
     tacit receipt table visits.csv receipt.json
     """
     from tacit.cli.open_project import opened
-    from tacit.receipts.verify_receipt import ReceiptCheck
     from tacit.releases.published_table import answer_again, difference, read_table
+    from tacit.releases.verify_receipt import ReceiptCheck
 
     with reported("table", as_json=as_json):
         found = read_table(table)
@@ -114,7 +113,7 @@ def table(
         with opened(project) as curator:
             checks = curator.check_receipt(said).checks
             if all(check.passed for check in checks):
-                answer = answer_again(curator, said, name=name, plan_file=plan)
+                answer = answer_again(curator.context, said, name=name, plan_file=plan)
                 wrong = difference(answer, found, confidence)
                 same = f"{table} has the {len(found.rows)} rows of that release, and nothing else"
                 checks = (*checks, ReceiptCheck("table", wrong is None, same if wrong is None else f"{table}: {wrong}"))
@@ -144,7 +143,7 @@ def key(project: ProjectOption = DEFAULT_PROJECT, as_json: JsonFlag = False) -> 
 
 def _receipt(said: str, project: Path) -> Receipt:
     """The receipt of a number in the project's ledger, or of a file."""
-    from tacit.receipts.receipt import Receipt
+    from tacit.releases.receipt import Receipt
 
     if not said.isdecimal():
         return Receipt.from_json(_read(said))
@@ -160,8 +159,8 @@ def _receipt(said: str, project: Path) -> Receipt:
 
 def _key_here(text: bytes, ledger: Any) -> str:
     """The key that was in force when the receipt was made; of what is no receipt, the one that is now."""
-    from tacit.receipts.keys import key_of
-    from tacit.receipts.receipt import Receipt
+    from tacit.releases.keys import key_of
+    from tacit.releases.receipt import Receipt
 
     try:
         return key_of(ledger, Receipt.from_json(text))
@@ -233,7 +232,7 @@ def _show(receipt: Receipt) -> None:
 
 
 def _amounts(named: Mapping[str, str]) -> str:
-    from tacit.wire.values import exact_text
+    from tacit.client.values import exact_text
 
     return ", ".join(f"{name} {exact_text(Fraction(amount))}" for name, amount in named.items())
 

@@ -13,10 +13,10 @@ from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
+    from tacit.releases.batch import BatchRelease
+    from tacit.releases.batch_file import BatchPlan
     from tacit.releases.budget_split import Split
-    from tacit.releases.planned_release import BatchRelease
-    from tacit.releases.release_file import BatchPlan
-    from tacit.releases.workload_release_file import PlannedWorkload
+    from tacit.releases.workload import PlannedWorkload
 
 
 def release(
@@ -33,21 +33,21 @@ def release(
 
     tacit release yearly.toml
     """
-    from tacit.releases.planned_release import quote_batch, release_batch
-    from tacit.releases.workload_release_file import load_workload
+    from tacit.releases.batch import quote_batch
+    from tacit.releases.workload import load_workload
 
     with reported("plan", as_json=as_json), opened(project, analyst=analyst) as curator:
         planned = load_workload(plan)
         if planned is not None:
             told = _workload(curator, planned, output, quote=quote, quiet=as_json)
         elif quote:
-            batch, split = quote_batch(curator, plan)
+            batch, split = quote_batch(curator.context, plan)
             told = _quote_json(batch, split)
             if not as_json:
                 _show_quote(batch, told)
         else:
             with progress_bar(quiet=as_json) as advance:
-                done = release_batch(curator, plan, output=output, progress=advance)
+                done = curator.publish(plan, output=output, progress=advance)
             told = _release_json(curator, done)
             if not as_json:
                 _show_release(curator, done)
@@ -59,10 +59,11 @@ def _workload(
     curator: Curator, planned: PlannedWorkload, output: Path | None, *, quote: bool, quiet: bool
 ) -> dict[str, Any]:
     """Quote or release a workload, and tell about it."""
-    from tacit.releases.workload_release_file import release_workload
-    from tacit.wire.responses import charge_json
+    from tacit.client.responses import charge_json
+    from tacit.releases.payment import Caller
+    from tacit.releases.workload import release_workload
 
-    quoted = planned.quote(curator)
+    quoted = planned.quote(curator.context)
     told: dict[str, Any] = {
         "release": planned.name, "queries": quoted.plan.count, "guarantee": quoted.charge,
         "root_mean_square_error": quoted.root_mean_square_error,
@@ -71,7 +72,7 @@ def _workload(
         say(str(quoted), whole=True)
     if quote:
         return told
-    done = release_workload(curator, planned, output)
+    done = release_workload(curator.context, planned, Caller(curator.analyst), output)
     if not quiet:
         written = f"{len(done.files)} files in {done.files[-1].parent}; the receipt is beside them."
         say(done.answer.charge.text, written, whole=True)
@@ -97,8 +98,8 @@ def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
 
 
 def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
-    from tacit.wire.account_responses import ShareSchema
-    from tacit.wire.responses import charge_json
+    from tacit.client.account_responses import ShareSchema
+    from tacit.client.responses import charge_json
 
     population = done.charge.population
     return {
@@ -120,7 +121,7 @@ def _show_quote(batch: BatchPlan, told: dict[str, Any]) -> None:
 
 def _show_release(curator: Curator, done: BatchRelease) -> None:
     from tacit.cli.budget import show_budget
-    from tacit.curator.views.answer_text import rich_table
+    from tacit.releases.views.answer_text import rich_table
 
     screen = console()
     for answer in done.answers.values():

@@ -15,8 +15,8 @@ from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.synthetic_tables.synthetic_star import SyntheticStar
-    from tacit.synthetic_tables.synthetic_table import SyntheticTable
+    from tacit.releases.synthetic_star import SyntheticStar
+    from tacit.releases.synthetic_table import SyntheticTable
 
 
 def synth(

@@ -152,7 +152,7 @@ def moment_of(text: str) -> datetime | None:
 
 def issued_json(issued: Issued) -> dict[str, Any]:
     """A new token, with its text."""
-    from tacit.wire.people_responses import TokenShown
+    from tacit.client.people_responses import TokenShown
 
     return TokenShown.from_domain(issued, token=issued.text).plain()
 

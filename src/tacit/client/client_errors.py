@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from tacit.client.responses import ErrorBody
 from tacit.core.errors import (
     AccessError,
     AccountingError,
@@ -27,7 +28,6 @@ from tacit.core.errors import (
 )
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.refusal import CODES, Refusal
-from tacit.wire.responses import ErrorBody
 
 
 class RemoteError(TacitError):

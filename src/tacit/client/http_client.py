@@ -25,7 +25,7 @@ from tacit.client.client_errors import RemoteError, error_of
 from tacit.core.errors import InputError
 from tacit.core.extras import install_command
 from tacit.noise import entropy
-from tacit.receipts.receipt import keys_once
+from tacit.releases.receipt import keys_once
 
 if TYPE_CHECKING:
     import httpx2

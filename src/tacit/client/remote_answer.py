@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tacit.charges.accounts import Entry
 from tacit.client.client_errors import RemoteError
+from tacit.client.responses import AnswerTable
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_probability
-from tacit.curator.quote import QuoteForms
-from tacit.curator.views.answer_views import AnswerViews
 from tacit.query.planning.explain import Explanation
 from tacit.query.postprocess.bounding_loss import LeftOut
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Value
-from tacit.receipts.receipt import Receipt
-from tacit.wire.responses import AnswerTable
+from tacit.releases.accounts import Entry
+from tacit.releases.quote import QuoteForms
+from tacit.releases.receipt import Receipt
+from tacit.releases.views.answer_views import AnswerViews
 
 
 @dataclass(frozen=True)

@@ -14,34 +14,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, Unpack
 
-from tacit.charges.accounts import Budget, Entry
-from tacit.charges.notebook_tables import ChargeList, curator_html
+from tacit.client.account_responses import Budgets, History, TablesSchema
 from tacit.client.client_errors import RemoteError, TrustError, error_of, parsing
 from tacit.client.http_client import Channel, HttpReply, request_key
 from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
-from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
-from tacit.client.remote_releases import RemoteSyntheticTable, RemoteWorkload
-from tacit.client.server_identity import Identity, identity_of, own_keys
-from tacit.core.closing import Closing
-from tacit.core.errors import AccessError, InputError
-from tacit.core.numbers import exact
-from tacit.curator.curator import TableInfo
-from tacit.ledger.errors import ConflictError
-from tacit.ledger.protocol import Head
-from tacit.paid_work.model_fit import Fitted, ModelRelease
-from tacit.paid_work.workload_release import WorkloadRelease
-from tacit.query.parsing.sql_text import Query, query_text
-from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.receipts.receipt import Receipt
-from tacit.receipts.release_format import digest_of
-from tacit.receipts.verify_receipt import ReceiptReport, charge_of, verify_receipt
-from tacit.synth.workload import Workload
-from tacit.synth.workload_form import workload_to_plain
-from tacit.synthetic_tables.synthesis_request import SynthesisOptions
-from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease
-from tacit.wire.account_responses import Budgets, History, TablesSchema
-from tacit.wire.job_responses import (
+from tacit.client.release_responses import (
     JobBody,
     JobPut,
     ModelBody,
@@ -51,10 +29,32 @@ from tacit.wire.job_responses import (
     WorkloadBody,
     WorkloadsBody,
 )
-from tacit.wire.requests import SynthesisSchema, WorkloadSchema, request_text, synthesis_text
-from tacit.wire.response_body import ResponseBody
-from tacit.wire.responses import AnswerBody, QuoteBody, ReceiptBody
-from tacit.wire.values import read_amounts
+from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
+from tacit.client.remote_releases import RemoteSyntheticTable, RemoteWorkload
+from tacit.client.requests import SynthesisSchema, WorkloadSchema, request_text, synthesis_text
+from tacit.client.response_body import ResponseBody
+from tacit.client.responses import AnswerBody, QuoteBody, ReceiptBody
+from tacit.client.server_identity import Identity, identity_of, own_keys
+from tacit.client.values import read_amounts
+from tacit.core.canonical import digest_of
+from tacit.core.closing import Closing
+from tacit.core.errors import AccessError, InputError
+from tacit.core.numbers import exact
+from tacit.curator.curator import TableInfo
+from tacit.ledger.errors import ConflictError
+from tacit.ledger.protocol import Head
+from tacit.query.parsing.sql_text import Query, query_text
+from tacit.query.request import QuestionOptions, Request, takes_options
+from tacit.releases.accounts import Budget, Entry
+from tacit.releases.model import Fitted, ModelRelease
+from tacit.releases.notebook_tables import ChargeList, curator_html
+from tacit.releases.receipt import Receipt
+from tacit.releases.synthesis import SyntheticRelease
+from tacit.releases.verify_receipt import ReceiptReport, charge_of, verify_receipt
+from tacit.releases.workload import WorkloadRelease
+from tacit.synth.synthesis_request import SynthesisOptions
+from tacit.synth.workload import Workload
+from tacit.synth.workload_form import workload_to_plain
 
 _POLL_SECONDS = 1.0
 _Body = TypeVar("_Body", bound=ResponseBody)
@@ -273,7 +273,7 @@ class RemoteCurator(Closing):
             columns: to be synthesised; by default all with declared categories or bounds.
             rows: how many to draw.
             method: ``"aim"``, ``"mst"``, ``"independent"`` or ``"marginals"``.
-            options: the price and :class:`tacit.synthetic_tables.synthesis_request.SynthesisOptions`.
+            options: the price and :class:`tacit.synth.synthesis_request.SynthesisOptions`.
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """

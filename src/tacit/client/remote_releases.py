@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tacit.client.release_responses import SyntheticTableBody, WorkloadBody
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
 from tacit.query.parsing.sql_text import Query, query_text
-from tacit.receipts.receipt import Receipt
-from tacit.wire.job_responses import SyntheticTableBody, WorkloadBody
+from tacit.releases.receipt import Receipt
 
 
 class RemoteSyntheticTable:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tacit.client.account_responses import HandoverSchema, KeySchema
 from tacit.client.client_errors import RemoteError, parsing
 from tacit.ledger.protocol import GENESIS, Head
 from tacit.ledger.signing_keys import is_signed, key_id, succession_text
-from tacit.wire.account_responses import HandoverSchema, KeySchema
 
 #: The most keys that a server may state.
 _MOST: Final = 1000

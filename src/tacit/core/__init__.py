@@ -2,6 +2,7 @@
 
 Modules:
 * :mod:`.cautions` — Cautions about parameters that are valid and protect little
+* :mod:`.canonical` — Canonical JSON: one text for one value, and its digest
 * :mod:`.charts` — The charting library, and saving of charts as SVG, PNG, HTML or JSON
 * :mod:`.closing` — Base class for objects with a ``close()`` method
 * :mod:`.databases` — Databases in two forms: rows of a universe, or a histogram

@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from tacit.core.extras import load_arrow
@@ -74,3 +76,10 @@ class ScriptEncoder(json.JSONEncoder):
         """The JSON, in which <, > and & are spelled by number."""
         text = super().encode(o)
         return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def replace_file(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content)
+    return draft.replace(path)

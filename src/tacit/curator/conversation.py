@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tacit.accounting.prices import Charge
-from tacit.charges.accounts import Budget, share_caps
-from tacit.charges.payment import CuratorContext, hide_internal_errors
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
+from tacit.releases.accounts import Budget, share_caps
+from tacit.releases.payment import CuratorContext, hide_internal_errors
 
 #: Before the id of a token.
 _TOKEN: Final = "token "  # noqa: S105  (a prefix)

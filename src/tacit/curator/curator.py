@@ -5,24 +5,36 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
-from tacit.charges.accounts import Budget, Entry
-from tacit.charges.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
-from tacit.charges.payment import Caller, entry_of, hide_internal_errors
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.extras import load_frames
-from tacit.curator.answer import answer, quote, quote_public
-from tacit.curator.question_context import QuestionContext
-from tacit.curator.quote import Quote
-from tacit.curator.views.answer_object import Answer
-from tacit.curator.views.progress_bar import terminal_progress
+from tacit.curator.progress_bar import terminal_progress
 from tacit.ledger import Ledger
-from tacit.paid_work.mechanism_release import DirectRelease, ReleasingMechanism, charge_directly, release_directly
-from tacit.paid_work.model_fit import Fitted, ModelRelease, fit_privately, published_models, read_model
-from tacit.paid_work.workload_release import (
+from tacit.query.catalog import Table
+from tacit.query.parsing.sql_text import Query, query_text
+from tacit.query.request import QuestionOptions, Request, takes_options
+from tacit.query.types import Kind
+from tacit.releases.accounts import Budget, Entry
+from tacit.releases.batch import BatchRelease, Progress, release_batch
+from tacit.releases.keys import key_of
+from tacit.releases.mechanism import DirectRelease, ReleasingMechanism, charge_directly, release_directly
+from tacit.releases.model import Fitted, ModelRelease, fit_privately, published_models, read_model
+from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
+from tacit.releases.payment import Caller, entry_of, hide_internal_errors
+from tacit.releases.planner import QuestionContext
+from tacit.releases.query import answer, quote, quote_public
+from tacit.releases.quote import Quote
+from tacit.releases.receipt import Receipt
+from tacit.releases.synthesis import SyntheticRelease, drawn_again, published_tables, synthesize
+from tacit.releases.synthetic_star import SyntheticStar
+from tacit.releases.synthetic_table import SyntheticTable
+from tacit.releases.verify_receipt import ReceiptReport, check_against_ledger, verify_receipt
+from tacit.releases.views.answer_object import Answer
+from tacit.releases.workload import (
     WorkloadAnswer,
     WorkloadQuote,
     WorkloadRelease,
@@ -31,20 +43,9 @@ from tacit.paid_work.workload_release import (
     quote_workload,
     read_workload,
 )
-from tacit.query.catalog import Table
-from tacit.query.parsing.sql_text import Query, query_text
-from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.query.types import Kind
-from tacit.receipts.keys import key_of
-from tacit.receipts.ledger_comparison import check_against_ledger
-from tacit.receipts.receipt import Receipt
-from tacit.receipts.verify_receipt import ReceiptReport, verify_receipt
+from tacit.synth.synthesis_request import SynthesisOptions, request_of
 from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
-from tacit.synthetic_tables.synthesis_request import SynthesisOptions, request_of
-from tacit.synthetic_tables.synthetic_star import SyntheticStar
-from tacit.synthetic_tables.synthetic_table import SyntheticTable
-from tacit.synthetic_tables.table_synthesis_release import SyntheticRelease, drawn_again, published_tables, synthesize
 
 
 @dataclass(frozen=True)
@@ -432,6 +433,24 @@ class Curator(Closing):
             known = ", ".join(sorted({each.name for each in self.synthetic_tables()})) or "none yet"
             raise InputError("table", f"there is no synthetic table {table[:80]!r}; there are: {known}")
         return found[-1]
+
+    def publish(
+        self, plan: str | Path, *, output: str | Path | None = None, progress: Progress | None = None
+    ) -> BatchRelease:
+        """Answer all queries of a plan file under its one total, and write tables, a report and a receipt.
+
+        Interrupted, it may be called again with the same plan: what was paid is not paid again, and what exists stays.
+
+        Args:
+            plan: the file; see :mod:`tacit.releases.batch_file`.
+            output: the folder to write to, instead of the plan's.
+            progress: called after every query.
+
+        Raises:
+            InputError, Refusal: the plan cannot be carried out; nothing is charged.
+            BudgetError: the account does not allow the total; nothing is charged.
+        """
+        return release_batch(self._context, plan, Caller(self.analyst), output=output, progress=progress)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.

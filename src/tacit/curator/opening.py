@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit.accounting.currencies import implied_currency
-from tacit.charges.accounts import account_kind, filter_of
 from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.numbers import Number
 from tacit.curator.curator import Curator
-from tacit.curator.question_context import QuestionContext
 from tacit.engines.protocol import Engine
 from tacit.engines.registry import csv_header, is_spark_frame, open_engine
 from tacit.ledger import Ledger
@@ -27,7 +25,9 @@ from tacit.project.source import Digests, Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.query.contribution import ContributionNumber
-from tacit.receipts.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
+from tacit.releases.accounts import account_kind, filter_of
+from tacit.releases.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
+from tacit.releases.planner import QuestionContext
 
 #: The analyst where none is named: on one's own machine, the owner of the data.
 OWNER = "owner"

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tacit.charges.accounts import Budget, filter_of
 from tacit.core.errors import InputError, TacitError
 from tacit.curator.opening import try_opening
 from tacit.ledger import Ledger, Record
@@ -24,6 +23,7 @@ from tacit.project.project_editing import EditedProject
 from tacit.project.project_file import Project
 from tacit.query.relational.algebra import scanned
 from tacit.query.resolve import resolve
+from tacit.releases.accounts import Budget, filter_of
 
 #: Questions that are named, and charges that are looked at.
 _MOST_NAMED: Final = 20

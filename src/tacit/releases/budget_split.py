@@ -47,8 +47,8 @@ from tacit.query.planning.delta_budgets import largest_rho_of, mu_of_epsilon
 from tacit.query.planning.plan import Plan, plan_question
 from tacit.query.question import Question
 from tacit.query.request import Account, Request
-from tacit.receipts.receipt import exact_events
-from tacit.releases.release_file import BatchPlan
+from tacit.releases.batch_file import BatchPlan
+from tacit.releases.receipt import exact_events
 
 _DIGITS: Final = 12
 #: So few that the last bit of a composed loss, which another machine may have otherwise, decides next to nothing.

@@ -18,20 +18,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.charges.payment import hide_internal_errors
+from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact
 from tacit.core.text_files import tame
-from tacit.curator.answer import answer_from_outcome, public_rows, quote, to_answer
 from tacit.ledger.history import charge_at
 from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt
-from tacit.receipts.release_format import canonical, digest_of
+from tacit.releases.payment import hide_internal_errors
+from tacit.releases.query import answer_from_outcome, public_rows, quote, to_answer
+from tacit.releases.receipt import Receipt
 
 if TYPE_CHECKING:
-    from tacit.curator.curator import Curator
-    from tacit.curator.views.answer_object import Answer
+    from tacit.releases.planner import QuestionContext
+    from tacit.releases.views.answer_object import Answer
 
 _LARGEST: Final = 256 * 2**20
 
@@ -51,11 +51,13 @@ class PublishedTable:
     tamed: bool = False
 
 
-def answer_again(curator: Curator, receipt: Receipt, *, name: str = "", plan_file: Path | None = None) -> Answer:
+def answer_again(
+    context: QuestionContext, receipt: Receipt, *, name: str = "", plan_file: Path | None = None
+) -> Answer:
     """The answer that a receipt is about, made once more from what the ledger holds; charges nothing, reads no rows.
 
     Args:
-        curator: has the ledger and the declarations that the receipt names.
+        context: has the ledger and the declarations that the receipt names.
         receipt: checked already.
         name: of the statistic, for a planned release.
         plan_file: the plan, for a planned release.
@@ -63,13 +65,12 @@ def answer_again(curator: Curator, receipt: Receipt, *, name: str = "", plan_fil
     Raises:
         InputError: it cannot be made again, and why.
     """
-    context = curator.context
     if receipt["catalog"] != context.catalog.digest:
         raise InputError(
             "receipt", "speaks of other declarations than the project file makes now; use that of its time"
         )
     if any(answer["name"] for answer in receipt["answers"]) and receipt["answers"][0]["query"]:
-        return _of_batch(curator, receipt, name, plan_file)
+        return _of_batch(context, receipt, name, plan_file)
     (about,) = receipt["answers"]
     if not about["plan"]:
         raise InputError("receipt", "is about a mechanism that was used from Python, which releases no table")
@@ -87,20 +88,19 @@ def answer_again(curator: Curator, receipt: Receipt, *, name: str = "", plan_fil
         return to_answer(context, planned, about["query"], outcome, public, analyst=analyst, paid=False)
 
 
-def _of_batch(curator: Curator, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
-    from tacit.charges.payment import entry_of
-    from tacit.releases.planned_release import quote_batch
+def _of_batch(context: QuestionContext, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
+    from tacit.releases.batch import quote_batch
+    from tacit.releases.payment import entry_of
 
     names = [answer["name"] for answer in receipt["answers"]]
     if name not in names:
         raise InputError("name", f"say which of its tables it is: {', '.join(names)}")
     if plan_file is None:
         raise InputError("plan", "is needed for a table of a planned release: the file that it was made from")
-    context = curator.context
     found, whole = charge_at(context.ledger, receipt.position), context.ledger.outcome(receipt.position)
     if found is None or whole is None:
         raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
-    batch, split = quote_batch(curator, plan_file)
+    batch, split = quote_batch(context, plan_file)
     by_name = {each.name: plan for each, plan in zip(batch.statistics, split.plans, strict=True)}
     plan = by_name.get(name)
     # A part takes its name from the whole, whose key the charge has as its plan.

@@ -16,12 +16,12 @@ from tacit.accounting.currencies import currency_of
 from tacit.core.guarantees import ApproxDP, Guarantee
 from tacit.core.numbers import exp_bounds, float_nearest, format_up
 from tacit.core.relations import ADD_REMOVE
-from tacit.curator.views.answer_object import Answer
-from tacit.curator.views.answer_text import html_table
 from tacit.query.planning.explain import Explanation, explain
-from tacit.receipts.receipt import Receipt
+from tacit.releases.batch_file import BatchPlan, Statistic
 from tacit.releases.budget_split import Split
-from tacit.releases.release_file import BatchPlan, Statistic
+from tacit.releases.receipt import Receipt
+from tacit.releases.views.answer_object import Answer
+from tacit.releases.views.answer_text import html_table
 
 #: Beyond this many bars a chart is a carpet.
 _MOST_BARS: Final = 60

@@ -14,7 +14,7 @@ from tacit.server.response_slots import ResponseSlots
 from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, LatenessVerdict
 
 if TYPE_CHECKING:
-    from tacit.charges.payment import TimedWork
+    from tacit.releases.payment import TimedWork
 
 #: Seconds after which a thread that waits looks whether the loop still runs.
 _PATIENCE: Final = 0.5

@@ -16,10 +16,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tacit.charges.accounts import Budget
-from tacit.charges.payment import Caller, check_succeeded, hide_internal_errors
 from tacit.core.errors import AccessError, InputError, TacitError
-from tacit.curator.answer import (
+from tacit.curator.conversation import Conversation
+from tacit.curator.curator import Curator, TableInfo
+from tacit.ledger import ConflictError, Outcome, Record
+from tacit.ledger.entries import plain_name
+from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, page
+from tacit.query.catalog import Catalog
+from tacit.query.request import Request
+from tacit.releases.accounts import Budget
+from tacit.releases.model import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
+from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
+from tacit.releases.planner import QuestionContext
+from tacit.releases.query import (
     charged_answer,
     public_answer,
     public_rows,
@@ -27,16 +36,20 @@ from tacit.curator.answer import (
     release_key,
     to_answer,
 )
-from tacit.curator.conversation import Conversation
-from tacit.curator.curator import Curator, TableInfo
-from tacit.curator.question_context import QuestionContext
-from tacit.curator.quote import Quote
-from tacit.curator.views.answer_object import Answer
-from tacit.ledger import ConflictError, Outcome, Record
-from tacit.ledger.entries import plain_name
-from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, page
-from tacit.paid_work.model_fit import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
-from tacit.paid_work.workload_release import (
+from tacit.releases.quote import Quote
+from tacit.releases.receipt import Receipt
+from tacit.releases.synthesis import (
+    SyntheticRelease,
+    check_synthesis,
+    drawn_again,
+    kept_parts,
+    published_tables,
+    synthesize,
+)
+from tacit.releases.synthetic_star import SyntheticStar
+from tacit.releases.synthetic_table import SyntheticTable
+from tacit.releases.views.answer_object import Answer
+from tacit.releases.workload import (
     WorkloadAnswer,
     WorkloadQuote,
     WorkloadRelease,
@@ -45,29 +58,16 @@ from tacit.paid_work.workload_release import (
     quote_workload,
     read_workload,
 )
-from tacit.query.catalog import Catalog
-from tacit.query.request import Request
-from tacit.receipts.receipt import Receipt
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
-from tacit.synthetic_tables.synthetic_star import SyntheticStar
-from tacit.synthetic_tables.synthetic_table import SyntheticTable
-from tacit.synthetic_tables.table_synthesis_release import (
-    SyntheticRelease,
-    check_synthesis,
-    drawn_again,
-    kept_parts,
-    published_tables,
-    synthesize,
-)
 
 if TYPE_CHECKING:
-    from tacit.curator.planner import PricedPlan
+    from tacit.client.requests import FitSchema, SynthesisSchema, WorkloadSchema
     from tacit.learn.estimator import PrivateEstimator
+    from tacit.releases.planner import PricedPlan
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
-    from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
 
 #: Scopes, as :class:`tacit.server.identity.TokenScope` writes them.
 ASK: Final = "ask"

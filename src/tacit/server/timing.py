@@ -22,7 +22,7 @@ from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.server.shared_token_buckets import Buckets
 
 if TYPE_CHECKING:
-    from tacit.charges.payment import TimedWork
+    from tacit.releases.payment import TimedWork
     from tacit.server.settings import Settings
 
 _OPERATOR = logging.getLogger("tacit.operator")

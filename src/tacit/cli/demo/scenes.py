@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.cli.demo import attack
 from tacit.cli.demo.display import DemoBar, Stage, number
+from tacit.client.account_responses import ShareSchema
+from tacit.client.responses import answer_json
 from tacit.project.example_hospital import PROJECT, Hospital, make_hospital
-from tacit.wire.account_responses import ShareSchema
-from tacit.wire.responses import answer_json
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
-    from tacit.curator.views.answer_object import Answer
+    from tacit.releases.views.answer_object import Answer
 
 WARDS: Final = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost\nFROM visits GROUP BY ward"
 AGES: Final = """\
@@ -218,8 +218,8 @@ def _stopped(at: Scenery) -> list[dict[str, str]]:
 
 
 def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
-    from tacit.receipts.receipt import Receipt
-    from tacit.receipts.verify_receipt import verify_receipt
+    from tacit.releases.receipt import Receipt
+    from tacit.releases.verify_receipt import verify_receipt
 
     _, receipt = answer.paid
     at.stage.scene("A receipt that any reader can check, without the data", f"entry {receipt.position}")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from tacit.charges.accounts import share_caps
+from tacit.client import account_responses as account_wire
+from tacit.client import people_responses as wire
+from tacit.client.requests import NewPerson, NewToken, Quota
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger.entries import plain_name
+from tacit.releases.accounts import share_caps
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import read_body
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
-from tacit.wire import account_responses as account_wire
-from tacit.wire import people_responses as wire
-from tacit.wire.requests import NewPerson, NewToken, Quota
 
 if TYPE_CHECKING:
     from tacit.server.identity import People, Person

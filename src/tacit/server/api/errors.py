@@ -8,10 +8,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.charges.payment import log_failure
+from tacit.client.responses import ErrorBody, ErrorTold
 from tacit.core.errors import InputError, TacitError
+from tacit.releases.payment import log_failure
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
-from tacit.wire.responses import ErrorBody, ErrorTold
 
 #: Status by code; a code such as ``query.sample`` counts as ``query`` unless it is listed itself.
 STATUS: Final = {

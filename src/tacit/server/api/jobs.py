@@ -15,6 +15,10 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from tacit.client.release_responses import ModelBody, SyntheticTableBody, WorkloadBody
+from tacit.client.requests import FitSchema, SynthesisSchema, WorkloadSchema
+from tacit.client.response_body import ResponseBody
+from tacit.client.responses import AnswerBody
 from tacit.core.errors import InputError, InternalError, TacitError
 from tacit.ledger import ConflictError
 from tacit.noise import entropy
@@ -28,10 +32,6 @@ from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
 from tacit.server.identity.credentials import new_id
 from tacit.server.service import ADMIN, ASK
-from tacit.wire.job_responses import ModelBody, SyntheticTableBody, WorkloadBody
-from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
-from tacit.wire.response_body import ResponseBody
-from tacit.wire.responses import AnswerBody
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture

@@ -11,14 +11,14 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from tacit.client import account_responses as accounts
+from tacit.client import people_responses as people
+from tacit.client import release_responses as jobs
+from tacit.client import requests as taken
+from tacit.client import response_body as bodies
+from tacit.client import responses as sent
 from tacit.server.api.content_negotiation import ARROW, JSON, json_bytes
 from tacit.server.api.request import ApiRequest, ApiResponse, Route
-from tacit.wire import account_responses as accounts
-from tacit.wire import job_responses as jobs
-from tacit.wire import people_responses as people
-from tacit.wire import requests as taken
-from tacit.wire import response_body as bodies
-from tacit.wire import responses as sent
 
 #: Statuses that any request may get.
 _ANY: Final = (400, 414, 431, 500, 503)

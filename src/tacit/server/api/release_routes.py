@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tacit.client import release_responses as wire
+from tacit.client.requests import FitSchema, SynthesisSchema, WorkloadSchema
 from tacit.core.errors import InputError
 from tacit.core.text_files import table_bytes
+from tacit.releases.synthetic_star import SyntheticStar
+from tacit.releases.synthetic_table import SyntheticTable
 from tacit.server.api.jobs import as_job
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.errors import Unknown
-from tacit.synthetic_tables.synthetic_star import SyntheticStar
-from tacit.synthetic_tables.synthetic_table import SyntheticTable
-from tacit.wire import job_responses as wire
-from tacit.wire.requests import FitSchema, SynthesisSchema, WorkloadSchema
 
 if TYPE_CHECKING:
-    from tacit.paid_work.workload_release import WorkloadAnswer
+    from tacit.releases.workload import WorkloadAnswer
 
 #: Files of a table, with their media types.
 FORMS: Final = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}

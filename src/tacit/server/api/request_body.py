@@ -11,10 +11,10 @@ import json
 import re
 from typing import Any, Final, TypeVar
 
+from tacit.client.requests import FitSchema, NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
+from tacit.client.values import MAX_DIGITS
 from tacit.query.request import Request
 from tacit.server.errors import RequestError
-from tacit.wire.requests import FitSchema, NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
-from tacit.wire.values import MAX_DIGITS
 
 #: Work that a job may do: a question, or one of :data:`JOB_KINDS`, by the words under which they are kept.
 JobRequest = Request | SynthesisSchema | WorkloadSchema | FitSchema
@@ -68,7 +68,7 @@ def job_back(told: str) -> tuple[JobRequest, str]:
 
 
 def read_json(body: bytes) -> Any:
-    """The value of a JSON text; numbers as :class:`~tacit.wire.requests.NumberText`.
+    """The value of a JSON text; numbers as :class:`~tacit.client.requests.NumberText`.
 
     Raises:
         RequestError: it is not JSON, or could be read in two ways.

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from tacit.client import account_responses as told
+from tacit.client import people_responses as people
+from tacit.client import responses as wire
 from tacit.core.errors import InputError
 from tacit.server.api import admin_routes as operating
 from tacit.server.api import release_routes
@@ -14,12 +17,9 @@ from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_respon
 from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
 from tacit.server.service import ADMIN, AUDIT
-from tacit.wire import account_responses as told
-from tacit.wire import people_responses as people
-from tacit.wire import responses as wire
 
 if TYPE_CHECKING:
-    from tacit.curator.views.answer_object import Answer
+    from tacit.releases.views.answer_object import Answer
 
 
 def query(call: ApiRequest) -> ApiResponse:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from tacit.curator.planner import WeightedLRUCache
+from tacit.releases.planner import WeightedLRUCache
 from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.departure import QuestionDeparture
 from tacit.server.errors import TooMany, Unauthenticated
@@ -23,9 +23,9 @@ from tacit.server.timing import DepartureSchedule, LateAnswers
 
 if TYPE_CHECKING:
     from tacit.curator.conversation import Conversation
-    from tacit.curator.quote import Quote
-    from tacit.curator.views.answer_object import Answer
     from tacit.query.request import Request
+    from tacit.releases.quote import Quote
+    from tacit.releases.views.answer_object import Answer
     from tacit.server.identity import Access
     from tacit.server.identity.scram import ClientProof
 

@@ -9,11 +9,12 @@ from typing import Any
 from markupsafe import escape
 from starlette.responses import Response
 
-from tacit.charges.accounts import Budget
+from tacit.client.values import exact_text
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.views.answer_object import Answer
 from tacit.ledger import ConflictError
 from tacit.query.request import OPTIONS, Request
+from tacit.releases.accounts import Budget
+from tacit.releases.views.answer_object import Answer
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.budget_bars import left_words
 from tacit.server.console.builder import build, view_builder
@@ -29,7 +30,6 @@ from tacit.server.console.question_pages import opened
 from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_public_quote, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
-from tacit.wire.values import exact_text
 
 
 async def show_ask(visit: PageRequest) -> Response:

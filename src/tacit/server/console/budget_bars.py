@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tacit.accounting.filters import Line
-from tacit.charges.accounts import Budget
 from tacit.ledger import Balance
+from tacit.releases.accounts import Budget
 from tacit.server.console.number_format import down, percent, symbol, up
 
 

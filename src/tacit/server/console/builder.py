@@ -15,11 +15,11 @@ from typing import Final
 
 from tacit.core.errors import InputError
 from tacit.curator.curator import TableInfo
-from tacit.curator.views.answer_text import format_value
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Column, Table
 from tacit.query.parsing.sql_text import constant_text
 from tacit.query.types import Kind, SqlType, ordinal
+from tacit.releases.views.answer_text import format_value
 from tacit.server.console.editor import typed_constant, typed_name
 
 _MOST_FILTERS: Final = 4

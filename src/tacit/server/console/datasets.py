@@ -8,12 +8,12 @@ from typing import Final
 
 from starlette.responses import Response
 
-from tacit.charges.accounts import Budget
 from tacit.curator.curator import TableInfo
-from tacit.curator.views.answer_text import format_value
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Column, Table
 from tacit.query.contribution import ContributionNumber
+from tacit.releases.accounts import Budget
+from tacit.releases.views.answer_text import format_value
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.editor import typed_name
 from tacit.server.console.page_request import PageRequest

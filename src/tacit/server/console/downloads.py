@@ -7,7 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from tacit.core.text_files import csv_text, table_bytes
-from tacit.curator.views.answer_object import Answer
+from tacit.releases.views.answer_object import Answer
 from tacit.server.api.release_routes import FORMS
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm

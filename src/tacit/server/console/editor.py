@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final
 
+from tacit.client.values import exact_text
 from tacit.core.errors import InputError
 from tacit.curator.curator import TableInfo
 from tacit.query.aggregates import SQL_NAMES
@@ -20,7 +21,6 @@ from tacit.query.parsing.sql_text import constant_text, name_text
 from tacit.query.refusal import Refusal
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.types import Value
-from tacit.wire.values import exact_text
 
 #: Declared values of one column that are offered.
 _MOST_KEYS: Final = 60

@@ -10,12 +10,12 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.accounting.currencies import currency_of
-from tacit.charges.accounts import Budget
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import float_nearest
 from tacit.core.relations import ADD_REMOVE
 from tacit.ledger import Record
 from tacit.ledger.entries import plain_name
+from tacit.releases.accounts import Budget
 from tacit.server.console.belief_bounds import Promise, promise
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.charts import draw_stairs

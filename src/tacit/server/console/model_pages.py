@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from starlette.responses import Response
 
+from tacit.client.requests import FitSchema
 from tacit.core.errors import TacitError
 from tacit.server.api.jobs import put_job
 from tacit.server.api.request_body import read_body
@@ -15,7 +16,6 @@ from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.synthetic_pages import job_page
 from tacit.server.identity import TokenScope
-from tacit.wire.requests import FitSchema
 
 _ESTIMATORS: Final = (
     ("LogisticRegression", "classes, linear"),

@@ -26,7 +26,7 @@ from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.identity import Access, TokenScope
 
 if TYPE_CHECKING:
-    from tacit.charges.accounts import Budget
+    from tacit.releases.accounts import Budget
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Opened, People
     from tacit.server.service import CuratorService

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from starlette.responses import Response
 
+from tacit.client.values import exact_text
 from tacit.core.errors import InputError
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.error_pages import PageProblem, problem_of
@@ -20,7 +21,6 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Person, Role, TokenInfo
 from tacit.server.identity.invitations import WELCOME_WORDS
-from tacit.wire.values import exact_text
 
 _MOST_DAYS: Final = 3650
 _ROLES: Final = (

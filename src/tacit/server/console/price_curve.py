@@ -13,15 +13,15 @@ from typing import Final
 from markupsafe import Markup
 from starlette.responses import Response
 
+from tacit.client.values import exact_text
 from tacit.core.errors import TacitError
 from tacit.core.numbers import float_nearest
-from tacit.curator.quote import Quote
 from tacit.query.request import OPTIONS
+from tacit.releases.quote import Quote
 from tacit.server.console.charts import draw_curve
 from tacit.server.console.number_format import symbol
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
-from tacit.wire.values import exact_text
 
 _MOST_STEPS: Final = 9
 _LARGEST: Final = Fraction(5)

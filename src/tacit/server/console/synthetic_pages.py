@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from tacit.client.requests import SynthesisSchema, synthesis_text
 from tacit.core.errors import InputError, TacitError
+from tacit.releases.synthetic_table import SyntheticTable
 from tacit.server.api.jobs import put_job
 from tacit.server.api.release_routes import FORMS, one_of
 from tacit.server.api.request_body import job_back, read_body
@@ -18,8 +20,6 @@ from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
-from tacit.synthetic_tables.synthetic_table import SyntheticTable
-from tacit.wire.requests import SynthesisSchema, synthesis_text
 
 _METHODS: Final = (
     ("aim", "best, minutes"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import Response
 
+from tacit.client.requests import WorkloadSchema, synthesis_text
 from tacit.core.errors import InputError, TacitError
 from tacit.server.api.jobs import put_job
 from tacit.server.api.release_routes import FORMS, table_file
@@ -16,10 +17,9 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.console.synthetic_pages import MOST_COUNTS, count_text, counts_drawn, job_page
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
-from tacit.wire.requests import WorkloadSchema, synthesis_text
 
 if TYPE_CHECKING:
-    from tacit.paid_work.workload_release import WorkloadAnswer
+    from tacit.releases.workload import WorkloadAnswer
 
 _KINDS: Final = (
     ("1", "counts by each column"),

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
+from tacit.client.values import exact_text
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive
 from tacit.ledger import BusyError
@@ -15,7 +16,6 @@ from tacit.server.identity.credentials import Code
 from tacit.server.identity.ledger_people import ISSUED, WITHDRAWN, spelled, withdraw
 from tacit.server.identity.models import Access, Issued, Person, TokenInfo, TokenScope
 from tacit.server.identity.scram import ClientProof, ScramVerifier
-from tacit.wire.values import exact_text
 
 _KIND: Final = "tacit"
 _DAY: Final = 24 * 3600_000

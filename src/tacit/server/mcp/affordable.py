@@ -12,12 +12,12 @@ from fractions import Fraction
 from typing import Final
 
 from tacit.accounting.filters import Line
-from tacit.charges.accounts import Budget
 from tacit.core.errors import BudgetError, QueryError, TacitError
 from tacit.core.numbers import format_up, round_down
 from tacit.query.catalog import Table
 from tacit.query.refusal import Proposal, Refusal
 from tacit.query.request import OPTIONS, Request
+from tacit.releases.accounts import Budget
 
 #: A longer text is not searched for names.
 _LONGEST: Final = 5_000

@@ -10,19 +10,19 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tacit.charges.payment import Caller, hide_internal_errors
 from tacit.core.errors import InputError
-from tacit.curator.answer import answer
+from tacit.releases.payment import Caller, hide_internal_errors
+from tacit.releases.query import answer
 from tacit.server.api.thread_pools import let_run
 
 if TYPE_CHECKING:
-    from tacit.charges.accounts import Budget
     from tacit.curator.conversation import Conversation
     from tacit.curator.curator import Curator, TableInfo
-    from tacit.curator.quote import Quote
-    from tacit.curator.views.answer_object import Answer
     from tacit.ledger import Record
     from tacit.query.request import Request
+    from tacit.releases.accounts import Budget
+    from tacit.releases.quote import Quote
+    from tacit.releases.views.answer_object import Answer
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
 

@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.charges.accounts import Budget
+from tacit.client.account_responses import EntryTold, TableTold
+from tacit.client.requests import QuestionSchema, read_question, request_text
+from tacit.client.responses import AnswerBody, QuoteBody, about_answer
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import format_up, round_down
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.refusal import Proposal, Refusal
 from tacit.query.request import Request
+from tacit.releases.accounts import Budget
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request_body import read_json
 from tacit.server.mcp.affordable import affordable_request, is_used_up
 from tacit.server.mcp.doors import AssistantDoor
-from tacit.wire.account_responses import EntryTold, TableTold
-from tacit.wire.requests import QuestionSchema, read_question, request_text
-from tacit.wire.responses import AnswerBody, QuoteBody, about_answer
 
 INSTRUCTIONS: Final = (
     "Protected data about people, asked in SQL. Answers have noise, and each is charged to a privacy budget that does "

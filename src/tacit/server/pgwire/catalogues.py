@@ -10,7 +10,7 @@ import threading
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.curator.planner import WeightedLRUCache
+from tacit.releases.planner import WeightedLRUCache
 from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.pgwire.statements import WireStatement, split_statements
 from tacit.server.pgwire.system_catalog import CatalogueResult, SystemCatalog

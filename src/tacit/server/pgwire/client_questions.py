@@ -20,11 +20,13 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from tacit.client.responses import QuoteBody, about_answer
+from tacit.client.values import exact_text
 from tacit.core.numbers import with_noun
-from tacit.curator.views.arrow_tables import plain
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
 from tacit.query.types import Kind
+from tacit.releases.views.arrow_tables import plain
 from tacit.server.api.thread_pools import let_run
 from tacit.server.console.number_format import down
 from tacit.server.errors import Unauthenticated
@@ -36,12 +38,10 @@ from tacit.server.pgwire.system_catalog import CatalogueResult, WrittenQuery
 from tacit.server.pgwire.types import JSON, TEXT_OID, column_of
 from tacit.server.pgwire.variables import SessionVariables
 from tacit.server.service import ADMIN
-from tacit.wire.responses import QuoteBody, about_answer
-from tacit.wire.values import exact_text
 
 if TYPE_CHECKING:
-    from tacit.charges.accounts import Budget
-    from tacit.curator.views.answer_object import Answer
+    from tacit.releases.accounts import Budget
+    from tacit.releases.views.answer_object import Answer
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
     from tacit.server.pgwire.cancel_keys import CancelKeys

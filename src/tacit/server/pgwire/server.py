@@ -13,9 +13,9 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.charges.payment import log_failure
 from tacit.core.errors import InputError
 from tacit.noise import entropy
+from tacit.releases.payment import log_failure
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy
 from tacit.server.identity.models import Access

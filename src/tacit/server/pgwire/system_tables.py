@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.charges.notebook_tables import known_of, owner_of
 from tacit.query.catalog import Catalog, Column, Table
 from tacit.query.contribution import ContributionNumber
+from tacit.releases.notebook_tables import known_of, owner_of
 from tacit.server.pgwire.types import ARRAYS, OID, TEXT_OID, TYPES, column_of, oid_of
 
 PUBLIC: Final = 2200

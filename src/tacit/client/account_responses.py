@@ -1,0 +1,297 @@
+"""Bodies of responses about a project: accounts, tables, history and keys."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from pydantic import Field
+
+from tacit.accounting.currencies import CURRENCIES
+from tacit.accounting.filters import Line
+from tacit.client.response_body import Exact, ResponseBody, Scalar
+from tacit.client.values import exact_text, read_amounts, read_type, read_value, value_to_json
+from tacit.core.errors import InputError
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import exact
+from tacit.core.relations import as_relation
+from tacit.curator.curator import TableInfo
+from tacit.ledger import Balance
+from tacit.ledger.protocol import Head
+from tacit.query.catalog import Column, ForeignKey, Table
+from tacit.releases.accounts import Budget, Entry
+from tacit.releases.receipt import guarantee_to_plain
+
+if TYPE_CHECKING:
+    from tacit.ledger import Amount, Ledger, Record
+
+_SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
+GuaranteeKind = Literal["PureDP", "ApproxDP", "ZCDP", "GDP"]
+
+
+class GuaranteeTold(ResponseBody):
+    """A guarantee: its kind, its exact amounts, and the relation that it is about."""
+
+    kind: GuaranteeKind
+    amounts: dict[str, Exact]
+    relation: str
+
+    @classmethod
+    def of(cls, guarantee: Guarantee) -> Self:
+        """The guarantee; an amount of 0 is left out."""
+        amounts = guarantee_to_plain(guarantee)
+        kind = amounts.pop("kind")
+        exactly = {name: exact_text(Fraction(text)) for name, text in amounts.items() if Fraction(text)}
+        return cls.model_validate({"kind": kind, "amounts": exactly, "relation": guarantee.relation.value})
+
+    def to_domain(self) -> Guarantee:
+        """The guarantee."""
+        currency = next(each for each in CURRENCIES.values() if each.guarantee_type.__name__ == self.kind)
+        numbers = {name: exact(self.amounts.get(name, 0), name) for name in currency.numbers}
+        return currency.guarantee(numbers, as_relation(self.relation))
+
+
+class LineSchema(ResponseBody):
+    """One currency of an account."""
+
+    currency: str
+    cap: Exact
+    spent: Exact
+    left: Exact
+
+    def to_domain(self) -> Line:
+        """The line."""
+        return Line(self.currency, exact(self.cap, "cap"), exact(self.spent, "spent"))
+
+
+class ShareTold(ResponseBody):
+    """The part of an account that one analyst or project may use."""
+
+    owner: str
+    limited: bool
+    currencies: list[LineSchema]
+
+
+class ShareSchema(ResponseBody):
+    """The account of a population."""
+
+    population: str
+    guarantee: str = Field(description="of all answers together, for people: rounded up")
+    promise: GuaranteeTold = Field(description="the same, exactly")
+    currencies: list[LineSchema]
+    shares: list[ShareTold]
+    questions_left: int | None
+    durable: bool
+
+    @classmethod
+    def of(cls, budget: Budget) -> Self:
+        """The account."""
+        own, *shares = (ShareTold.from_domain(share, currencies=list(share.lines)) for share in budget.balances)
+        return cls(
+            population=budget.population,
+            guarantee=str(budget.guarantee),
+            promise=GuaranteeTold.of(budget.guarantee),
+            currencies=own.currencies,
+            shares=shares,
+            questions_left=budget.questions,
+            durable=budget.durable,
+        )
+
+    def to_domain(self, charge: tuple[Amount, ...] | None = None) -> Budget:
+        """The account; with a charge, also how many more such charges fit in it and in its shares."""
+        own = ShareTold(owner="population", limited=True, currencies=self.currencies)
+        balances = tuple(
+            Balance(share.owner, share.limited, tuple(line.to_domain() for line in share.currencies))
+            for share in (own, *self.shares)
+        )
+        questions = self.questions_left if charge is None else _fitting(balances, charge)
+        return Budget(self.population, self.promise.to_domain(), balances, questions, self.durable)
+
+
+def _fitting(balances: tuple[Balance, ...], charge: tuple[Amount, ...]) -> int | None:
+    prices = {amount.currency: amount.amount for amount in charge if amount.amount}
+    counts = [
+        int(line.left // prices[line.currency])
+        for balance in balances
+        if balance.limited
+        for line in balance.lines
+        if line.currency in prices
+    ]
+    return min(counts, default=None)
+
+
+class Budgets(ResponseBody):
+    """All accounts that the caller sees."""
+
+    budgets: list[ShareSchema]
+
+
+class TableColumn(ResponseBody):
+    """A column as its owner declared it."""
+
+    name: str
+    type: str
+    bounds: list[bool | int | float | str] | None
+    step: Exact | None
+    categories: list[Scalar] | None
+    nullable: bool
+    unique: bool
+
+    @classmethod
+    def of(cls, column: Column) -> Self:
+        """The column."""
+        kind, values = column.type, column.categories
+        bounds = None if column.bounds is None else [value_to_json(end, kind) for end in column.bounds]
+        listed = None if values is None else [value_to_json(value, kind) for value in values]
+        return cls.from_domain(column, type=str(kind), bounds=bounds, categories=listed)
+
+    def to_domain(self) -> Column:
+        """The column."""
+        kind = read_type(self.type)
+        bounds = None if self.bounds is None else tuple(read_value(end, kind) for end in self.bounds)
+        return Column(
+            self.name,
+            kind,
+            bounds=bounds,  # type: ignore[arg-type]  # a Column checks its bounds itself
+            step=None if self.step is None else exact(self.step, "step"),
+            categories=None if self.categories is None else tuple(read_value(value, kind) for value in self.categories),
+            nullable=self.nullable,
+            unique=self.unique,
+        )
+
+
+class KeyTold(ResponseBody):
+    """A foreign key."""
+
+    column: str
+    table: str
+    references: str
+
+
+class TableTold(ResponseBody):
+    """A table as its owner declared it."""
+
+    name: str
+    public: bool
+    population: str | None
+    unit: str | None
+    max_groups: int | Literal["auto"] = Field(description='"auto" where it is found privately for each question')
+    max_rows: int | Literal["auto"] = Field(description="likewise")
+    unit_rows: int
+    max_groups_limit: int | None = Field(description="the most groups that a question may state; null for any number")
+    max_rows_limit: int | None = Field(description="likewise the most rows")
+    columns: list[TableColumn]
+    foreign_keys: list[KeyTold]
+
+    @classmethod
+    def of(cls, info: TableInfo) -> Self:
+        """The table."""
+        columns = [TableColumn.of(column) for column in info.table.columns]
+        return cls.from_domain(info.table, columns=columns, foreign_keys=list(info.table.foreign_keys))
+
+    def to_domain(self) -> TableInfo:
+        """The table."""
+        said = {name: getattr(self, name) for name in type(self).model_fields}
+        said["columns"] = tuple(column.to_domain() for column in self.columns)
+        said["foreign_keys"] = tuple(ForeignKey(**key.plain()) for key in self.foreign_keys)
+        return TableInfo(Table(**said))
+
+
+class TablesSchema(ResponseBody):
+    """All tables that the caller sees."""
+
+    tables: list[TableTold]
+
+
+class EntryTold(ResponseBody):
+    """One charge."""
+
+    position: int
+    time: str
+    analyst: str
+    population: str
+    sql: str
+    amounts: dict[str, Exact]
+    answered: bool
+    failed: bool = Field(description="whether its run failed: nothing was released, and nothing will be")
+    plan: str
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """The charge."""
+        amounts = {amount.currency: amount.amount for amount in record.amounts if amount.amount}
+        return cls.from_domain(record, position=record.seq, amounts=amounts)
+
+    def to_domain(self) -> Entry:
+        """The line of the history."""
+        amounts = read_amounts(self.amounts)
+        return Entry(self.position, self.population, amounts, self.sql, self.plan, self.answered, self.analyst)
+
+
+class History(ResponseBody):
+    """A page of charges, newest first; a page may be short, or empty, and still have a next one."""
+
+    entries: list[EntryTold]
+    next: int | None = Field(description="the 'before' of the next page")
+
+
+class HandoverSchema(ResponseBody):
+    """One key that signed receipts replaced by another; both have signed that."""
+
+    previous: str
+    public_key: str
+    signature: str = Field(description="by the previous key; empty where it was lost")
+    accepted: str = Field(description="by the new key")
+
+
+class Newest(ResponseBody):
+    """The newest entry of the ledger."""
+
+    position: int = Field(ge=1, lt=2**62)
+    hash: str = Field(pattern="^[0-9a-f]{64}$")
+
+    def to_domain(self) -> Head:
+        """The entry."""
+        return Head(self.position, self.hash)
+
+
+class KeySchema(ResponseBody):
+    """The key that receipts are signed with, and the keys before it."""
+
+    public_key: str = Field(description="signs receipts now")
+    ledger: str
+    head: Newest
+    successions: list[HandoverSchema] = Field(description="every key that was replaced, in order")
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Self:
+        """The keys of a ledger: what both keys have signed, not who or why."""
+        followed, head = ledger.successions(), ledger.head
+        key = followed[-1].public_key if followed else ledger.first_key
+        handovers = [HandoverSchema.from_domain(each) for each in followed]
+        newest = Newest(position=head.seq, hash=head.hash)
+        return cls(public_key=key, ledger=ledger.id, head=newest, successions=handovers)
+
+
+def seen_text(ledger: Ledger, said: str) -> str:
+    """The entry that a caller has seen, ``position:hash``, as the ledger has it.
+
+    Raises:
+        ConflictError: the ledger has another entry there, or none; nothing was charged.
+    """
+    from tacit.ledger import ConflictError
+    from tacit.ledger.history import hash_at
+
+    found = _SEEN.match(said)
+    if found is None:
+        raise InputError("Tacit-Seen", "must be the position and the hash of an entry, such as 17:5f…")
+    position = int(found[1])
+    here = hash_at(ledger, position)
+    if here != found[2]:
+        raise ConflictError(
+            "Tacit-Seen",
+            f"the ledger does not hold entry {position} as it was seen: it was put back to an older state, or is "
+            f"another copy; nothing was charged",
+        )
+    return f"{position}:{here}"

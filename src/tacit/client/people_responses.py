@@ -1,0 +1,99 @@
+"""Bodies of responses about people and their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from tacit.client.account_responses import ShareSchema
+from tacit.client.requests import Role, Scopes
+from tacit.client.response_body import ResponseBody
+
+
+def _sorted(names: Any) -> Any:
+    return sorted(map(str, names)) if isinstance(names, Set) else names
+
+
+def _seconds(moment: Any) -> Any:
+    return moment.isoformat(timespec="seconds") if isinstance(moment, datetime) else moment
+
+
+_Role = Annotated[Role, BeforeValidator(lambda role: str(role) if isinstance(role, str) else role)]
+_Scopes = Annotated[Scopes, BeforeValidator(_sorted)]
+_Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
+_Moment = Annotated[str, BeforeValidator(_seconds)]
+
+
+class Me(ResponseBody):
+    """The person that the token stands for."""
+
+    name: str
+    role: _Role
+    scopes: _Scopes
+    populations: _Populations
+    audits: bool
+
+
+class PersonBody(ResponseBody):
+    """A person, and what they may spend and have spent."""
+
+    name: str
+    role: _Role
+    active: bool
+    populations: _Populations
+    budgets: list[ShareSchema]
+
+
+class PeopleBody(ResponseBody):
+    """All people."""
+
+    people: list[PersonBody]
+
+
+class Revoked(ResponseBody):
+    """A person who is refused from now on."""
+
+    name: str
+    active: bool
+
+
+class TokenShown(ResponseBody):
+    """A new token; its text is shown this once."""
+
+    token: str
+    id: str
+    name: str
+    label: str
+    scopes: _Scopes
+    expires: _Moment | None
+    share: str | None
+
+
+class TokenTold(ResponseBody):
+    """A token, without what would open anything."""
+
+    id: str
+    name: str
+    label: str
+    scopes: _Scopes
+    issued: _Moment
+    expires: _Moment | None
+    used: str | None
+    alive: bool
+    share: str | None
+
+
+class TokensSchema(ResponseBody):
+    """All tokens."""
+
+    tokens: list[TokenTold]
+
+
+class Withdrawn(ResponseBody):
+    """A token that opens nothing any more."""
+
+    id: str
+    alive: bool

@@ -1,0 +1,404 @@
+"""Bodies of responses to questions: one class writes a body (``of``), reads it (``read``, ``to_domain``), describes it.
+
+Writing and reading are strict about types. Readers ignore fields that they do not know, so that a server may say more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from tacit.client.account_responses import GuaranteeKind, GuaranteeTold, ShareSchema
+from tacit.client.response_body import Exact, ResponseBody, Scalar, maybe
+from tacit.client.values import cell_to_json, exact_text, read_type, read_value
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import exact, exact_probability
+from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
+from tacit.query.postprocess.bounding_loss import CauseShare, LeftOut
+from tacit.query.postprocess.cells import Ends
+from tacit.query.question import OutputColumn
+from tacit.query.types import Domain, Range, Value
+from tacit.releases.accounts import Entry
+from tacit.releases.receipt import Receipt
+
+if TYPE_CHECKING:
+    from tacit.curator.curator import Curator
+    from tacit.releases.quote import Quote
+    from tacit.releases.views.answer_object import Answer
+
+
+class _DescribedAs:
+    """Describe a field as a type without checking its values one by one: there may be millions of cells."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.json_or_python_schema(
+            json_schema=handler.generate_schema(self._kind),
+            python_schema=core_schema.list_schema(strict=True),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda rows: rows),
+        )
+
+
+class ErrorTold(ResponseBody):
+    """A failure."""
+
+    code: str = Field(description="stable; may be matched on")
+    message: str = Field(description="for people")
+    id: str = maybe(description="under which the operator's log has the reason")
+    parameter: str = maybe(description="the input that cannot be used")
+
+
+class ErrorBody(ResponseBody):
+    """The one shape of every failure."""
+
+    error: ErrorTold
+
+
+class ColumnTold(ResponseBody):
+    """A column of an answer."""
+
+    name: str
+    type: str
+    interval: bool = Field(description="whether its cells have value, low and high")
+    not_negative: bool = maybe(description="whether the truth is 0 or more for certain, whatever the noise says")
+
+    def to_domain(self) -> OutputColumn:
+        """The column, of which only name, type and noise are known."""
+        known = Domain(Range(Fraction(0), None)) if self.not_negative else Domain()
+        return OutputColumn(self.name, read_type(self.type), self.interval, known)
+
+
+class CellSchema(ResponseBody):
+    """A number with noise and its interval."""
+
+    value: Scalar
+    low: Scalar
+    high: Scalar
+    bias_low: Scalar = maybe(description="of the interval that allows for what was left out")
+    bias_high: Scalar = maybe(description="likewise")
+    marked: bool = maybe(description="true where what was left out may exceed the interval")
+
+
+class CauseTold(ResponseBody):
+    """People of whom something was left out, for one cause."""
+
+    cause: Literal["max_groups", "max_rows", "clipping", "keys"]
+    limit: int | None
+    people: int = Field(description="estimated number")
+    share: Exact = Field(description="of all people in the question")
+    error: Exact = Field(description="of the share, at the confidence of the answer")
+    seen: bool = Field(description="whether it stands out from the noise")
+    sentence: str
+
+
+class LeftOutTold(ResponseBody):
+    """Estimate of what limits, bounds and listed keys left out."""
+
+    people: int = Field(description="estimated number of people in the question")
+    causes: list[CauseTold]
+
+    @classmethod
+    def of(cls, left_out: LeftOut) -> Self:
+        """The estimate, with shares to a few digits."""
+        causes = [
+            CauseTold.from_domain(each, share=_rounded(each.share), error=_rounded(each.error))
+            for each in left_out.causes
+        ]
+        return cls(people=left_out.people, causes=causes)
+
+    def to_domain(self) -> LeftOut:
+        """The estimate."""
+        return LeftOut(
+            self.people,
+            tuple(
+                CauseShare(
+                    c.cause, c.limit, c.people, exact(c.share, "share"), exact(c.error, "error"), c.seen, c.sentence
+                )
+                for c in self.causes
+            ),
+        )
+
+
+def _rounded(share: Fraction) -> Fraction:
+    return Fraction(round(share * 10**6), 10**6)
+
+
+class ChargeSchema(ResponseBody):
+    """The charge of the release, when it was made."""
+
+    population: str
+    amounts: dict[str, Exact]
+    position: int = Field(description="of the charge in the ledger, and of its receipt")
+
+    @classmethod
+    def of(cls, statement: Mapping[str, Any]) -> Self:
+        """The charge that a receipt states."""
+        amounts = {name: exact_text(Fraction(amount)) for name, amount in statement["charge"].items()}
+        place = statement["ledger"]["position"]
+        return cls(population=statement["population"], amounts=amounts, position=place)
+
+
+class ReceiptBody(ResponseBody):
+    """A signed statement; see ``tacit receipt verify``."""
+
+    receipt: dict[str, Any]
+    signature: str
+
+    def to_domain(self) -> Receipt:
+        """The receipt; its signature is not checked here."""
+        return Receipt(self.receipt, self.signature)
+
+
+class CellRead(NamedTuple):
+    """A cell as a client reads it: its value, its interval, and the one that allows for what was left out."""
+
+    value: Value | None
+    ends: Ends
+    biased: Ends
+    marked: bool = False
+
+
+class AnswerTable(ResponseBody):
+    """The table of an answer."""
+
+    columns: list[ColumnTold]
+    rows: Annotated[list[list[Any]], _DescribedAs(list[list[CellSchema | Scalar]])]
+    confidence: Exact
+    left_out: LeftOutTold | None = Field(
+        default=None, description="null where nothing can be left out; missing where it was not bought"
+    )
+
+    def to_domain(self) -> tuple[tuple[OutputColumn, ...], list[list[CellRead]], Fraction]:
+        """The columns, every cell with its intervals, and the confidence of the intervals."""
+        columns = tuple(column.to_domain() for column in self.columns)
+        cells = [[_read_cell(cell, column) for cell, column in zip(row, columns, strict=True)] for row in self.rows]
+        return columns, cells, exact_probability(self.confidence, "confidence")
+
+
+class AnswerBody(AnswerTable):
+    """An answer: a function of the release and the request alone."""
+
+    charge: ChargeSchema | None = Field(description="null for a question about public tables alone")
+    note: str
+    receipt: ReceiptBody | None = Field(description="null for a question about public tables alone")
+    public: bool = maybe(description="true where public tables alone were asked about: exact, and free")
+
+    @classmethod
+    def of(cls, answer: Answer) -> Self:
+        """The answer, the same for every caller and every time: the charge is that of the release."""
+        columns = [ColumnTold(**each) for each in _columns(answer)]
+        return cls(columns=columns, rows=_rows(answer), **cls.head(answer))
+
+    @classmethod
+    def head(cls, answer: Answer) -> dict[str, Any]:
+        """All fields but the table itself."""
+        about: dict[str, Any] = {"charge": None, "note": answer.meaning, "receipt": None, "public": True}
+        if answer.receipt is not None:
+            about = {
+                "charge": ChargeSchema.of(answer.receipt.statement).plain(),
+                "note": answer.meaning,
+                "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
+            }
+        return {"confidence": exact_text(answer.finished.confidence), **_left_out(answer), **about}
+
+
+def about_answer(answer: Answer) -> dict[str, Any]:
+    """Facts about an answer for the log of a server: whose budget, which entry, and what was charged now."""
+    if answer.receipt is None:
+        return {"public": True}
+    charged, repeated = ChargeSchema.of(answer.receipt.statement), answer.charge.repeated
+    about = {"population": charged.population, "position": charged.position, "repeat": repeated}
+    return about if repeated else {**about, "charge": charged.amounts}
+
+
+def _columns(answer: Answer) -> list[dict[str, Any]]:
+    known, counts = answer.finished.has_interval, answer.finished.not_negative
+    return [
+        {"name": c.name, "type": str(c.type), "interval": known[i]} | ({"not_negative": True} if counts[i] else {})
+        for i, c in enumerate(answer.columns)
+    ]
+
+
+def _left_out(answer: Answer) -> dict[str, Any]:
+    """The estimate of what was left out; nothing where it was not bought."""
+    if not answer.finished.estimated:
+        return {}
+    return {"left_out": None if answer.left_out is None else LeftOutTold.of(answer.left_out).plain()}
+
+
+def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
+    """The cells of each row; ``wide`` as for :func:`.value_to_json`."""
+    finished, kinds = answer.finished, [column.type for column in answer.columns]
+    known = finished.has_interval
+    return [
+        [
+            cell_to_json(values[i], ends[i] if known[i] else None, kind, wide=wide, **({} if lost is None else lost[i]))
+            for i, kind in enumerate(kinds)
+        ]
+        for values, ends, lost in zip(finished.values, finished.intervals(), _losses(answer), strict=True)
+    ]
+
+
+def _losses(answer: Answer) -> Sequence[list[dict[str, Any]] | None]:
+    """For each cell the interval that allows for what was left out, and its mark, where that is known."""
+    finished = answer.finished
+    if answer.left_out is None:
+        return [None] * len(finished.values)
+    return [
+        [{"biased": pair, "marked": mark} for pair, mark in zip(ends, marks, strict=True)]
+        for ends, marks in zip(finished.intervals(bias=True), finished.marked(), strict=True)
+    ]
+
+
+def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
+    if not column.noisy:
+        value = read_value(cell, column.type)
+        ends = (value, value) if column.type.is_ordered else (None, None)
+        return CellRead(value, ends, ends)
+    value, low, high = (read_value(cell[word], column.type) for word in ("value", "low", "high"))
+    if "bias_low" not in cell:
+        return CellRead(value, (low, high), (low, high))
+    least, most = (read_value(cell[word], column.type) for word in ("bias_low", "bias_high"))
+    return CellRead(value, (low, high), (least, most), cell.get("marked") is True)
+
+
+class PriceSchema(ResponseBody):
+    """The charge that a question would make."""
+
+    text: str
+    amounts: dict[str, Exact]
+
+
+class ReleaseTold(ResponseBody):
+    """One release: how far one unit moves it, and the noise it gets."""
+
+    name: str
+    mechanism: str
+    l1_sensitivity: str
+    l2_sensitivity: str
+    reason: str
+    scale: str
+    share: str
+    cost: str
+    integers: int
+
+
+class ErrorExpected(ResponseBody):
+    """Expected error of one cell."""
+
+    label: str
+    bound: str | None
+    meaning: str
+
+
+class QuoteBody(ResponseBody):
+    """Effect and price of a question."""
+
+    price: PriceSchema
+    guarantee: GuaranteeKind
+    population: str
+    protected: list[str]
+    unit: str
+    relation: str
+    bounding: str
+    limits: str
+    keys: str
+    bounds: str | None
+    left_out: str | None = Field(default=None, description="share of the price for an estimate of what is left out")
+    releases: list[ReleaseTold]
+    account: str
+    alone: str | None
+    confidence: Exact
+    errors: list[ErrorExpected]
+    plan: str = Field(description="digest")
+    engine_sql: str | None = maybe(description="for owners")
+    advice: list[str] = maybe(description="what to write for less noise, a sentence each")
+    sets: str = maybe(description="grouping sets, and how their totals are made")
+    public: bool = maybe(description="true where public tables alone are asked about: exact, and free")
+    steps: str = maybe(description="which parts of the question wait for what others release")
+    questions_left: int | None = Field(description="how many more such questions fit")
+    leaves_after: float = Field(
+        description="seconds from its beginning after which a fresh answer leaves, decided by the text; 0 without slots"
+    )
+
+    @classmethod
+    def of(
+        cls, quote: Quote, *, engine: bool = False, questions_left: int | None = None, leaves_after: float = 0.0
+    ) -> Self:
+        """The quote; ``engine`` adds the statements of the engine, which are for owners."""
+        it, price = quote.explanation, GuaranteeTold.of(quote.guarantee)
+        return cls.from_domain(
+            it,
+            price=PriceSchema(text=it.charge, amounts=price.amounts),
+            guarantee=price.kind,
+            protected=list(it.protected),
+            left_out=it.left_out,
+            releases=list(it.releases),
+            errors=list(it.errors),
+            plan=it.digest,
+            questions_left=questions_left,
+            leaves_after=leaves_after,
+            **({"engine_sql": it.engine_sql} if engine else {}),
+            **({"advice": list(it.advice)} if it.advice else {}),
+            **({} if it.sets is None else {"sets": it.sets}),
+            **({"public": True} if it.public else {}),
+            **({} if it.steps is None else {"steps": it.steps}),
+        )
+
+    def to_domain(self) -> tuple[Explanation, Guarantee]:
+        """The explanation of the plan, and the charge of the account."""
+        said: dict[str, Any] = {each.name: getattr(self, each.name, None) for each in fields(Explanation)}
+        said |= {
+            "charge": self.price.text,
+            "digest": self.plan,
+            "protected": tuple(self.protected),
+            "releases": tuple(ExplainedRelease(**each.plain()) for each in self.releases),
+            "errors": tuple(ExplainedError(**each.plain()) for each in self.errors),
+            "advice": tuple(self.advice or ()),
+            "public": self.public is True,
+        }
+        guarantee = GuaranteeTold(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
+        return Explanation(**said), guarantee.to_domain()
+
+
+class Health(ResponseBody):
+    """Questions can be asked."""
+
+    status: Literal["ok"]
+
+
+# Headers and printed answers ------------------------------------------------------------------------------------------
+
+
+def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
+    """The answer as the command line prints it: rows by name, and what is left."""
+    names = [column.name for column in answer.columns]
+    return {
+        "columns": _columns(answer),
+        "rows": [dict(zip(names, row, strict=True)) for row in _rows(answer, wide=False)],
+        "confidence": exact_text(answer.finished.confidence),
+        **_left_out(answer),
+        "charge": charge_json(answer.charge),
+        "budget": None if answer.is_public else ShareSchema.of(curator.budget(answer)).plain(),
+        "receipt": None if answer.receipt is None else json.loads(answer.receipt.to_json()),
+        **({"public": True} if answer.is_public else {}),
+    }
+
+
+def charge_json(charge: Entry) -> dict[str, Any]:
+    """A charge as the command line prints it."""
+    return {
+        "population": charge.population,
+        "amounts": {amount.currency: exact_text(amount.amount) for amount in charge.amounts},
+        "repeat": charge.repeated,
+        "position": charge.number,
+        "text": charge.text,
+    }

@@ -1,0 +1,206 @@
+"""Account of a population as users see it.
+
+``reserve → run → commit``: a charge is admitted *before* data is read and counts from that moment on, whatever happens
+next; ``commit`` records that its answer exists. There is no refund, so a failure after the reservation costs what was
+reserved. :mod:`tacit.ledger` does all that; here are only words and views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
+from tacit.accounting.filters import Filter, Line
+from tacit.core.cautions import cautions_about_account
+from tacit.core.errors import InputError
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down, with_noun
+from tacit.ledger import Amount, Balance
+from tacit.ledger import LedgerBudget as LedgerBudget
+from tacit.query.request import Account as AccountKind
+from tacit.releases.notebook_tables import budget_html
+
+if TYPE_CHECKING:
+    from tacit.project.project_file import PopulationModel
+
+#: Number of questions without a stated delta for which the budget's delta lasts.
+_QUESTIONS = 100
+#: By which a project file states an account.
+_NUMBERS = ("epsilon", "delta", "rho", "mu")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of an account: what was asked and what it cost.
+
+    Args:
+        number: its place in the ledger; that of the first time for a repeated question, which is not entered.
+        population: whose budget.
+        amounts: what was charged; empty for a repeated question.
+        sql: the question, or the label of a mechanism that was used directly.
+        digest: of the plan.
+        committed: whether its answer exists; if not, the charge counts all the same.
+        analyst: who asked.
+        repeated: whether nothing was charged because the answer existed.
+        public: whether public tables alone were asked about: there is no such line in any account.
+        note: meaning of the values, where synthetic tables were asked about; empty otherwise.
+    """
+
+    number: int
+    population: str
+    amounts: tuple[Amount, ...]
+    sql: str
+    digest: str
+    committed: bool = False
+    analyst: str = ""
+    repeated: bool = False
+    public: bool = False
+    note: str = field(default="", repr=False)
+
+    @property
+    def text(self) -> str:
+        """Such as ``Charged epsilon 0.5 to patients``."""
+        if self.note:
+            return "Synthetic tables alone, which were paid for before: charged nothing"
+        if self.public:
+            return "Public tables alone, answered exactly: charged nothing"
+        if self.repeated:
+            return "A repeated question: charged nothing"
+        if not self.amounts:
+            return f"Charged nothing to {self.population}"
+        return f"Charged {', '.join(map(str, self.amounts))} to {self.population}"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """State of a population's account: for each currency its cap, the amount spent and the amount left.
+
+    Args:
+        population: whose.
+        guarantee: what holds for everything ever released about the population.
+        balances: the population's own, then the shares of the analyst and the project.
+        questions: how many more such questions fit in all of them, where one was shown.
+        durable: whether it outlasts the process.
+    """
+
+    population: str
+    guarantee: Guarantee
+    balances: tuple[Balance, ...]
+    questions: int | None = None
+    durable: bool = True
+
+    @classmethod
+    def of(cls, found: LedgerBudget, *, durable: bool) -> Budget:
+        """As the ledger says."""
+        return cls(found.population, found.guarantee, found.balances, found.questions, durable)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences for the owner where the whole budget protects little; usually none."""
+        return cautions_about_account(self.guarantee)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Lines of the population as a whole."""
+        return self.balances[0].lines
+
+    @property
+    def spent(self) -> tuple[Amount, ...]:
+        """Amounts charged so far."""
+        return tuple(Amount(line.currency, Fraction(line.spent)) for line in self.lines)
+
+    @property
+    def left(self) -> tuple[Amount, ...]:
+        """Amounts that still fit."""
+        return tuple(Amount(line.currency, line.left) for line in self.lines)
+
+    def __str__(self) -> str:
+        shares = [f"{balance.owner}: {_spent_of(balance)}" for balance in self.balances[1:] if balance.limited]
+        more = (
+            []
+            if self.questions is None
+            else [with_noun(self.questions, "more such question fits", "more such questions fit")]
+        )
+        kept = "" if self.durable else " (kept in memory: it ends with this process)"
+        said = "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
+        return " ".join([said, *(f"Caution: {sentence}" for sentence in self.cautions)])
+
+    def _repr_html_(self) -> str:
+        return budget_html(self)
+
+
+def _spent_of(balance: Balance) -> str:
+    return "; ".join(
+        f"{line.currency}: {format_up(Fraction(line.spent))} of {_down(line.cap)} spent, {_down(line.left)} left"
+        for line in balance.lines
+        if line.cap
+    )
+
+
+def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
+    """Kind of an account for planning: its currency, the delta that a question may use, and what the account holds."""
+    cap = limit.lines[0].cap
+    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta, cap)
+
+
+def filter_of(name: str, model: PopulationModel) -> Filter:
+    """The terms that a project file states, as an empty filter."""
+    where = f"populations.{name}"
+    currency = currency_named(model.accounting)
+    stated = {word: getattr(model, word) for word in _NUMBERS if getattr(model, word) is not None}
+    if set(stated) not in currency.budgets:
+        wanted = " or ".join(", ".join(sorted(words)) for words in currency.budgets)
+        raise InputError(
+            where,
+            f"accounting = {model.accounting!r} needs {wanted}, and nothing else; "
+            f"got {', '.join(sorted(stated)) or 'nothing'}",
+        )
+    read = {word: exact_probability if word == "delta" else exact_positive for word in stated}
+    return currency.filter({word: read[word](stated[word], f"{where}.{word}") for word in stated}, model.relation)
+
+
+def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | None = None) -> dict[str, Number]:
+    """The caps of a share, in the currencies of its account.
+
+    An epsilon in an account that counts something else is converted in the safe direction: everything that is charged
+    to the share together is (epsilon, delta)-differentially private.
+
+    Args:
+        limit: the terms of the account.
+        stated: by currency, or by ``epsilon``.
+        delta: of the whole share, where ``stated`` has none; else twice what the account keeps for questions that spend
+            some, as in a project file that states epsilon and delta.
+    """
+    caps = dict(stated)
+    currencies = [line.currency for line in limit.lines]
+    if "epsilon" not in caps or "epsilon" in currencies:
+        return caps
+    if len(caps) > 1 + ("delta" in caps):
+        raise InputError("epsilon", f"say one: epsilon, or {currencies[0]}, which the account counts")
+    epsilon = exact_positive(caps.pop("epsilon"), "epsilon")
+    own = next((line.cap for line in limit.lines if line.currency == "delta"), Fraction(0))
+    target = caps.pop("delta", delta if delta is not None else 2 * own or None)
+    if target is None:
+        raise InputError(
+            "epsilon", f"the account counts {', '.join(currencies)}; state delta as well, or {currencies[0]} instead"
+        )
+    whole = exact_probability(target, "delta")
+    if not isinstance(limit.guarantee, AccountGuarantee):
+        raise InputError("epsilon", f"is not what this account counts: {', '.join(currencies)}")
+    return {**currency_of(limit).caps(epsilon, whole, own)}
+
+
+def _query_delta(where: str, model: PopulationModel, limit: Filter) -> Fraction | None:
+    cap = next((line.cap for line in limit.lines if line.currency == "delta"), Fraction(0))
+    if model.query_delta is None:
+        return cap / _QUESTIONS if cap else None
+    if not cap:
+        raise InputError(f"{where}.query_delta", f"a {model.accounting} account without delta has none to give")
+    return exact_probability(model.query_delta, f"{where}.query_delta")
+
+
+def _down(value: Fraction) -> str:
+    return format_up(round_down(value, 6))

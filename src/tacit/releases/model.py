@@ -1,0 +1,421 @@
+"""Models fitted to protected rows inside the curator, charged and receipted like questions.
+
+The life of a fit: resolve the rows → declare what is public about them → price → reserve → read one row of each unit →
+fit → commit → hand out the model. The ledger keeps the model, so that it is read again for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from tacit.accounting.currencies import currency_named
+from tacit.core.canonical import canonical, digest_of
+from tacit.core.errors import InputError, InternalError
+from tacit.core.events import Event
+from tacit.core.guarantees import Guarantee
+from tacit.core.relations import ADD_REMOVE, as_relation
+from tacit.engines.protocol import Engine
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.query.catalog import Population
+from tacit.query.refusal import Refusal
+from tacit.query.relational.algebra import Field, RelationNode, relation_text, scanned
+from tacit.query.resolve import resolve_rows
+from tacit.query.types import Kind
+from tacit.releases.accounts import Entry
+from tacit.releases.mechanism import event_for
+from tacit.releases.notebook_tables import entry_html
+from tacit.releases.payment import (
+    Caller,
+    CuratorContext,
+    check_succeeded,
+    entry_of,
+    hide_internal_errors,
+    paid_at,
+    paid_before,
+    pay,
+)
+from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+
+_LABEL: Final = "fit "
+
+_NUMBERS = (Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+_CLASSES = (Kind.BOOLEAN, Kind.INTEGER, Kind.TEXT)
+_BOUNDING = "one row of each unit counts, chosen by a keyed hash of the unit and the row"
+
+
+@dataclass(frozen=True, repr=False)
+class Fitted:
+    """A model that was fitted, what it cost, and its receipt.
+
+    Args:
+        model: the estimator, fitted.
+        charge: of the ledger; of nothing for a model that was paid for before.
+        receipt: of the charge.
+        sql: the rows.
+        features: names of the columns it was fitted to.
+        target: name of what it predicts; empty where there is none.
+        text: the model as the ledger keeps it; :func:`tacit.learn.model_format.model_from_text` reads it.
+    """
+
+    model: Any
+    charge: Entry
+    receipt: Receipt
+    sql: str = ""
+    features: tuple[str, ...] = ()
+    target: str = ""
+    text: str = ""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file of JSON, which :func:`tacit.learn.load_model` reads."""
+        Path(path).write_text(self.text, encoding="utf-8")
+
+    def __repr__(self) -> str:
+        learned = f"{self.target} from {', '.join(self.features)}" if self.target else ", ".join(self.features)
+        return f"<{type(self).__name__} {type(self.model).__name__}: {learned}; {self.charge.text}>"
+
+    def _repr_html_(self) -> str:
+        return entry_html(f"{type(self.model).__name__}, fitted privately", self.charge)
+
+
+@dataclass(frozen=True)
+class _Price:
+    """Guarantee and event of a fit; either may be cheaper in an account. Receipts keep the class name."""
+
+    guarantee: Guarantee
+    event: Event
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Slots of the rows: the features, the class or the number to be learned, and the weight."""
+
+    features: tuple[int, ...]
+    classes: int | None = None
+    target: int | None = None
+    weight: int | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """Slots that are read as numbers, or as text for categories: features, then target, then weight."""
+        return [*self.features, *(slot for slot in (self.target, self.weight) if slot is not None)]
+
+    def read(self, engine: Engine, rows: RelationNode, secret: bytes) -> tuple[NDArray[Any], Any, Any]:
+        """Features, what is learned from them, and weights, for one row of each unit."""
+        raw, labels = engine.examples(rows, self.numbers, self.classes, secret)
+        width = len(self.features)
+        weights = None if self.weight is None else raw[:, -1]
+        return raw[:, :width], labels if self.target is None else raw[:, width], weights
+
+
+@dataclass(frozen=True)
+class _PricedFit:
+    """A fit that would be accepted: its rows, the estimator with everything declared, and its price."""
+
+    rows: RelationNode
+    columns: _Columns
+    declared: Any
+    price: _Price
+    population: Population
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features, and of the target where there is one."""
+        learned = [slot for slot in (self.columns.target, self.columns.classes) if slot is not None]
+        return [str(self.rows.fields[slot].name) for slot in [*self.columns.features, *learned]]
+
+    @property
+    def bounding(self) -> str:
+        """Words of a receipt about which rows count, and how much."""
+        if self.columns.weight is None:
+            return _BOUNDING
+        name = self.rows.fields[self.columns.weight].name
+        return f"{_BOUNDING}; it counts by {name} over max_weight, at most once"
+
+
+def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | None) -> _PricedFit:
+    rows = resolve_rows(sql, context.measured_catalog)
+    columns = _columns(rows, estimator, weight)
+    # Entered here only: scikit-learn is an extra.
+    from tacit.learn.model_format import model_to_text
+
+    declared = _declared(estimator, rows, columns)
+    price = _price_fit(declared, columns)
+    # A model with a parameter that cannot be written down would be paid for and lost.
+    model_to_text(declared)
+    population = context.catalog.population(rows.population or "")
+    if population.relation is not ADD_REMOVE or price.guarantee.relation is not ADD_REMOVE:
+        raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
+    context.engine.check_examples(rows)
+    return _PricedFit(rows, columns, declared, price, population)
+
+
+def check_fit(context: CuratorContext, estimator: Any, sql: str, weight: str | None = None) -> str:
+    """The price of a fit in words; refuses one that would be refused. Free; reads no data."""
+    with hide_internal_errors():
+        found = _prepare(context, estimator, sql, weight)
+        return f"{type(found.declared).__name__} of {found.population.name}: {found.price.guarantee!r}"
+
+
+def fit_privately(
+    context: CuratorContext, estimator: Any, sql: str, caller: Caller, weight: str | None = None
+) -> Fitted:
+    """Fit a copy of ``estimator``; see :meth:`tacit.curator.curator.Curator.fit`."""
+    # Entered here only: scikit-learn is an extra.
+    from tacit.learn.model_format import model_to_text, parameters_told
+
+    with hide_internal_errors():
+        found = _prepare(context, estimator, sql, weight)
+        rows, columns, declared, price, population = (
+            found.rows, found.columns, found.declared, found.price, found.population,
+        )  # fmt: skip
+        currency = currency_named(context.accounts[population.name].kind)
+        guarantee = currency.price(price, population.relation)
+        label = f"{_LABEL}{type(declared).__name__}: {sql}"
+        about = about_mechanism(declared, event_for(price, guarantee), label, released="")
+        about |= {"query": sql, "plan": digest_of(relation_text(rows)), "bounding": found.bounding, "groups": "none"}
+        has_target = len(found.names) > len(columns.features)
+        told = {"estimator": type(declared).__name__, "sql": sql, "columns": found.names, "target": has_target}
+        weighed = [] if weight is None else [weight]
+        order = Order(
+            population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
+            quote={"mechanisms": quoted(about["mechanisms"]), "model": told},
+            idempotency_key=caller.idempotency_key,
+            request=digest_of(canonical([label, about["mechanisms"], parameters_told(declared), *weighed])),
+        )  # fmt: skip
+        # Sources that changed are bound again, and refused where they are not what was opened.
+        context.version(dict.fromkeys(scanned(rows)))
+
+        def run(_: Reservation) -> Any:
+            _fit(declared, context.engine, rows, columns, context.keys.group_secret(population.name))
+            if declared.event_ != price.event:
+                raise InternalError("a fit released other things than it was priced for")
+            return declared
+
+        def statement(_: Any, digest: str) -> ReceiptStatement:
+            unit = f"one of {population.name}, with one row each"
+            said = [about | {"released": digest}]
+            return ReceiptStatement(said, unit, currency.kind, guarantee, context.catalog.digest)
+
+        paid = pay(context, order, run, model_to_text, statement)
+        check_succeeded(paid.outcome)
+        entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
+        return _fitted(paid.outcome, entry, told, paid.made)
+
+
+@dataclass(frozen=True)
+class ModelRelease:
+    """A model that was paid for, as the ledger holds it.
+
+    Args:
+        position: of its charge.
+        estimator: its class.
+        sql: the rows.
+        time: of the charge.
+        population: that paid.
+    """
+
+    position: int
+    estimator: str
+    sql: str
+    time: str
+    population: str
+
+
+def published_models(context: CuratorContext) -> tuple[ModelRelease, ...]:
+    """The models of a project that exist for the caller, the oldest first; free."""
+    with hide_internal_errors():
+        found = [
+            ModelRelease(record.seq, told["estimator"], told["sql"], record.time, record.population)
+            for record, told in paid_before(context, _LABEL, "model")
+        ]
+    return tuple(sorted(found, key=lambda each: each.position))
+
+
+def read_model(context: CuratorContext, position: int) -> Fitted:
+    """The model that the ledger holds at a place: nothing is charged and no data is read.
+
+    Raises:
+        InputError: there is no model at this place.
+    """
+    with hide_internal_errors():
+        charged, told, outcome = paid_at(context, position, "model")
+        record = charged.record
+        entry = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        return _fitted(outcome, entry, told)
+
+
+def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = None) -> Fitted:
+    """A model with what the ledger holds about it; read from there unless it was made just now."""
+    from tacit.learn.model_format import model_from_text
+
+    text, names = outcome.result.decode(), tuple(told["columns"])
+    features, target = (names[:-1], names[-1]) if told["target"] else (names, "")
+    receipt = Receipt.from_json(outcome.receipt)
+    return Fitted(
+        model_from_text(text) if model is None else model, entry, receipt, told["sql"], features, target, text
+    )
+
+
+def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, secret: bytes) -> None:
+    raw_features, raw_labels, weights = columns.read(engine, rows, secret)
+    weighted = {} if weights is None else {"sample_weight": weights}
+    try:
+        declared.fit(raw_features, raw_labels, **weighted)
+    except Exception as problem:
+        # Words of a failure may quote rows, whatever its class.
+        raise InternalError("a fit failed on its rows") from problem
+
+
+def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns:
+    # Entered here only: scikit-learn is an extra.
+    from tacit.learn.estimator import PrivateEstimator
+
+    if not isinstance(estimator, PrivateEstimator):
+        raise InputError("estimator", f"must be one of tacit.learn, not {type(estimator).__name__}")
+    visible = [slot for slot, part in enumerate(rows.fields) if part.name is not None]
+    for slot in visible:
+        if slot == rows.unit or (rows.fields[slot].identifies or "").startswith("unit "):
+            raise Refusal("unit_exposed", f"{rows.fields[slot].name} is the unit itself; leave it out of the SELECT.")
+    params = estimator.get_params()
+    if "candidates" in params:
+        raise InputError("estimator", "must be one model; fit the candidates of a search one by one")
+    weighing = None if weight is None else _weight(rows, visible, params, weight)
+    visible = [slot for slot in visible if slot != weighing]
+    # An estimator with classes or bounds of a target learns from labels.
+    supervised = "classes" in params or "target_bounds" in params
+    features = visible[:-1] if supervised else visible
+    if not features:
+        raise Refusal("arguments", "Select at least one feature, and the label last.")
+    target = visible[-1] if "target_bounds" in params else None
+    for slot in [*features, *(each for each in (target, weighing) if each is not None)]:
+        kind = rows.fields[slot].type.kind
+        if kind not in _NUMBERS and not (kind is Kind.TEXT and slot in features and "categories" in params):
+            raise Refusal(
+                "type",
+                f"{rows.fields[slot].name} is {rows.fields[slot].type}, and models take numbers: write CASE WHEN … "
+                "THEN 1 ELSE 0 END, or a number computed from it.",
+            )
+    classes = visible[-1] if supervised and target is None else None
+    if classes is not None and rows.fields[classes].type.kind not in _CLASSES:
+        part = rows.fields[classes]
+        raise Refusal("type", f"{part.name} is {part.type}; a class is a text, a whole number or a truth value.")
+    return _Columns(tuple(features), classes, target, weighing)
+
+
+def _weight(rows: RelationNode, visible: list[int], params: Mapping[str, Any], weight: str) -> int:
+    """Slot of the column that weighs rows."""
+    named = [slot for slot in visible if rows.fields[slot].name == weight]
+    if not named:
+        shown = ", ".join(str(rows.fields[slot].name) for slot in visible)
+        raise InputError("weight", f"must be a column of the SELECT; there are {shown}")
+    if "max_weight" not in params:
+        raise InputError("weight", "this estimator takes no weights; leave it out")
+    return named[0]
+
+
+def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
+    """A copy of the estimator, told what the catalogue says of the columns wherever its maker left that open."""
+    given = estimator.get_params()
+    params = given | _by_place(given, [str(rows.fields[slot].name) for slot in columns.features])
+    stated: dict[str, Any] = {}
+    if "categories" in params:
+        stated["categories"] = params["categories"] = _categories(rows, columns, params["categories"])
+    if columns.weight is not None and params["max_weight"] is None:
+        stated["max_weight"] = _ends(rows.fields[columns.weight])[1]
+    if "bounds" in params and params["bounds"] is None and params.get("data_norm") is None:
+        known = params.get("categories") or ()
+        numbers = [slot for place, slot in enumerate(columns.features) if place not in known]
+        stated["bounds"] = [_ends(rows.fields[slot]) for slot in numbers] or None
+    if columns.classes is not None and params["classes"] is None:
+        stated["classes"] = _classes(rows.fields[columns.classes])
+    if columns.target is not None and params["target_bounds"] is None:
+        stated["target_bounds"] = _ends(rows.fields[columns.target])
+    if columns.classes is not None:
+        _check_kind(rows.fields[columns.classes], params["classes"])
+    if isinstance(params.get("classes"), str):
+        raise InputError("estimator", "classes must be declared for a fit on an account; a catalogue's categories do")
+    if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
+        raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
+    return type(estimator)(**(params | stated))
+
+
+def _check_kind(part: Field, classes: Any) -> None:
+    """Refuse declared classes of another type than the column: every row would count for nothing."""
+    is_text = part.type.kind is Kind.TEXT
+    listed = list(classes) if isinstance(classes, list | tuple | range) else []
+    if any(isinstance(each, int | float) if is_text else isinstance(each, str) for each in listed):
+        raise InputError("classes", f"and {part.name}, which is {part.type}, are of different types; give both as one")
+
+
+def _categories(rows: RelationNode, columns: _Columns, given: Any) -> Any:
+    """Declared categories by place; those of text that are left open come from the catalogue."""
+    open_texts = [
+        (place, rows.fields[slot])
+        for place, slot in enumerate(columns.features)
+        if rows.fields[slot].type.kind is Kind.TEXT and not (isinstance(given, Mapping) and place in given)
+    ]
+    if not open_texts:
+        return given
+    found = dict(given or {})
+    for place, part in open_texts:
+        values = [value for value in part.domain.values or () if value is not None]
+        if not values:
+            raise Refusal(
+                "no_categories",
+                f"{part.name} is text without declared categories; give the estimator "
+                f"categories={{'{part.name}': [...]}}, or a number of groups to hash it into.",
+            )
+        found[place] = values
+    return found
+
+
+def _by_place(params: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """Bounds and categories that are given by name, in the order of the features: rows have no names."""
+    found: dict[str, Any] = {}
+    categories, bounds = params.get("categories"), params.get("bounds")
+    if isinstance(categories, Mapping):
+        odd = [str(key) for key in categories if isinstance(key, str) and key not in names]
+        if odd:
+            raise InputError("categories", f"name {', '.join(odd)}; the features are {', '.join(names)}")
+        found["categories"] = {names.index(key) if isinstance(key, str) else key: categories[key] for key in categories}
+        if len(found["categories"]) != len(categories):
+            raise InputError("categories", "describe a column twice")
+    if isinstance(bounds, Mapping):
+        numbers = [name for place, name in enumerate(names) if place not in found.get("categories", ())]
+        if set(numbers) != set(map(str, bounds)):
+            raise InputError("bounds", f"by name must be those of {', '.join(numbers)}")
+        found["bounds"] = [bounds[name] for name in numbers]
+    return found
+
+
+def _ends(part: Field) -> tuple[Any, Any]:
+    if part.type.kind is Kind.BOOLEAN:
+        return (0, 1)
+    ends = part.domain.range.ends
+    if ends is None:
+        raise Refusal("bounds", f"{part.name} has no declared bounds; write CLAMP({part.name}, low, high).")
+    return ends
+
+
+def _classes(part: Field) -> list[Any]:
+    if part.type.kind is Kind.BOOLEAN:
+        return [False, True]
+    values: list[Any] = [value for value in part.domain.values or () if value is not None]
+    if not values:
+        raise Refusal("no_categories", f"{part.name} has no declared categories; give the estimator its classes.")
+    return values
+
+
+def _price_fit(declared: Any, columns: _Columns) -> _Price:
+    """The price of a fit, read off the estimator's parameters: what it releases does not depend on rows."""
+    price = declared.price(len(columns.features))
+    if columns.weight is not None:
+        declared.check_weighed()
+    if not price.guarantee.epsilon:
+        raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
+    return _Price(price.guarantee, price.event)

@@ -1,0 +1,269 @@
+"""Life of a question: parse → plan → quote → reserve → run → add noise → commit → answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tacit.core.canonical import canonical, digest_of
+from tacit.engines.protocol import MeasurementTask
+from tacit.ledger import Order, Outcome
+from tacit.query.limits import MAX_PUBLIC_ROWS
+from tacit.query.planning.explain import explain_public
+from tacit.query.planning.found_parts import with_found
+from tacit.query.planning.left_out_question import loss_question
+from tacit.query.planning.plan import Plan, outline
+from tacit.query.postprocess.cells import Exact
+from tacit.query.postprocess.parts_in_turn import in_turn
+from tacit.query.postprocess.public_join import PublicRows
+from tacit.query.postprocess.result import Finished
+from tacit.query.relational.algebra import scanned
+from tacit.query.release import NoisyRelease, release, with_left_out
+from tacit.query.request import OPTIONS, Request
+from tacit.releases.accounts import Entry
+from tacit.releases.payment import Caller, Departure, check_succeeded, entry_of, hide_internal_errors, pay
+from tacit.releases.planner import FreeQuestion, PricedPlan, QuestionContext, read_back
+from tacit.releases.quote import Quote
+from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, issue
+from tacit.releases.release_format import released_to_text
+from tacit.releases.synthesis import SUFFIX
+from tacit.releases.synthetic_questions import free_question
+from tacit.releases.views.answer_object import Answer
+
+
+def quote(context: QuestionContext, sql: str, request: Request) -> PricedPlan:
+    """Parse, plan and price: a function of the text, of public metadata and of the request. Free, and reads no data."""
+    with hide_internal_errors():
+        return context.plans.of(sql, request)
+
+
+def answer(
+    context: QuestionContext,
+    sql: str,
+    request: Request,
+    caller: Caller,
+    progress: Callable[[float], None] | None = None,
+    *,
+    departure: Departure | None = None,
+) -> Answer:
+    """The answer to a question, charged durably before data is read and never refunded.
+
+    One charge pays for one release. An equal question, or the same request sent again, gets that release for nothing,
+    in this process or another. If the run fails, the failure is what the charge has bought, and every equal question
+    gets it; see :mod:`tacit.releases.payment`. If the process dies, the next run is under the same charge, a bounded
+    number of times.
+
+    Args:
+        context: metadata, data, ledger and keys.
+        sql: the question.
+        request: what it may cost, and what else is asked for.
+        caller: who asks.
+        progress: for the data owner's terminal; see :mod:`tacit.curator.progress_bar`.
+        departure: decides when the outcome of a fresh question is written down, and so can be known.
+
+    Raises:
+        Refusal, InputError: as written it cannot be answered; nothing is charged. Only a join of released rows with
+            public ones can turn out too large afterwards; what was released is kept, and other joins of it are free.
+        BudgetError: the account, or the analyst's or the project's share of it, does not allow the charge.
+        FailedRunError: the run of this question failed, now or before; what was reserved stays spent.
+        EngineError, InternalError: something else failed, and only an id says what; what was reserved stays spent.
+        LedgerError: the ledger failed; no further question is answered.
+    """
+    public = public_answer(context, sql, request, caller)
+    if public is not None:
+        return public
+    return charged_answer(context, sql, request, caller, progress, departure=departure)
+
+
+def charged_answer(
+    context: QuestionContext,
+    sql: str,
+    request: Request,
+    caller: Caller,
+    progress: Callable[[float], None] | None = None,
+    *,
+    departure: Departure | None = None,
+) -> Answer:
+    """As :func:`answer`, of a question about people; one about public tables alone is refused."""
+    planned = quote(context, sql, request)
+    plan = planned.plan
+
+    def statement(released: NoisyRelease | None, digest: str) -> ReceiptStatement:
+        return _statement(planned, plan if released is None else released.plan, sql, digest)
+
+    with hide_internal_errors():
+        order, beside = _order(context, planned, sql, request, caller), public_rows(context, plan)
+        paid = pay(
+            context,
+            order,
+            lambda _: run(context, plan, progress, None if departure is None else departure.seconds),
+            released_to_text,
+            statement,
+            departure=departure,
+            plan=plan,
+        )
+        return to_answer(context, planned, sql, paid.outcome, beside, analyst=caller.analyst, paid=paid.now)
+
+
+def quote_public(context: QuestionContext, sql: str, request: Request) -> Quote | None:
+    """The quote of a question about public tables alone, which costs nothing; None for any other."""
+    with hide_internal_errors():
+        free = _free_question(context, sql, request)
+        if free is None:
+            return None
+        said = explain_public(free.question, OPTIONS["confidence"].exact(request.confidence))
+        if free.note:
+            charge = "nothing: synthetic tables alone, which were paid for before"
+            said = replace(said, charge=charge, keys=f"{said.keys}. {free.note}")
+        return Quote(None, said, public=free.question)
+
+
+def public_answer(context: QuestionContext, sql: str, request: Request, caller: Caller) -> Answer | None:
+    """The exact answer to a question about public tables alone, or about synthetic ones alone; None for any other.
+
+    Only public tables are read (the engine checks that for itself), so that nothing is reserved, charged, signed or
+    kept, and the answer is that of the tables as they are now.
+
+    Raises:
+        Refusal: there are more rows than an answer has.
+        EngineError: with an id and no other word.
+    """
+    with hide_internal_errors():
+        free = _free_question(context, sql, request)
+        if free is None:
+            return None
+        question = free.question
+        found = free.engine.rows(question.relation, most=MAX_PUBLIC_ROWS)
+        kinds = [column.type for column in question.columns]
+        rows = tuple(
+            tuple(Exact(value, kind) for value, kind in zip(row[question.placed :], kinds, strict=True))
+            for row in found
+        )
+        entry = Entry(0, "", (), sql, question.digest, committed=True, analyst=caller.analyst, public=True)
+        entry = replace(entry, note=free.note)
+        confidence = OPTIONS["confidence"].exact(request.confidence)
+        return Answer(Finished(question.columns, rows, (), confidence), None, entry, None)
+
+
+def _free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
+    is_synthetic = SUFFIX in str(sql).lower()
+    return free_question(context, sql, request) if is_synthetic else context.plans.public(sql, request)
+
+
+def public_rows(context: QuestionContext, plan: Plan) -> list[PublicRows]:
+    """The rows of the public tables that the answer to a question is joined with."""
+    return [context.engine.rows(each, most=MAX_PUBLIC_ROWS) for each in plan.question.reads]
+
+
+def run(
+    context: QuestionContext, plan: Plan, progress: Callable[[float], None] | None = None, seconds: float | None = None
+) -> NoisyRelease:
+    """Measure and add noise, under a reservation: the only place where exact numbers of people are held."""
+    if plan.others:
+        return in_turn(plan, lambda _, part: run(context, part, progress, seconds))
+    while plan.first is not None:
+        found = run(context, plan.first, progress, seconds)
+        plan = with_found(plan, found.noisy, found.laws)
+    secret = context.keys.group_secret(plan.final.population)
+    work = MeasurementTask(plan.final, secret, timeout=seconds, progress=progress, left_out=plan.losses)
+    raw_measurements = context.engine.measure(work)
+    released = release(plan, raw_measurements)
+    if plan.losses is None:
+        return released
+    raw_counts = raw_measurements.raw_left_out
+    if raw_counts is None:
+        table = loss_question(plan.final, plan.losses)
+        raw_counts = context.engine.measure(replace(work, final=table, left_out=None)).raw[0]
+    return with_left_out(released, raw_counts)
+
+
+def answer_from_outcome(
+    plan: Plan, result: bytes, entry: Entry, receipt: Receipt, public: Sequence[PublicRows]
+) -> Answer:
+    """The answer, from the bytes that the ledger holds: the same for every caller, now and later."""
+    presented = read_back(plan, result, public)
+    return Answer(presented.finished, presented.plan, entry, receipt)
+
+
+def to_answer(
+    context: QuestionContext,
+    planned: PricedPlan,
+    sql: str,
+    found: Outcome,
+    public: Sequence[PublicRows],
+    *,
+    analyst: str,
+    paid: bool,
+) -> Answer:
+    """Build the caller's answer from a stored outcome: its rows, and a receipt in the caller's words.
+
+    Raises:
+        FailedRunError: the run failed, so there is no answer.
+    """
+    check_succeeded(found)
+    entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid)
+    presented = context.plans.rows(sql, planned.plan, found.result, public)
+    ran = presented.plan
+    return Answer(presented.finished, ran, entry, _own_receipt(context, planned, ran, sql, found))
+
+
+def _own_receipt(context: QuestionContext, planned: PricedPlan, ran: Plan, sql: str, found: Outcome) -> Receipt:
+    """The receipt of a release, in the caller's words.
+
+    The ledger holds the receipt of the first caller. The text of that question, with its comments and names, is theirs
+    and was never released. So the same question in other words gets a statement about the same release, the same charge
+    and the same place in the ledger, with a signature of its own.
+    """
+    kept = Receipt.from_json(found.receipt)
+    first = kept["answers"][0]
+    if (first["query"], first["plan"]) == (sql, ran.digest):
+        return kept
+    says = _statement(planned, ran, sql, found.digest)
+    keys = context.keys.current(context.ledger)
+    return issue(keys, context.ledger.id, context.project, found.reservation, says)
+
+
+def _order(context: QuestionContext, planned: PricedPlan, sql: str, request: Request, caller: Caller) -> Order:
+    plan = planned.plan
+    # With the options as they were stated, the same plan is made again from the ledger alone.
+    said = {"mechanisms": planned.mechanisms, "options": request.stated, "salt": _salt(context, sql, caller)}
+    return Order(
+        plan.final.population,
+        plan.guarantee,
+        analyst=caller.analyst,
+        project=context.project,
+        conversation=caller.conversation,
+        sql=sql,
+        plan=plan.digest,
+        quote=said,
+        repeat_key=release_key(context, plan),
+        idempotency_key=caller.idempotency_key,
+        request=digest_of(canonical([sql, plan.digest])),
+    )
+
+
+def _salt(context: QuestionContext, sql: str, caller: Caller) -> str:
+    """Secret text that makes the hash of a charge say nothing about it; receipts show that hash, also of repeats.
+
+    Without it, a guess of the analyst, the time and the words of a question could be checked against the hash.
+    """
+    return context.keys.veil(canonical(["charge", caller.analyst, caller.idempotency_key, sql]))
+
+
+def _statement(planned: PricedPlan, ran: Plan, sql: str, released: str) -> ReceiptStatement:
+    # Where AUTO bounds or limits were found, the plan that ran is another than the one that was reserved for.
+    words, known = (planned.outline, planned.mechanisms) if ran is planned.plan else (outline(ran), None)
+    said = about_plan(words, ran, sql, released=released, mechanisms=known)
+    return ReceiptStatement([said], words.unit, ran.account, ran.guarantee, ran.catalog)
+
+
+def release_key(context: QuestionContext, plan: Plan) -> str:
+    """Names a release in the ledger: the same numbers of the same data, the same noise, the same price.
+
+    Later work on the cells (order, limits, names, expressions, the confidence of intervals) is
+    post-processing, so a question that differs only there is a repeat as well.
+    """
+    version = context.version(dict.fromkeys(name for part in plan.parts for name in scanned(part.final.source)))
+    parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
+    parts += [repr((other.final.text, other.priced.text)) for other in plan.others]
+    return digest_of(f"({', '.join([*parts, repr(repr(plan.guarantee)), repr(version)])})")

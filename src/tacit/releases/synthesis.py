@@ -1,0 +1,421 @@
+"""Synthetic tables made inside the curator: one charge, a receipt of every measurement, a table that is free to use.
+
+The life of a synthetic table: resolve the rows → price → reserve → count in the engine → select and measure → commit →
+fit → sample. Only counting and measuring touch data; what comes after is post-processing of what the ledger holds, so a
+repeated request is free and draws another table from the same measurements.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.accounting.currencies import currency_of
+from tacit.core.canonical import canonical, digest_of
+from tacit.core.errors import InputError, InternalError
+from tacit.core.events import ComposedEvent, ExponentialEvent, NoEvent
+from tacit.core.extras import load_arrow
+from tacit.core.names import is_name
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.ledger.history import charge_at
+from tacit.query.planning.pricing import check_charge
+from tacit.releases.accounts import Entry
+from tacit.releases.payment import Caller, CuratorContext, check_succeeded, entry_of, hide_internal_errors, pay
+from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.synthetic_star import StarLayout, SyntheticStar
+from tacit.releases.synthetic_table import MOST_ROWS, SyntheticTable, checked_rows
+from tacit.releases.workload import about_measurements, stated_options
+from tacit.synth.count_measurement import CountSource
+from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.synthesis_stages import FittedStage, SynthesisStages
+from tacit.synth.table_synthesis import (
+    ChosenMarginal,
+    MeasuredMarginal,
+    SynthesisPlan,
+    Transcript,
+    counted,
+    measure_table,
+)
+
+_FORMAT: Final = "tacit-synthesis"
+_LABEL: Final = "synthetic table ("
+#: Synthetic tables are named after their source, with this ending.
+SUFFIX: Final = "_synthetic"
+
+
+def synthesize(
+    context: CuratorContext,
+    request: SynthesisRequest,
+    caller: Caller,
+    *,
+    rows: int | None,
+    progress: Callable[[str], None] | None = None,
+) -> SyntheticTable | SyntheticStar:
+    """Make a synthetic table, or two; see :meth:`tacit.curator.curator.Curator.synthesize`."""
+    # Rows cannot be seen without it, so it is missed before anything is charged.
+    load_arrow()
+    with hide_internal_errors():
+        stages = SynthesisStages(context, request)
+        _check_rows(stages, rows)
+        label = _label(request)
+        text = stages.text
+        about: dict[str, Any] = {
+            "name": label,
+            "query": request.label,
+            "plan": digest_of(text),
+            "bounding": stages.bounding,
+            "groups": f"public: combinations of values of {', '.join(stages.columns)}",
+        }
+        # With these the table can be drawn again from the ledger alone, for nothing.
+        told = request.to_plain(stated_options(request.options))
+        # Which marginals are measured depends on selections, so the order speaks of all of them together.
+        whole = stages.noise.event(stages.price, f"synthetic table, {request.method}", stages.relation)
+        before = quoted(about_mechanism(stages, whole, label, released="")["mechanisms"])
+        version = context.version(stages.tables())
+        parts = [_FORMAT, text, context.catalog.digest, stages.relation.value, repr(stages.guarantee), repr(version)]
+        order = Order(
+            stages.population, stages.guarantee, analyst=caller.analyst, project=context.project, sql=label,
+            plan=about["plan"], quote={"mechanisms": before, "synthesis": told}, repeat_key=digest_of(canonical(parts)),
+            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, before])),
+        )  # fmt: skip
+
+        def run(charge: Reservation) -> list[FittedStage]:
+            done: list[FittedStage] = []
+            for number in range(len(stages)):
+                stage = stages.stage(number, done)
+                raw = stage.counts.count(context, stage.plan.candidates)
+                if context.version(stages.tables()) != version:
+                    raise InternalError("the tables changed while they were counted")
+                made = _measured(context, stage.plan, raw.__getitem__, order, charge, progress, number, request.method)
+                done.append(FittedStage(stage, made))
+            events = [event for each in done for event in each.transcript.event(stages.relation).events]
+            check_charge(ComposedEvent(tuple(events), relation=stages.relation), stages.guarantee)
+            return done
+
+        def statement(made: list[FittedStage] | None, digest: str) -> ReceiptStatement:
+            lines = before if made is None else [line for each in made for line in _lines(each, len(made) > 1)]
+            said = about | {"mechanisms": lines, "released": digest}
+            kind = currency_of(stages.guarantee).kind
+            return ReceiptStatement(
+                [said], f"one of {stages.population}", kind, stages.guarantee, context.catalog.digest
+            )
+
+        paid = pay(context, order, run, _to_text, statement)
+        check_succeeded(paid.outcome)
+        if progress is not None:
+            progress("fitting the model")
+        charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
+        return _drawn(stages, paid.outcome, charge, rows)
+
+
+def _measured(
+    context: CuratorContext,
+    plan: SynthesisPlan,
+    source: CountSource,
+    order: Order,
+    charge: Reservation,
+    progress: Callable[[str], None] | None,
+    stage: int,
+    method: str,
+) -> Transcript:
+    """Everything that is measured in a stage; a method of many rounds keeps parts in the ledger and goes on after them.
+
+    A stage before such rounds is kept like them, because what comes later depends on it.
+    """
+    if method != "aim":
+        return measure_table(plan, source, progress)
+    while True:
+        parts = KeptParts(context, plan, order, charge, stage)
+        try:
+            return measure_table(plan, source, progress, known=parts.found(), keep=parts.keep)
+        except OvertakenError:
+            # Another process runs under the same charge and was faster; its parts are those that count.
+            charge = replace(charge, resumed=True)
+
+
+def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows: int | None = None) -> str:
+    """The price of a synthetic table in words, if it can be made; free, reads no data.
+
+    Raises:
+        Refusal, InputError: it cannot be made; says why.
+    """
+    # Rows cannot be seen without it, so it is missed before anything is charged.
+    load_arrow()
+    with hide_internal_errors():
+        stages = SynthesisStages(context, request)
+        _check_rows(stages, rows)
+        currency = currency_of(stages.guarantee)
+        return currency.text(currency.amounts_of(stages.guarantee))
+
+
+@dataclass(frozen=True)
+class SyntheticRelease:
+    """A synthetic table that was paid for, as the ledger holds it.
+
+    Args:
+        position: of its charge.
+        name: for questions.
+        source: the table, or the SELECT of rows.
+        method: which marginals were measured.
+        time: of the charge.
+        population: that paid.
+    """
+
+    position: int
+    name: str
+    source: str
+    method: str
+    time: str
+    population: str
+
+
+def published_tables(context: CuratorContext) -> tuple[SyntheticRelease, ...]:
+    """The synthetic tables of a project that exist for the caller, the oldest first; free."""
+    found = []
+    with hide_internal_errors():
+        for population in context.catalog.populations:
+            for record in context.ledger.history(population=population.name):
+                if record.project == context.project and record.sql.startswith(_LABEL) and record.answered:
+                    charged = charge_at(context.ledger, record.seq)
+                    told = {} if charged is None else charged.quote.get("synthesis", {})
+                    sources = (
+                        [name for name, _ in told["tables"]] if "tables" in told else [told["source"]] if told else ()
+                    )
+                    for source in sources:
+                        words = (_name(source), source, told["method"], record.time, record.population)
+                        found.append(SyntheticRelease(record.seq, *words))
+    return tuple(sorted(found, key=lambda each: each.position))
+
+
+def drawn_again(context: CuratorContext, position: int, rows: int | None = None) -> SyntheticTable | SyntheticStar:
+    """A synthetic table, or two, from what the ledger holds at a place: nothing is charged and no data is read.
+
+    Raises:
+        InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
+    """
+    with hide_internal_errors():
+        charged = charge_at(context.ledger, position)
+        told = {} if charged is None else charged.quote.get("synthesis", {})
+        outcome = context.ledger.outcome(position) if told else None
+        if charged is None or outcome is None:
+            raise InputError("position", f"there is no synthetic table at {position}")
+        check_succeeded(outcome)
+        stages = SynthesisStages(context, SynthesisRequest.from_plain(told))
+        if digest_of(stages.text) != charged.record.plan:
+            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+        record = charged.record
+        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        _check_rows(stages, rows)
+        return _drawn(stages, outcome, charge, rows)
+
+
+def _check_rows(stages: SynthesisStages, rows: int | None) -> None:
+    """Refuse a number of rows that cannot be drawn, before anything is charged."""
+    if rows is not None and checked_rows(rows) * (stages.star.most if stages.star else 1) > MOST_ROWS:
+        raise InputError("rows", f"must be fewer persons: with {stages.star and stages.star.most} rows each they are "
+                                 f"more than {MOST_ROWS:,}")  # fmt: skip
+
+
+def _drawn(
+    stages: SynthesisStages, outcome: Outcome, charge: Entry, rows: int | None
+) -> SyntheticTable | SyntheticStar:
+    """The table, or both, fitted anew to what the ledger holds."""
+    released, receipt = _from_text(outcome.result.decode(), stages), Receipt.from_json(outcome.receipt)
+    star = stages.star
+    if star is None:
+        made = _made(released[-1], _rows(released[-1], rows))
+        made.charge, made.receipt = charge, receipt
+        return made
+    persons, others = released[-2:]
+    size = min(_rows(persons, rows), MOST_ROWS // star.most)
+    tables = _made(persons, size), _made(others, _rows(others, None))
+    both = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns))
+    both.sign(charge, receipt)
+    return both
+
+
+def _rows(made: FittedStage, rows: int | None) -> int:
+    return rows if rows is not None else min(max(1, round(made.model.total)), MOST_ROWS)
+
+
+def _made(done: FittedStage, rows: int) -> SyntheticTable:
+    """The table of what was released in a stage."""
+    return SyntheticTable(
+        _name(done.stage.name), done.transcript.marginals, done.model, done.columns, done.stage.bins, rows
+    )
+
+
+def kept_parts(context: CuratorContext, request: SynthesisRequest) -> int:
+    """Number of measured and kept parts of a table that is being made; free, reads no data."""
+    label, parts = _label(request), 0
+    with hide_internal_errors():
+        for population in context.catalog.populations:
+            for record in context.ledger.history(population=population.name):
+                if record.sql == label:
+                    parts = 0
+                parts += record.sql.endswith(f" of the {label}") and record.answered
+    return parts
+
+
+def _label(request: SynthesisRequest) -> str:
+    return f"{_LABEL}{request.method}): {request.label}"
+
+
+def _name(source: str) -> str:
+    return f"{source if is_name(source) else 'rows'}{SUFFIX}"
+
+
+def _lines(made: FittedStage, one_of_several: bool) -> list[dict[str, Any]]:
+    """Lines of a receipt about every selection and measurement of a stage; of several, each says of which."""
+    selections = [
+        about_mechanism(
+            chosen,
+            ExponentialEvent(chosen.epsilon, relation=made.stage.plan.relation),
+            f"selection of {', '.join(chosen.columns)} among {chosen.candidates}",
+            released="",
+        )["mechanisms"][0]
+        for chosen in made.transcript.chosen
+    ]
+    lines = [*selections, *about_measurements([each.measurement for each in made.transcript.measured])]
+    if not one_of_several:
+        return lines
+    return [line | {"name": f"{made.stage.name}: {line['name']}"} for line in lines]
+
+
+def _to_text(made: Sequence[FittedStage]) -> str:
+    """The text of what was released that the ledger keeps."""
+    return transcripts_to_text([each.transcript for each in made])
+
+
+def _from_text(text: str, stages: SynthesisStages) -> list[FittedStage]:
+    """The stages of a text, each planned with what was released before it."""
+    done: list[FittedStage] = []
+    for number, told in enumerate(transcripts_of(text, len(stages))):
+        stage = stages.stage(number, done)
+        done.append(FittedStage(stage, transcript_from_plain(told, stage.plan)))
+    return done
+
+
+_VERSION: Final = 1
+
+
+class OvertakenError(Exception):
+    """Another process has kept a part of the same run."""
+
+
+class KeptParts:
+    """Parts of a run that the ledger holds, in order: they cost nothing, because the run's charge has paid for them."""
+
+    def __init__(
+        self, context: CuratorContext, plan: SynthesisPlan, order: Order, charge: Reservation, stage: int = 0
+    ) -> None:
+        self._ledger = context.ledger
+        self._plan = plan
+        self._order = order
+        self._charge = charge
+        self._stage = stage
+        self._number = 0
+        self._next: Reservation | None = None
+
+    def _reserve(self) -> Reservation | Outcome:
+        free = NoEvent(relation=self._plan.relation)
+        number, paid = self._number, self._charge.seq
+        later = [self._stage] if self._stage else []
+        name = digest_of(canonical([_FORMAT, "part", paid, self._charge.hash, number, *later]))
+        return self._ledger.reserve(
+            Order(
+                self._order.population, free, analyst=self._order.analyst, project=self._order.project,
+                sql=f"part {number + 1} of the {self._order.sql}", plan=self._order.plan,
+                quote={"paid by": paid, "part": number}, repeat_key=name,
+            )
+        )  # fmt: skip
+
+    def found(self) -> list[Transcript]:
+        """The parts that an earlier process has kept."""
+        parts: list[Transcript] = []
+        while self._charge.resumed:
+            held = self._reserve()
+            if isinstance(held, Reservation):
+                self._next = held
+                break
+            parts.append(transcript_from_text(held.result.decode(), self._plan))
+            self._number += 1
+        return parts
+
+    def keep(self, part: Transcript) -> None:
+        """Keep one more part, durably."""
+        held = self._next or self._reserve()
+        text = transcripts_to_text([part]).encode()
+        kept = held if isinstance(held, Outcome) else self._ledger.commit(held, text)
+        self._charge = replace(self._charge, resumed=True)
+        if kept.result != text:
+            raise OvertakenError
+        self._next = None
+        self._number += 1
+
+
+def transcripts_to_text(made: Sequence[Transcript]) -> str:
+    """The text of what was released, by stage, that the ledger keeps."""
+    return canonical({"format": _FORMAT, "version": _VERSION, "stages": [_to_plain(each) for each in made]})
+
+
+def transcripts_of(text: str, count: int) -> list[Mapping[str, Any]]:
+    """Plain content of each stage, as :func:`transcripts_to_text` wrote it.
+
+    Raises:
+        InternalError: the text is of another form, or of another number of stages.
+    """
+    content = json.loads(text)
+    if (content.get("format"), content.get("version")) != (_FORMAT, _VERSION):
+        raise InternalError("the ledger holds something else than a synthetic table")
+    if len(content["stages"]) != count:
+        raise InternalError("the ledger holds another number of stages than the request has")
+    return list(content["stages"])
+
+
+def _to_plain(transcript: Transcript) -> dict[str, Any]:
+    measured = [
+        {
+            "columns": list(each.measurement.columns),
+            each.measurement.noise.name: str(each.measurement.price),
+            "values": " ".join(map(str, each.noisy.ravel().tolist())),
+        }
+        | ({"pools": [None if groups is None else list(groups) for groups in each.pools]} if each.pools else {})
+        for each in transcript.measured
+    ]
+    chosen = [
+        {"columns": list(each.columns), "epsilon": str(each.epsilon), "candidates": each.candidates}
+        for each in transcript.chosen
+    ]
+    return {"measured": measured, "chosen": chosen}
+
+
+def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
+    """The transcript that :func:`transcripts_to_text` wrote.
+
+    Raises:
+        InternalError: the text is of another form.
+    """
+    return transcript_from_plain(transcripts_of(text, 1)[0], plan)
+
+
+def transcript_from_plain(content: Mapping[str, Any], plan: SynthesisPlan) -> Transcript:
+    """The transcript of one stage."""
+    transcript = Transcript()
+    for each in content["measured"]:
+        names = tuple(each["columns"])
+        pools = tuple(None if groups is None else tuple(groups) for groups in each.get("pools", ()))
+        measurement = counted(plan, names, Fraction(each[plan.noise.name]), pools)
+        noisy = np.array([int(value) for value in each["values"].split()], dtype=np.int64)
+        shape = tuple(strategy.outputs for strategy in measurement.strategies)
+        transcript.measured.append(MeasuredMarginal(measurement, noisy.reshape(shape)))
+    transcript.chosen += [
+        ChosenMarginal(each["candidates"], Fraction(each["epsilon"]), tuple(each["columns"]))
+        for each in content["chosen"]
+    ]
+    return transcript

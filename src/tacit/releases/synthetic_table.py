@@ -1,0 +1,500 @@
+"""Synthetic tables as people use them: rows to draw, a model to ask and to keep, a report of what was measured.
+
+Everything here is post-processing of what was released, and free.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.errors import InputError, InternalError
+from tacit.core.extras import load_arrow
+from tacit.core.text_files import table_bytes
+from tacit.engines.registry import query_public
+from tacit.query.parsing.sql_text import Query, query_text
+from tacit.releases.accounts import Entry
+from tacit.releases.receipt import Receipt
+from tacit.synth.column_bins import ColumnBins, bins_from_plain, bins_to_plain, decimal_of
+from tacit.synth.count_chart import count_chart
+from tacit.synth.count_noise import COUNT_NOISES
+from tacit.synth.expanded_shares import ExpandedShares
+from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
+from tacit.synth.junction_tree import model_cells
+from tacit.synth.value_pools import Pools, pool
+
+MOST_ROWS: Final = 10_000_000
+_FORMAT: Final = "tacit-synthetic-table"
+#: Bytes of all arrays of a model's file, and cells of its tables.
+_MOST_BYTES: Final = 2**31
+_MOST_CELLS: Final = 20_000_000
+#: Share of rows that noise moves, from which on counts tell next to nothing.
+_HIDDEN: Final = 0.5
+#: Errors of content that is damaged, encrypted, too deep, or says that it is larger than it is.
+_NO_MODEL: Final = (
+    KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, EOFError, RuntimeError, MemoryError,
+    OverflowError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+#: Counts that no interval covers have this sentence beside them.
+BANNER: Final = (
+    "Counts of a synthetic table: noise has an interval only where a marginal was measured. table.marginal(columns) "
+    "shows it; for other columns nothing is promised."
+)
+
+
+@dataclass(frozen=True)
+class MarginalQuality:
+    """Distance of the model from a marginal that was measured.
+
+    Args:
+        columns: of the marginal.
+        distance: half the l1 distance between the model's counts and the noisy ones, over the number of rows.
+        noise: the same distance that noise alone would make, on average.
+        stddev: of the noise on each count.
+        wide: half-width of an interval for each count, at 95 %.
+        times: how often the marginal was measured, where this stands for all of them.
+    """
+
+    columns: tuple[str, ...]
+    distance: float
+    noise: float
+    stddev: float
+    wide: float
+    times: int = 1
+
+
+class SyntheticTable:
+    """A synthetic table, the model it was drawn from, and what was measured; with the charge and the receipt.
+
+    Args:
+        name: of the table, for questions.
+        measured: every noisy marginal that was released.
+        model: fitted to them.
+        columns: names and values.
+        bins: of columns that were put into bins.
+        rows: how many to draw.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        measured: Sequence[NoisyMarginal],
+        model: GraphicalModel,
+        columns: Mapping[str, Sequence[Any]],
+        bins: Mapping[str, ColumnBins],
+        rows: int,
+    ) -> None:
+        self.name = name
+        self.measured = tuple(measured)
+        self.model = model
+        self._rows = rows
+        self.columns = {name: tuple(values) for name, values in columns.items()}
+        self.bins = dict(bins)
+        #: Columns of persons beside rows of theirs; another table tells about them.
+        self.outer: frozenset[str] = frozenset()
+        self._draw: Callable[[], Any] = lambda: self.sample(self._rows)
+        self._is_counted = False
+        self.charge: Entry
+        self.receipt: Receipt
+
+    def draw_as(self, draw: Callable[[], Any], *, counted: bool) -> None:
+        """Let the rows be drawn together with those of another table, which says how many there are if ``counted``."""
+        self._draw, self._is_counted = draw, counted
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of :meth:`to_arrow`."""
+        return int(self.to_arrow().num_rows) if self._is_counted else self._rows
+
+    # -- rows
+
+    def to_arrow(self) -> Any:
+        """The table, drawn once."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> Any:
+        return self._draw()
+
+    def sample(self, rows: int, given: Mapping[str, Any] | None = None) -> Any:
+        """Another Arrow table of the model, with so many rows; free.
+
+        Args:
+            rows: how many.
+            given: values by column that all rows are to have; a list of values for one of them.
+        """
+        return self._drawn(rows, given, None)
+
+    def repeatable_rows(self) -> Any:
+        """An Arrow table that is the same for every process that draws it, with bits that follow from the release.
+
+        Free questions about a synthetic table are answered from it.
+        """
+        return self._drawn(self.rows, None, ExpandedShares(self.receipt.signature))
+
+    def repeatable_tables(self) -> dict[str, Any]:
+        """The table of :meth:`repeatable_rows`, by its name."""
+        return {self.name: self.repeatable_rows()}
+
+    def _drawn(self, rows: int, given: Mapping[str, Any] | None, shares: Shares | None) -> Any:
+        model = self.model if not given else self.model.given(self._places(given))
+        return self.shown(model.sample(checked_rows(rows), shares), list(self.columns), shares)
+
+    def shown(self, drawn: Mapping[str, NDArray[np.int64]], names: Sequence[str], shares: Shares | None) -> Any:
+        """Rows of places as an Arrow table of some columns, with values of the columns' own types."""
+        pa = load_arrow()
+
+        made = {}
+        for name in names:
+            values = self.columns[name]
+            places = drawn[name]
+            if name in self.bins:
+                made[name] = self.bins[name].drawn(places, (shares or uniform)(len(places)))
+            else:
+                plain = [Decimal(decimal_of(value)) if isinstance(value, Fraction) else value for value in values]
+                made[name] = pa.array(plain).take(pa.array(places))
+        return pa.table(made)
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def save(self, path: str | Path) -> None:
+        """Write the table to a Parquet or CSV file, by the ending of its name."""
+        target = Path(path)
+        if target.suffix not in (".parquet", ".csv"):
+            raise InputError("path", "must end in .parquet or .csv")
+        target.write_bytes(self.to_bytes("parquet" if target.suffix == ".parquet" else "csv"))
+
+    def to_bytes(self, form: str) -> bytes:
+        """The table as the content of a ``"parquet"`` or ``"csv"`` file."""
+        return table_bytes(self.to_arrow(), form)
+
+    def sql(self, question: Query) -> Any:
+        """The answer to ordinary SQL about the synthetic table, as an Arrow table: free, and without intervals.
+
+        Its metadata has a note that noise has an interval only where a marginal was measured; see :meth:`marginal`.
+        """
+        found = query_public(query_text(question, "question"), {self.name: self.to_arrow()})
+        return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": BANNER.encode()})
+
+    # -- counts
+
+    def marginal(self, columns: Sequence[str], *, confidence: str | float = "0.95") -> Any:
+        """Counts of all combinations of values of some columns, as an Arrow table.
+
+        ``model`` is the model's count. Where these columns were measured together, alone or with others, ``measured``
+        is the noisy count and the true count lies between ``low`` and ``high`` with the confidence, each by itself;
+        elsewhere, and for rare values that were counted together, the three are NULL, because nothing is promised.
+        """
+        pa = load_arrow()
+
+        names = tuple(name.lower() for name in columns)
+        for name in names:
+            if name not in self.columns:
+                raise InputError("columns", f"{name[:63]!r} is not a column of {self.name}")
+        if not names or len(set(names)) != len(names):
+            raise InputError("columns", "must name some columns, each once")
+        expected = self.model.marginal(names)
+        places = np.indices(expected.shape).reshape(len(names), -1)
+        made: dict[str, Any] = {
+            name: pa.array([self._shown(name, place) for place in column.tolist()])
+            for name, column in zip(names, places, strict=True)
+        }
+        made["model"] = pa.array(expected.ravel())
+        known = self._noisy(names)
+        if known is None:
+            made |= {each: pa.nulls(expected.size, pa.float64()) for each in ("measured", "low", "high")}
+        else:
+            wide = known.wide(confidence)
+            noisy = known.unpooled.ravel()
+            shown = {"measured": noisy, "low": noisy - wide, "high": noisy + wide}
+            made |= {each: pa.array(values, from_pandas=True) for each, values in shown.items()}
+        return pa.table(made)
+
+    def plot(self, *columns: str, confidence: str | float = "0.95", path: str | Path | None = None) -> Any:
+        """Counts of some columns, as an Altair chart: the model as bars, what was measured as points with intervals.
+
+        Args:
+            columns: one or two, or as many as can be read.
+            confidence: of the intervals, which hold the true counts, each by itself.
+            path: of a file to write.
+        """
+        table = self.marginal(columns, confidence=confidence)
+        title = f"{self.name}: the model (bars) and what was measured, {float(confidence):.0%} intervals"
+        if table["measured"].null_count == table.num_rows:
+            title = f"{self.name}: the model; these columns were not measured together"
+        names = [name.lower() for name in columns]
+        return count_chart(table, names, count="measured", model="model", title=title, path=path)
+
+    def _noisy(self, names: tuple[str, ...]) -> NoisyMarginal | None:
+        """The noisy counts by some columns with the least noise, from any marginal that has them."""
+        able = []
+        for each in self.measured:
+            if set(names) <= set(each.columns):
+                axes = [axis for axis, name in enumerate(each.columns) if name not in names]
+                cells = math.prod(each.counts.shape[axis] for axis in axes)
+                able.append((each.stddev * math.sqrt(cells), each))
+        if not able:
+            return None
+        # Values that are counted by themselves come before less noise.
+        stddev, best = min(able, key=lambda pair: (bool(pair[1].pools), pair[0]))
+        others = tuple(axis for axis, name in enumerate(best.columns) if name not in names)
+        left = [name for name in best.columns if name in names]
+        counts = np.asarray(best.counts.sum(axis=others)).transpose([left.index(name) for name in names])
+        pools = tuple(best.pools[best.columns.index(name)] for name in names) if best.pools else ()
+        return NoisyMarginal(names, counts, stddev, pools, best.noise)
+
+    def _shown(self, name: str, place: int) -> Any:
+        if name in self.bins:
+            return self.bins[name].label(place)
+        value = self.columns[name][place]
+        return float(value) if isinstance(value, Fraction) else value
+
+    def _places(self, given: Mapping[str, Any]) -> dict[str, list[int]]:
+        found = {}
+        for name, wanted in given.items():
+            values = self.columns.get(name.lower())
+            if values is None:
+                raise InputError("given", f"{name[:63]!r} is not a column of {self.name}")
+            listed = wanted if isinstance(wanted, list) else [wanted]
+            if name.lower() in self.bins:
+                bins = self.bins[name.lower()]
+                places = [bins.place(each) for each in listed]
+                if any(place is None for place in places):
+                    raise InputError("given", f"{name} has values from {bins.label(0)} up to its declared bound")
+                found[name.lower()] = sorted({place for place in places if place is not None})
+            elif not all(each in values for each in listed):
+                raise InputError("given", f"{name} has other values: {', '.join(map(str, values[:6]))}")
+            else:
+                found[name.lower()] = sorted({values.index(each) for each in listed})
+        return found
+
+    # -- quality
+
+    def quality(self) -> tuple[MarginalQuality, ...]:
+        """For each marginal that was measured, how far the model is from it; made of what was paid for alone."""
+        found = []
+        expected = self.model.marginals([noisy.columns for noisy in self.measured])
+        for noisy in self.measured:
+            apart = float(np.abs(pool(expected[noisy.columns], noisy.pools) - noisy.counts).sum())
+            alone = noisy.noise.mean_size * noisy.stddev * noisy.counts.size
+            total = max(self.model.total, 1.0)
+            found.append(
+                MarginalQuality(noisy.columns, apart / 2 / total, alone / 2 / total, noisy.stddev, noisy.wide("0.95"))
+            )
+        return tuple(found)
+
+    def best_quality(self) -> tuple[MarginalQuality, ...]:
+        """One line for each set of columns that was measured: of several measurements that with the least noise."""
+        found: dict[tuple[str, ...], list[MarginalQuality]] = {}
+        for each in self.quality():
+            found.setdefault(each.columns, []).append(each)
+        return tuple(replace(min(group, key=lambda each: each.stddev), times=len(group)) for group in found.values())
+
+    @property
+    def not_measured(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of columns about which nothing is promised."""
+        known = [frozenset(each.columns) for each in self.measured]
+        names = list(self.columns)
+        pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :] if not {a, b} <= self.outer]
+        return tuple(pair for pair in pairs if not any({*pair} <= each for each in known))
+
+    def report(self) -> str:
+        """The quality in words: measured marginals, the model's distance, and what was not measured."""
+        lines = [f"{self.name}: {self.rows:,} rows drawn from a model of about {self.model.total:,.0f}"]
+        for each in (quality := self.best_quality()):
+            often = "" if each.times == 1 else f" {each.times} times"
+            lines.append(
+                f"  {' × '.join(each.columns)}: measured{often}, each count within ± {each.wide:.1f} (95%); model and "
+                f"noisy counts are {_percent(each.distance)} apart, by noise alone {_percent(each.noise)}"
+            )
+        if quality and min(each.noise for each in quality) >= _HIDDEN:
+            lines.append(
+                "  noise hides what was measured: at this price the table tells next to nothing of the real one"
+            )
+        missing, pairs = self.not_measured, math.comb(len(self.columns), 2) - math.comb(len(self.outer), 2)
+        if missing:
+            shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
+            lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
+        if self.outer:
+            lines.append(
+                "  assumed, not measured: given the person, and how many rows they have, these rows are independent of "
+                "one another; nothing that several rows of a person tell together (order, changes, repeats) is promised"
+            )
+        return "\n".join(lines)
+
+    # -- files of models
+
+    def save_model(self, path: str | Path) -> None:
+        """Write the model and what was measured to a file, for :meth:`load_model`: numbers and texts, no code."""
+        Path(path).write_bytes(self.model_bytes())
+
+    def model_bytes(self) -> bytes:
+        """The content of the file of :meth:`save_model`."""
+        head = {
+            "format": _FORMAT,
+            "version": 1,
+            "name": self.name,
+            "rows": self._rows,
+            "total": self.model.total,
+            "columns": {name: [_to_plain(value) for value in values] for name, values in self.columns.items()},
+            "bins": {name: bins_to_plain(bins) for name, bins in self.bins.items()},
+            "measured": [
+                {"columns": list(each.columns), "stddev": each.stddev, "pools": each.pools, "noise": each.noise.name}
+                for each in self.measured
+            ],
+            "potentials": [list(names) for names in self.model.potentials],
+            "fixed": [list(names) for names in self.model.fixed],
+        }
+        arrays = [each.counts for each in self.measured]
+        arrays += [*self.model.potentials.values(), *self.model.fixed.values()]
+        text = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
+        sent = io.BytesIO()
+        np.savez_compressed(sent, text, *arrays)
+        return sent.getvalue()
+
+    @classmethod
+    def load_model(cls, path: str | Path) -> SyntheticTable:
+        """The table that :meth:`save_model` wrote; without a charge and a receipt.
+
+        Raises:
+            InputError: the file is another, or not whole.
+        """
+        with reading_model():
+            return cls.from_model_bytes(Path(path).read_bytes())
+
+    @classmethod
+    def from_model_bytes(cls, content: bytes) -> SyntheticTable:
+        """The table of the content of a file; everything in it is checked, because it may come from anywhere.
+
+        Raises:
+            ValueError, KeyError, TypeError: the content is of another form.
+        """
+        text, *arrays = arrays_of(content)
+        head = json.loads(text.tobytes())
+        if head["format"] != _FORMAT or head["version"] != 1:
+            raise ValueError
+        columns = {name: [_from_plain(value) for value in values] for name, values in head["columns"].items()}
+        sizes = {name: len(values) for name, values in columns.items()}
+        rest = iter(arrays)
+        measured = [
+            NoisyMarginal(
+                tuple(m["columns"]), _checked(next(rest)), _positive(m["stddev"]), _pools(m.get("pools", ())),
+                COUNT_NOISES[m.get("noise", "rho")],
+            )
+            for m in head["measured"]
+        ]  # fmt: skip
+        for each in measured:
+            pools = each.pools or (None,) * len(each.columns)
+            groups = [range(sizes[n]) if p is None else p for n, p in zip(each.columns, pools, strict=True)]
+            if each.counts.shape != tuple(max(group) + 1 for group in groups) or any(
+                len(group) != sizes[name] or min(group) < 0 for name, group in zip(each.columns, groups, strict=True)
+            ):
+                raise ValueError
+        parts = []
+        for part in ("potentials", "fixed"):
+            parts.append({tuple(names): _checked(next(rest), least=-math.inf) for names in head[part]})
+            for names, table in parts[-1].items():
+                if table.shape != tuple(sizes[name] for name in names) or len(set(names)) != len(names):
+                    raise ValueError
+        if next(rest, None) is not None or model_cells(sizes, [*parts[0], *parts[1]]) > _MOST_CELLS:
+            raise ValueError
+        bins = {name: bins_from_plain(each) for name, each in head["bins"].items() if sizes[name]}
+        model = GraphicalModel(sizes, parts[0], _positive(head["total"]), parts[1])
+        return cls(str(head["name"]), measured, model, columns, bins, checked_rows(head["rows"]))
+
+    def __repr__(self) -> str:
+        return f"<SyntheticTable {self.name}: {self.rows:,} rows, {len(self.columns)} columns>"
+
+
+@contextmanager
+def reading_model() -> Iterator[None]:
+    """Say that a file is no model where its content is of another form."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except _NO_MODEL:
+        raise InputError("path", "is not a model of a synthetic table, or not the whole of one") from None
+
+
+def arrays_of(content: bytes) -> list[NDArray[Any]]:
+    """The arrays of a file, in order; one that would be larger than a model can be is not unpacked."""
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        if sum(each.file_size for each in packed.infolist()) > _MOST_BYTES:
+            raise ValueError
+    with np.load(io.BytesIO(content), allow_pickle=False) as found:
+        return [found[f"arr_{place}"] for place in range(len(found.files))]
+
+
+def _checked(table: NDArray[Any], least: float = -1e300) -> NDArray[np.float64]:
+    """A table of numbers; NaN and infinity stand nowhere, but minus infinity in the logarithm of what cannot be."""
+    if table.dtype.kind not in "fiu":
+        raise ValueError
+    values = np.asarray(table, dtype=np.float64)
+    if not values.size or np.isnan(values).any() or values.max() > 1e300 or values.min() < least:
+        raise ValueError
+    return values
+
+
+def _positive(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
+        raise ValueError
+    return float(value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%" if share <= 1 else "more than 100%"
+
+
+def checked_rows(rows: object) -> int:
+    """A number of rows that may be drawn.
+
+    Raises:
+        InputError: it is none.
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
+        raise InputError("rows", f"must be a whole number from 1 to {MOST_ROWS:,}, or left out")
+    return rows
+
+
+def _pools(told: Sequence[Sequence[int] | None]) -> Pools:
+    return tuple(None if groups is None else tuple(groups) for groups in told)
+
+
+def _to_plain(value: Any) -> Any:
+    """A value of a column as JSON."""
+    if value is None or isinstance(value, str | int | bool):
+        return value
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, datetime.datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, datetime.date):
+        return {"date": value.isoformat()}
+    raise InternalError(f"a column of a synthetic table has a value of the kind {type(value).__name__}")
+
+
+def _from_plain(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
+    if kind == "fraction":
+        return Fraction(text)
+    return (datetime.datetime if kind == "datetime" else datetime.date).fromisoformat(text)

@@ -1,0 +1,506 @@
+"""Workloads answered inside the curator, charged and receipted like questions.
+
+The life of a workload: resolve the rows → plan → price → reserve → count in the engine → add noise → commit →
+estimate.
+
+A workload may be planned in a file::
+
+    [release]
+    name = "Counts of visits"
+    epsilon = "1"                 # or rho
+    delta = "1e-6"
+    output = "counts"             # a folder beside this file; by default "release"
+    formats = ["csv", "parquet"]
+
+    [workload]
+    source = "visits"             # or a SELECT of rows
+    parts = [{marginals = ["ward", "sex", "age"], ways = 2}, {prefixes = "age"}]
+
+:mod:`tacit.synth.workload_form` lists what a part may be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from tacit.accounting.currencies import AccountGuarantee, currency_of
+from tacit.core.canonical import canonical, digest_of
+from tacit.core.errors import InputError, InternalError
+from tacit.core.events import ComposedEvent
+from tacit.core.relations import Relation
+from tacit.core.text_files import replace_file, table_bytes
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.project.project_file import validate
+from tacit.query.planning.pricing import check_charge
+from tacit.query.request import Request, Terms
+from tacit.releases.accounts import Entry
+from tacit.releases.payment import (
+    Caller,
+    CuratorContext,
+    Departure,
+    check_succeeded,
+    entry_of,
+    hide_internal_errors,
+    paid_at,
+    paid_before,
+    pay,
+)
+from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.synth.count_measurement import CountMeasurement
+from tacit.synth.count_price import count_prices, meant_delta, settled
+from tacit.synth.marginal_counts import MarginalCounts, countable_rows
+from tacit.synth.workload import Factor, ProductPart, Workload
+from tacit.synth.workload_answer import WorkloadEstimates
+from tacit.synth.workload_form import workload_from_plain, workload_to_plain
+from tacit.synth.workload_plan import WorkloadPlan, plan_workload
+
+_FORMAT: Final = "tacit-workload"
+_LABEL: Final = "workload of "
+#: Entries of matrices that the ledger keeps with a workload; with larger ones it is not listed and read again by place.
+_MOST_TOLD: Final = 100_000
+
+
+class WorkloadAnswer(WorkloadEstimates):
+    """Estimates of a workload, the charge for them and the receipt."""
+
+    charge: Entry
+    receipt: Receipt
+
+    def __repr__(self) -> str:
+        return f"<WorkloadAnswer {self.plan.workload}: {self.plan.count:,} queries>"
+
+
+@dataclass(frozen=True)
+class WorkloadQuote:
+    """Errors and price of a workload before anything runs; ``str`` for people.
+
+    Args:
+        plan: the measurements and the variance of every answer.
+        guarantee: what the account would be charged.
+        bounding: how much of one unit counts, in words.
+        confidence: of the intervals.
+    """
+
+    plan: WorkloadPlan
+    guarantee: AccountGuarantee
+    bounding: str
+    confidence: Fraction
+
+    @property
+    def charge(self) -> str:
+        """The price in words."""
+        currency = currency_of(self.guarantee)
+        return currency.text(currency.amounts_of(self.guarantee))
+
+    @property
+    def root_mean_square_error(self) -> float:
+        """Root of the mean variance of all answers."""
+        return self.plan.root_mean_square_error
+
+    @property
+    def largest_error(self) -> float:
+        """Half-width of the widest interval."""
+        return self.plan.largest_error * self.plan.factor(self.confidence)
+
+    def __str__(self) -> str:
+        numbers, vectors = sum(m.outputs for m in self.plan.measurements), len(self.plan.measurements)
+        word = "vector" if vectors == 1 else "vectors"
+        sure = f"{float(self.confidence):g}"
+        lines = [
+            f"{self.plan.count:,} queries: {self.plan.workload}",
+            f"counted: {self.bounding}",
+            f"released: {vectors:,} {word} with {self.plan.noise.words}, {numbers:,} integers in all",
+            f"root-mean-square error: {self.root_mean_square_error:.4g}",
+            f"every answer within ± {self.largest_error:.4g} with probability {sure}, each by itself",
+            f"charge: {self.charge}",
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """A workload with the rows it reads, its plan and its price."""
+
+    counts: MarginalCounts
+    plan: WorkloadPlan
+    guarantee: AccountGuarantee
+    relation: Relation
+    terms: Terms
+    asked: str
+
+    @property
+    def mechanisms(self) -> list[dict[str, Any]]:
+        """Lines about all measurements, as the ledger keeps them."""
+        return quoted(about_measurements(self.plan.measurements))
+
+    @property
+    def sets(self) -> list[tuple[str, ...]]:
+        """Columns of every measurement."""
+        return [m.columns for m in self.plan.measurements]
+
+    @property
+    def delta(self) -> Fraction | None:
+        """The delta at which an epsilon is meant, which the project may state otherwise later; None for none."""
+        return meant_delta(self.terms) if self.terms.currency == "epsilon" else None
+
+    @property
+    def text(self) -> str:
+        """Canonical text of the rows and of what is asked of them."""
+        return canonical([self.counts.text, self.asked])
+
+
+def quote_workload(
+    context: CuratorContext, source: str, workload: Workload, options: Mapping[str, Any]
+) -> WorkloadQuote:
+    """Errors and price; see :meth:`tacit.curator.curator.Curator.explain_workload`."""
+    with hide_internal_errors():
+        priced = _price(context, source, workload, options)
+        return WorkloadQuote(priced.plan, priced.guarantee, priced.counts.bounding, priced.terms.confidence)
+
+
+def answer_workload(
+    context: CuratorContext,
+    source: str,
+    workload: Workload,
+    options: Mapping[str, Any],
+    caller: Caller,
+    *,
+    departure: Departure | None = None,
+) -> WorkloadAnswer:
+    """Answer a workload; see :meth:`tacit.curator.curator.Curator.answer_workload`.
+
+    Args:
+        context: ledger, engine and metadata.
+        source: a table, or a SELECT of rows.
+        workload: the queries.
+        options: the price.
+        caller: who asks.
+        departure: decides when the outcome may become known, for callers who must not see how long it took.
+    """
+    with hide_internal_errors():
+        priced = _price(context, source, workload, options)
+        counts, plan = priced.counts, priced.plan
+        label = f"{_LABEL}{plan.count:,} queries: {source}"
+        mechanisms = priced.mechanisms
+        text = priced.text
+        about: dict[str, Any] = {
+            "name": label,
+            "query": source,
+            "plan": digest_of(text),
+            "bounding": counts.bounding,
+            "groups": f"public: all combinations of values of {', '.join(counts.sizes)}",
+            "mechanisms": mechanisms,
+        }
+        # With these the answers can be read again from the ledger alone, for nothing.
+        stated = stated_options(options if priced.delta is None else {**options, "delta": priced.delta})
+        told = {"source": source, "parts": workload_to_plain(workload), "options": stated}
+        kept = told if sum(len(row) for f in _factors(workload) for row in f.rows) <= _MOST_TOLD else {}
+        version = context.version(counts.tables())
+        # Integers are read by what was measured, so that with another strategy or other noise it is another release.
+        parts = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version),
+                 mechanisms]  # fmt: skip
+        order = Order(
+            counts.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
+            plan=digest_of(text), quote={"mechanisms": mechanisms, "workload": kept},
+            repeat_key=digest_of(canonical(parts)),
+            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, mechanisms])),
+        )  # fmt: skip
+
+        def run(_: Reservation) -> list[NDArray[np.int64]]:
+            raw = counts.count(context, priced.sets, seconds=None if departure is None else departure.seconds)
+            return [measurement.release(raw.__getitem__) for measurement in plan.measurements]
+
+        def statement(_: Any, digest: str) -> ReceiptStatement:
+            unit = f"one of {counts.population}"
+            kind = currency_of(priced.guarantee).kind
+            return ReceiptStatement(
+                [about | {"released": digest}], unit, kind, priced.guarantee, context.catalog.digest
+            )
+
+        work = counts.work(priced.sets)
+        if departure is not None and context.ledger.outcome_under(counts.population, order.repeat_key) is None:
+            departure.check(work)
+        paid = pay(context, order, run, noisy_to_text, statement, departure=departure, plan=work)
+        check_succeeded(paid.outcome)
+        charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
+        return _answer(priced, paid.outcome, charge)
+
+
+def _answer(priced: _Priced, outcome: Outcome, charge: Entry) -> WorkloadAnswer:
+    """The answers of what was released."""
+    noisy = noisy_from_text(outcome.result.decode(), priced.plan.measurements)
+    values = {name: column.values for name, column in priced.counts.columns.items()}
+    answer = WorkloadAnswer(priced.plan, values, noisy, priced.terms.confidence)
+    answer.charge, answer.receipt = charge, Receipt.from_json(outcome.receipt)
+    return answer
+
+
+def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were stated, as the ledger keeps them."""
+    return {
+        name: value if isinstance(value, int) else str(value) for name, value in options.items() if value is not None
+    }
+
+
+@dataclass(frozen=True)
+class WorkloadRelease:
+    """A workload that was paid for, as the ledger holds it.
+
+    Args:
+        position: of its charge.
+        source: the table, or the SELECT of rows.
+        workload: in words.
+        time: of the charge.
+        population: that paid.
+    """
+
+    position: int
+    source: str
+    workload: str
+    time: str
+    population: str
+
+
+def published_workloads(context: CuratorContext) -> tuple[WorkloadRelease, ...]:
+    """The workloads of a project that exist for the caller, the oldest first; free."""
+    with hide_internal_errors():
+        found = [
+            WorkloadRelease(
+                record.seq, told["source"], str(workload_from_plain(told["parts"])), record.time, record.population
+            )
+            for record, told in paid_before(context, _LABEL, "workload")
+        ]
+    return tuple(sorted(found, key=lambda each: each.position))
+
+
+def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
+    """The answers that the ledger holds at a place: nothing is charged and no data is read.
+
+    Raises:
+        InputError: there is no workload at this place, or its columns are declared otherwise now.
+    """
+    with hide_internal_errors():
+        charged, told, outcome = paid_at(context, position, "workload")
+        parts, measured = workload_from_plain(told["parts"]), charged.quote["mechanisms"]
+        priced = _price(context, told["source"], parts, told["options"], measured)
+        if digest_of(priced.text) != charged.record.plan:
+            raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
+        if canonical(priced.mechanisms) != canonical(measured):
+            raise InputError("position", f"the account, or how Tacit measures, is not what it was at {position}")
+        record = charged.record
+        charge = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        return _answer(priced, outcome, charge)
+
+
+def about_measurements(measurements: Sequence[CountMeasurement]) -> list[dict[str, Any]]:
+    """Lines of a receipt about measurements."""
+    lines = []
+    for measured in measurements:
+        name = f"counts by {', '.join(measured.columns)}" if measured.columns else "count of all rows"
+        (line,) = about_mechanism(measured.mechanism, measured.event, name, released="")["mechanisms"]
+        lines.append(line | {"reason": _reason(measured)})
+    return lines
+
+
+def _reason(measured: CountMeasurement) -> str:
+    shapes = " x ".join(f"{s.outputs}x{s.inputs}" for s in measured.strategies) or "the count itself"
+    return (
+        f"an integer strategy ({shapes}) times {measured.scale}; one unit adds at most {measured.rows} rows, and each "
+        "moves the vector by one column"
+    )
+
+
+def _price(
+    context: CuratorContext,
+    source: str,
+    workload: Workload,
+    options: Mapping[str, Any],
+    measured: Sequence[Any] | None = None,
+) -> _Priced:
+    """A workload with its price.
+
+    Args:
+        context: of the curator.
+        source: a table, or a SELECT of rows.
+        workload: the queries.
+        options: the price.
+        measured: lines about the measurements of a stored release, whose noise is read; None for the noise with the
+            least root-mean-square error, which is a function of public sizes and the price.
+    """
+    if not isinstance(workload, Workload):
+        raise InputError("workload", f"must be a tacit.Workload, not {type(workload).__name__}")
+    if not isinstance(source, str):
+        raise InputError("source", f"must be the name of a table or a SELECT of rows, not {type(source).__name__}")
+    request = Request.of("", options)
+    # Columns are named as SQL compares them.
+    lower = workload.renamed({name: name.lower() for name in workload.columns})
+    counts = countable_rows(context, source, lower.columns, max_rows=request.stated_rows)
+    relation = context.catalog.population(counts.population).relation
+    terms = settled(context, counts.population, options)
+    found = []
+    for amount, noise, guarantee in count_prices(terms, relation):
+        plan = plan_workload(lower, counts.sizes, price=amount, rows=counts.rows, relation=relation, noise=noise)
+        found.append(_Priced(counts, plan, guarantee, relation, terms, workload.text))
+    same = [each for each in found if measured is not None and canonical(each.mechanisms) == canonical(measured)]
+    best = min(same or found, key=lambda each: each.plan.root_mean_square_error)
+    counts.check(context, best.sets)
+    check_charge(ComposedEvent(tuple(m.event for m in best.plan.measurements), relation=relation), best.guarantee)
+    return best
+
+
+def _factors(workload: Workload) -> list[Factor]:
+    return [factor for part in workload.parts if isinstance(part, ProductPart) for factor in part.factors]
+
+
+def noisy_to_text(noisy: Sequence[NDArray[np.int64]]) -> str:
+    """The text of released integers that the ledger keeps."""
+    vectors = [" ".join(map(str, each.ravel().tolist())) for each in noisy]
+    return canonical({"format": _FORMAT, "version": 1, "noisy": vectors})
+
+
+def noisy_from_text(text: str, measurements: Sequence[CountMeasurement]) -> list[NDArray[np.int64]]:
+    """The integers that :func:`noisy_to_text` wrote.
+
+    Raises:
+        InternalError: the text is of another form, or does not fit the measurements.
+    """
+    content = json.loads(text)
+    if content.get("format") != _FORMAT or content.get("version") != 1:
+        raise InternalError("the ledger holds something else than a workload")
+    vectors = content["noisy"]
+    if len(vectors) != len(measurements):
+        raise InternalError("the ledger holds another number of vectors than the plan says")
+    noisy = []
+    for vector, measured in zip(vectors, measurements, strict=True):
+        integers = np.array([int(part) for part in vector.split()], dtype=np.int64)
+        if integers.size != measured.outputs:
+            raise InternalError("the ledger holds a vector of another length than the plan says")
+        noisy.append(integers.reshape(tuple(strategy.outputs for strategy in measured.strategies)))
+    return noisy
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _ReleaseModel(_Strict):
+    name: str = "release"
+    epsilon: str | int | float | None = None
+    delta: str | int | float | None = None
+    rho: str | int | float | None = None
+    confidence: str | int | float | None = None
+    output: str = "release"
+    formats: tuple[Literal["csv", "parquet"], ...] = ("csv", "parquet")
+
+
+class _WorkloadModel(_Strict):
+    source: str
+    parts: list[dict[str, Any]]
+    max_rows: int | None = None
+
+
+class _FileModel(_Strict):
+    release: _ReleaseModel
+    workload: _WorkloadModel
+
+
+@dataclass(frozen=True)
+class PlannedWorkload:
+    """A workload with its price, confidence and bound on rows, from a file; answers go to the folder ``output``."""
+
+    name: str
+    source: str
+    workload: Workload
+    options: dict[str, Any]
+    output: Path
+    formats: tuple[str, ...]
+
+    def quote(self, context: CuratorContext) -> WorkloadQuote:
+        """Errors and price; free."""
+        return quote_workload(context, self.source, self.workload, self.options)
+
+
+@dataclass(frozen=True)
+class ReleasedWorkload:
+    """The answers to a planned workload, and the files that were written."""
+
+    planned: PlannedWorkload
+    answer: WorkloadAnswer
+    files: tuple[Path, ...]
+
+
+def load_workload(path: str | Path) -> PlannedWorkload | None:
+    """The workload in a file; None where the file plans statistics.
+
+    Raises:
+        InputError: the file plans a workload, and not as it should; names the place.
+    """
+    place = Path(path)
+    try:
+        content = tomllib.loads(place.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+        # Told in the words of the other reader.
+        return None
+    if "workload" not in content:
+        return None
+    if "statistics" in content:
+        raise InputError("statistics", "stand in a release of their own: a file has [workload] or [statistics.<name>]")
+    model = validate(_FileModel, content)
+    stated = model.release.model_dump(include={"epsilon", "delta", "rho", "mu", "confidence"}, exclude_none=True)
+    options = {name: str(value) for name, value in stated.items()}
+    if model.workload.max_rows is not None:
+        options["max_rows"] = model.workload.max_rows  # type: ignore[assignment]
+    return PlannedWorkload(
+        model.release.name,
+        model.workload.source,
+        workload_from_plain(model.workload.parts),
+        options,
+        place.parent / model.release.output,
+        tuple(dict.fromkeys(model.release.formats)),
+    )
+
+
+def release_workload(
+    context: CuratorContext, planned: PlannedWorkload, caller: Caller, output: Path | None = None
+) -> ReleasedWorkload:
+    """Answer a planned workload under one charge, and write a file for each table, a receipt and a summary.
+
+    Run again, it costs nothing and writes the same files.
+
+    Raises:
+        Refusal, InputError: it cannot be answered; nothing is charged.
+        BudgetError: the account does not allow the charge.
+    """
+    folder = output or planned.output
+    summary = str(planned.quote(context))
+    answer = answer_workload(context, planned.source, planned.workload, planned.options, caller)
+    files: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        taken: set[str] = set()
+        for table in answer.tables():
+            name = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(table.columns)) or "all"
+            while name in taken:
+                name += "-again"
+            taken.add(name)
+            files += [replace_file(folder / f"{name}.{e}", table_bytes(table.to_arrow(), e)) for e in planned.formats]
+        files.append(replace_file(folder / "receipt.json", f"{answer.receipt.to_json()}\n".encode()))
+        files.append(replace_file(folder / "public-key.txt", f"{context.keys.public_key}\n".encode()))
+        files.append(replace_file(folder / "summary.txt", f"{planned.name}\n\n{summary}\n".encode()))
+    except OSError as problem:
+        raise InputError(
+            "release.output",
+            f"cannot write to {folder}: {problem.strerror}; what was released is kept, run the plan again",
+        ) from None
+    return ReleasedWorkload(planned, answer, tuple(files))

@@ -1,0 +1,472 @@
+"""Stages of a synthetic table: which rows are counted in which bins, what is measured of them, and in which order.
+
+A plain table is one stage. Bins by quantiles are measured in a stage before it. Two tables of which one has a row for
+each person (patients) and the other several (visits) are two stages: the table of persons with the number of rows that
+each has in the other, then the other table beside the columns of its person. A later stage may depend on what earlier
+ones have released, and on nothing else of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from tacit.core.canonical import canonical
+from tacit.core.errors import InputError
+from tacit.core.names import is_name
+from tacit.core.relations import Relation
+from tacit.query.catalog import Column, Table
+from tacit.query.refusal import Refusal
+from tacit.query.request import Request
+from tacit.query.types import Kind
+from tacit.synth.bin_edges import edges_of
+from tacit.synth.column_bins import ColumnBins, EqualBins, QuantileBins
+from tacit.synth.count_measurement import divide
+from tacit.synth.count_price import count_price, settled
+from tacit.synth.declared_rules import DeterminedColumn
+from tacit.synth.expanded_shares import ExpandedShares
+from tacit.synth.graphical_model import GraphicalModel, Impossible, NoisyMarginal
+from tacit.synth.junction_tree import model_cells
+from tacit.synth.marginal_counts import CountingContext, MarginalCounts, countable_rows
+from tacit.synth.star_rows import StarNames, numbers_sql, persons_sql, rows_sql
+from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.table_synthesis import QUANTILES, Method, SynthesisPlan, Transcript, fitted
+
+_HEEDED: Final = ("epsilon", "delta", "rho", "mu", "max_rows")
+#: Share of the price for where bins begin, of those that have bins by quantiles.
+QUANTILE_SHARE: Final = Fraction(1, 10)
+#: Share of what is left that the table of persons has; rows of the other count several times for a person.
+_PERSONS_SHARE: Final = Fraction(1, 3)
+#: The most rows of one person in the second of two tables; their number is a column.
+_MOST_CHILDREN: Final = 200
+#: Cells that columns of persons may have together in the model of the other table.
+_OUTER_CELLS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class SynthesisStage:
+    """One table that is counted and measured.
+
+    Args:
+        name: of the table or of its bins, in words.
+        counts: the rows that count.
+        plan: what is measured of them.
+        bins: of columns that are put into bins.
+        impossible: combinations that no row of the model has.
+        determined: columns that follow from others and are not measured.
+        star: names of two tables, where this is the second.
+    """
+
+    name: str
+    counts: MarginalCounts
+    plan: SynthesisPlan
+    bins: Mapping[str, ColumnBins]
+    impossible: Impossible = field(default_factory=dict)
+    determined: tuple[DeterminedColumn, ...] = ()
+    star: StarNames | None = None
+
+
+@dataclass(frozen=True)
+class FittedStage:
+    """A stage and what was released in it."""
+
+    stage: SynthesisStage
+    transcript: Transcript
+
+    @cached_property
+    def measured_model(self) -> GraphicalModel:
+        """The model of columns that were measured."""
+        return fitted(self.stage.plan, self.transcript, self.stage.impossible)
+
+    @cached_property
+    def model(self) -> GraphicalModel:
+        """The model of what was measured, and of columns that follow from it."""
+        model = self.measured_model
+        for each in self.stage.determined:
+            model = each.added_to(model)
+        return model
+
+    @property
+    def columns(self) -> dict[str, tuple[Any, ...]]:
+        """Values of each column of the model."""
+        found = {name: tuple(column.values) for name, column in self.stage.counts.columns.items()}
+        return found | {each.name: each.values for each in self.stage.determined}
+
+
+class SynthesisStages:
+    """All stages of a request: the first at once, later ones with what was released before.
+
+    Args:
+        context: metadata and engine.
+        request: what is asked for.
+    """
+
+    def __init__(self, context: CountingContext, request: SynthesisRequest) -> None:
+        self.request = request
+        self._context = context
+        self._tables = [_known_table(context, name) for name, _ in request.tables if is_name(name)]
+        if len(self._tables) < len(request.tables) and (request.quantiles or request.nulls or request.rules.determined):
+            raise InputError("source", "must be the name of a table where bins, NULLs or dependencies are stated")
+        self.star = _star(context, request) if request.is_star else None
+        probe = self._counts(0, {}) if self.star is None else self._rows_alone({})
+        self.population = probe.population
+        self.relation: Relation = context.catalog.population(self.population).relation
+        self.terms = settled(context, self.population, request.options, _HEEDED)
+        self.price, self.noise, self.guarantee = count_price(self.terms, self.relation)
+        self._grids = [self._quantiles_of(number) for number in range(len(request.tables))]
+        for kind in ("quantiles", "nulls"):
+            self._check_listed(kind)
+        self._kinds = [("bins", number) for number, grid in enumerate(self._grids) if grid]
+        self._kinds += [("table", number) for number in range(len(request.tables))]
+        # Refused now, or not at all: later bins are no more than these.
+        self._first = [self._stage(place, None) for place in range(len(self._kinds))]
+        whole = [s for (kind, _), s in zip(self._kinds, self._first, strict=True) if kind == "table"]
+        request.rules.check([list(s.counts.sizes) for s in whole], [d.name for s in whole for d in s.determined])
+        for stage in self._first:
+            stage.plan.check_price()
+            stage.counts.check(context, stage.plan.candidates)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def stage(self, number: int, before: Sequence[FittedStage]) -> SynthesisStage:
+        """A stage, given those before it."""
+        return self._first[number] if not before else self._stage(number, before)
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of all tables that are counted."""
+        return [name for (kind, _), stage in zip(self._kinds, self._first, strict=True) if kind == "table"
+                for name in stage.plan.own]  # fmt: skip
+
+    @property
+    def bounding(self) -> str:
+        """Words about how much of one unit counts."""
+        if self.star is None:
+            return self._first[-1].counts.bounding
+        persons, rows = (stage.counts.bounding for stage in self._first[-2:])
+        return f"{self.star.persons.name}: {persons}; {self.star.rows.name}: {rows}"
+
+    def tables(self) -> tuple[str, ...]:
+        """Tables that are read."""
+        return tuple(dict.fromkeys(name for stage in self._first for name in stage.counts.tables()))
+
+    @property
+    def text(self) -> str:
+        """Canonical text of the rows and of what is measured of them."""
+        told = [self._told(stage) for stage in self._first]
+        rules = self.request.rules
+        # Choices of a run and the model follow from rules too, so that with others it is another table.
+        stated = [rules.to_plain()] if rules.impossible or rules.determined or rules.only_if else []
+        return canonical([*told[0], *stated] if len(told) == 1 else [*told, *stated])
+
+    @staticmethod
+    def _told(stage: SynthesisStage) -> list[Any]:
+        plan = stage.plan
+        stated = [plan.minutes] if plan.method == "aim" else []
+        return [stage.counts.text, plan.method, [list(names) for names in plan.sets], *stated]
+
+    # -- one stage
+
+    def _stage(self, place: int, before: Sequence[FittedStage] | None) -> SynthesisStage:
+        """A stage; before the charge (None) with the most bins that there can be."""
+        kind, number = self._kinds[place]
+        if kind == "bins":
+            grids = self._grids[number]
+            counts = self._grid_counts(number, grids)
+            plan = SynthesisPlan(
+                QUANTILES, counts.sizes, self._price(place), counts.rows, self.relation, noise=self.noise
+            )
+            return SynthesisStage(f"bins of {self._tables[number].name}", counts, plan, grids)
+        found = self._most_bins() if before is None else self._found_bins(before)
+        counts = self._counts(number, found)
+        bins = {name: each for name, each in self._bins(number, found).items() if name in counts.columns}
+        outer, given = self._outer(counts, before) if number else ((), ())
+        sets = self._sets(counts, others=bool(self.star))
+        # Where no set is listed for one of two tables, its columns are measured by themselves.
+        method: Method = self.request.method
+        if self.star and method == "marginals" and not sets:
+            method = "independent"
+        rules = self.request.rules
+        table = self._tables[number] if self._tables else None
+        impossible = rules.cells(counts, bins, skip=bool(self.star))
+        plan = SynthesisPlan(
+            method, counts.sizes, self._price(place), counts.rows, self.relation, sets, self.request.minutes,
+            outer, given, tuple(impossible), self.noise,
+        )  # fmt: skip
+        determined = () if table is None else rules.columns(table, counts, bins)
+        star = self.star if number else None
+        return SynthesisStage(self.request.tables[number][0], counts, plan, bins, impossible, determined, star)
+
+    def _price(self, place: int) -> Fraction:
+        """The part of the price that a stage has, from public numbers alone."""
+        counted = [len(self._grids[number]) for kind, number in self._kinds if kind == "bins"]
+        spent = QUANTILE_SHARE * self.price if counted else Fraction(0)
+        if place < len(counted):
+            return divide(spent, [float(each) for each in counted])[place]
+        left = self.price - spent
+        if self.star is None:
+            return left
+        return left * (_PERSONS_SHARE if place == len(counted) else 1 - _PERSONS_SHARE)
+
+    def _sets(self, counts: MarginalCounts, *, others: bool) -> tuple[tuple[str, ...], ...]:
+        sets = tuple(tuple(dict.fromkeys(name.lower() for name in names)) for names in self.request.marginals or ())
+        if not others:
+            return sets
+        for names in sets:
+            if not any(set(names) <= each for each in self._all_names):
+                raise InputError("marginals", f"{', '.join(names)} are not columns of one of the two tables")
+        own = set(counts.sizes)
+        if self.star is not None and any(name not in self._all_names[0] for name in own):
+            return tuple(n for n in sets if set(n) <= own and not set(n) <= self._outer_names)
+        return tuple(names for names in sets if set(names) <= own)
+
+    @cached_property
+    def _all_names(self) -> tuple[set[str], set[str]]:
+        """Columns of persons, and those beside rows of the other table."""
+        persons, rows = self._counts(0, {}), self._counts(1, {})
+        return set(persons.sizes), set(rows.sizes)
+
+    @cached_property
+    def _outer_names(self) -> set[str]:
+        star = self.star
+        if star is None:
+            return set()
+        return {star.number, *(star.outer(name) for name in self._counts(0, {}).sizes if name != star.number)}
+
+    # -- rows
+
+    def _counts(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
+        """The rows of a table, in bins."""
+        source, columns = self.request.tables[number]
+        stated = Request.of("", self.request.options).stated_rows
+        star = self.star
+        if star is not None:
+            return self._persons(star, found) if number == 0 else self._rows_of_persons(star, found)
+        if not is_name(source):
+            return countable_rows(self._context, source, columns, max_rows=stated)
+        listed = [f'{read} AS "{name}"' for name, read in self._listed(0, found)]
+        # The text is resolved by our own parser and never reaches an engine.
+        text = f'SELECT {", ".join(listed)} FROM "{source}"'  # noqa: S608
+        return countable_rows(self._context, text, max_rows=stated, numbers=self._numbers_of(0, found))
+
+    def _persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
+        text = persons_sql(star, self._listed(0, found, "p."), self._numbers(star, found))
+        return countable_rows(self._context, text, max_rows=1, numbers=self._numbers_of(0, found))
+
+    def _rows_of_persons(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
+        persons, rows = self._listed(0, found), self._listed(1, found)
+        text = rows_sql(star, persons, rows, self._numbers(star, found))
+        numbers = {star.outer(name): each for name, each in self._numbers_of(0, found).items()}
+        numbers |= self._numbers_of(1, found)
+        return countable_rows(self._context, text, max_rows=star.most, numbers=numbers)
+
+    def _numbers(self, star: StarNames, found: Mapping[tuple[int, str], ColumnBins]) -> str:
+        return numbers_sql(star, self._listed(1, found), self._rows_alone(found).columns)
+
+    def _rows_alone(self, found: Mapping[tuple[int, str], ColumnBins]) -> MarginalCounts:
+        """Rows of the second of two tables by themselves."""
+        source = self.request.tables[1][0]
+        listed = [f'{read} AS "{name}"' for name, read in self._listed(1, found)]
+        most = None if self.star is None else self.star.most
+        text = f'SELECT {", ".join(listed)} FROM "{source}"'  # noqa: S608
+        return countable_rows(self._context, text, max_rows=most, numbers=self._numbers_of(1, found))
+
+    def _grid_counts(self, number: int, grids: Mapping[str, EqualBins]) -> MarginalCounts:
+        """Rows of a table by columns whose quantiles are measured, on fine grids."""
+        table = self._tables[number]
+        names = {column.name.lower(): column.name for column in table.columns}
+        listed = [f'{grid.expression(_quoted(names[key]))} AS "{key}"' for key, grid in grids.items()]
+        most = Request.of("", self.request.options).stated_rows if self.star is None else (1, self.star.most)[number]
+        text = f'SELECT {", ".join(listed)} FROM "{table.name}"'  # noqa: S608
+        numbers = {key: grid.numbers for key, grid in grids.items()}
+        return countable_rows(self._context, text, max_rows=most, numbers=numbers)
+
+    def _listed(
+        self, number: int, found: Mapping[tuple[int, str], ColumnBins], prefix: str = ""
+    ) -> list[tuple[str, str]]:
+        """Columns of a table that are counted, each with the SQL that numbers its values."""
+        made, bins = [], self._bins(number, found)
+        for column in self._wanted(number):
+            own, read = bins.get(column.name.lower()), f"{prefix}{_quoted(column.name)}"
+            made.append((column.name.lower(), read if own is None else own.expression(read)))
+        return made
+
+    def _numbers_of(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, range]:
+        """Numbers that stand for the values of columns in bins."""
+        return {name: bins.numbers for name, bins in self._bins(number, found).items()}
+
+    def _wanted(self, number: int) -> list[Column]:
+        """Columns of a table that are counted."""
+        (source, columns), table = self.request.tables[number], self._tables[number]
+        known = {column.name.lower(): column for column in table.columns}
+        keys = set() if self.star is None else {self.star.person, self.star.owner}
+        wanted = [c.name for c in _countable(table) if c.name not in keys] if columns is None else list(columns)
+        unknown = [name for name in wanted if name.lower() not in known]
+        if unknown:
+            raise Refusal("unknown_column", f"There is no column {unknown[0][:63]!r} in {source}.")
+        determined = self.request.rules.determined
+        left = [known[name.lower()] for name in wanted if name.lower() not in determined]
+        if not left:
+            raise InputError("columns", f"{source} has no column with declared categories or bounds; declare some")
+        return left
+
+    def _bins(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, ColumnBins]:
+        """Bins of the columns of a table: those that were measured, or equal ones."""
+        if number >= len(self._tables):
+            return {}
+        made: dict[str, ColumnBins] = {}
+        for column in self._tables[number].columns:
+            key = column.name.lower()
+            own = found.get((number, key)) or EqualBins.of(column, nulls=key in self.request.nulls)
+            if own is not None:
+                made[key] = own
+        return made
+
+    # -- quantiles
+
+    def _quantiles_of(self, number: int) -> dict[str, EqualBins]:
+        if number >= len(self._tables):
+            return {}
+        grids = {}
+        for column in self._wanted(number):
+            if column.name.lower() in self.request.quantiles:
+                grid = EqualBins.grid_of(column)
+                if grid is None:
+                    raise InputError("quantiles", f"{column.name} has few values, each with a bin of its own; leave it")
+                grids[column.name.lower()] = grid
+        return grids
+
+    def _check_listed(self, kind: str) -> None:
+        able = {c.name.lower() for number in range(len(self._tables)) for c in self._wanted(number)}
+        if kind == "nulls":
+            binned = [self._bins(number, {}) for number in range(len(self._tables))]
+            able = {name for name in able if any(name in each for each in binned)}
+        for name in getattr(self.request, kind):
+            if name not in able:
+                hint = "; for a text, declare null_category" if kind == "nulls" else ""
+                raise InputError(kind, f"{name[:63]!r} is no column with bounds that is synthesised{hint}")
+
+    def _most_bins(self) -> dict[tuple[int, str], ColumnBins]:
+        """As many bins by quantiles as there can be, so that work and refusals are known before the charge."""
+        return {
+            (number, name): QuantileBins.on(grid, edges_of(np.ones(len(grid.starts))), nulls=name in self.request.nulls)
+            for number, grids in enumerate(self._grids)
+            for name, grid in grids.items()
+        }
+
+    def _found_bins(self, before: Sequence[FittedStage]) -> dict[tuple[int, str], ColumnBins]:
+        """Bins by quantiles, from what was released."""
+        found: dict[tuple[int, str], ColumnBins] = {}
+        for (kind, number), done in zip(self._kinds, before, strict=False):
+            for each in done.transcript.measured if kind == "bins" else ():
+                (name,) = each.measurement.columns
+                grid = self._grids[number][name]
+                cells = [c for c in edges_of(each.measurement.solve(each.noisy)) if c < len(grid.starts)]
+                found[number, name] = QuantileBins.on(grid, tuple(cells), nulls=name in self.request.nulls)
+        return found
+
+    # -- persons beside their rows
+
+    def _outer(
+        self, counts: MarginalCounts, before: Sequence[FittedStage] | None
+    ) -> tuple[tuple[str, ...], tuple[NoisyMarginal, ...]]:
+        """Columns of persons, and what is known of them in the other table, where each counts once for every row."""
+        star = self.star
+        if star is None:
+            return (), ()
+        outer = tuple(name for name in counts.sizes if name in self._outer_names)
+        return outer, () if before is None else tuple(_seen_by_rows(before[-1], star, counts.sizes))
+
+
+def _seen_by_rows(persons: FittedStage, star: StarNames, sizes: Mapping[str, int]) -> list[NoisyMarginal]:
+    """Marginals of persons, each counted as often as it has rows: from the model of persons, so for nothing."""
+    model = persons.measured_model
+    times, number = np.arange(star.most + 1.0), star.number
+    names = [name for name in persons.stage.plan.sizes if name != number]
+    measured = [each for each in persons.transcript.measured if len(each.measurement.columns) == 2]
+    pairs = list(dict.fromkeys(each.measurement.columns for each in measured))
+    sets: list[tuple[str, ...]] = [(name,) for name in (*names, number)]
+    inside: list[tuple[str, ...]] = []
+    for pair in pairs:
+        shown = tuple(number if name == number else star.outer(name) for name in pair)
+        if model_cells(sizes, [*inside, shown]) <= _OUTER_CELLS + sum(sizes.values()):
+            inside.append(shown)
+            sets.append(pair)
+    stddev = star.most * max(each.marginal.stddev for each in persons.transcript.measured)
+    joint = {each: each if number in each else (*each, number) for each in sets}
+    expected = model.marginals(list(joint.values()), ExpandedShares("rows of persons"))
+    found = []
+    for each, whole in joint.items():
+        table = expected[whole]
+        axis = whole.index(number)
+        table = table * times.reshape([-1 if at == axis else 1 for at in range(table.ndim)])
+        if number not in each:
+            table = table.sum(axis=axis)
+        shown = tuple(number if name == number else star.outer(name) for name in each)
+        order = sorted(range(len(shown)), key=lambda at: list(sizes).index(shown[at]))
+        found.append(NoisyMarginal(tuple(shown[at] for at in order), table.transpose(order), stddev))
+    return found
+
+
+def _star(context: CountingContext, request: SynthesisRequest) -> StarNames:
+    persons, rows = (_known_table(context, name) for name, _ in request.tables)
+    for table in (persons, rows):
+        if table.public:
+            raise InputError("source", f"{table.name} is public, and needs no synthetic table")
+        if table.unit == "row":
+            raise InputError("source", f"every row of {table.name} is a person of its own; declare the unit's column")
+    if persons.name == rows.name or persons.population != rows.population:
+        raise InputError("source", "must name two tables of one population")
+    person = persons.unit
+    if person is None:
+        raise InputError("source", f"{persons.name} has no column that names the person; it must be the first table")
+    column = persons.find(person)
+    if persons.max_rows != 1 and (column is None or not column.unique):
+        raise InputError(
+            "source", f"{persons.name} must have one row for each person: declare max_rows = 1, or {person} as unique"
+        )
+    owner = rows.unit
+    if owner is None:
+        for key in rows.foreign_keys:
+            if key.table.lower() == persons.name.lower():
+                owner, person = key.column, key.references
+    if owner is None:
+        raise InputError(
+            "source", f"{rows.name} needs a column that names the person, or a foreign key to {persons.name}"
+        )
+    if rows.unit is None and person.lower() == (persons.unit or "").lower():
+        raise InputError("source", f"{owner} of {rows.name} names the person itself: declare it as the unit there")
+    stated = Request.of("", request.options).stated_rows
+    known = context.measured_catalog.table(rows.name)
+    most = countable_rows(context, f'SELECT 1 AS one FROM "{rows.name}"', max_rows=stated).rows if known else 1  # noqa: S608
+    if most > _MOST_CHILDREN:
+        raise InputError(
+            "max_rows", f"must be at most {_MOST_CHILDREN} for two tables, because their number is a column"
+        )
+    return StarNames(persons, rows, person, owner, most)
+
+
+def _known_table(context: CountingContext, name: str) -> Table:
+    table = context.measured_catalog.table(name)
+    if table is None:
+        raise Refusal("unknown_table", f"There is no table {name!r} that you can ask about.")
+    return table
+
+
+def _countable(table: Table) -> list[Column]:
+    kinds = (Kind.BOOLEAN,)
+    return [
+        c
+        for c in table.columns
+        if c.name != table.unit and (c.categories is not None or c.bounds is not None or c.type.kind in kinds)
+    ]
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
