@@ -1,4 +1,4 @@
-"""Draw the figures of docs/which-model.md and of the tutorial on models: python docs/figures/learning.py [folder].
+"""Draw the figures of docs/learning.md: python docs/figures/learning.py [folder].
 
 Curves are of the scores that ``benchmarks/learn.py --scores`` kept in ``benchmarks/learning_scores.json``; shapes and
 calibration are of one fit to a table made up here.

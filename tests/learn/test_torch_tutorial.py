@@ -11,7 +11,7 @@ import torch
 
 pytestmark = pytest.mark.torch
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "train-a-private-model.md"
+PAGE = Path(__file__).parents[2] / "docs" / "learning.md"
 
 
 @pytest.mark.usefixtures("seeded")
