@@ -1,4 +1,4 @@
-"""Draw the figures of docs/composition.md and docs/filters.md: python docs/figures/composition.py [folder]."""
+"""Draw the figures of docs/composition.md: python docs/figures/composition.py [folder]."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CHAPTER = Chapter(
             "2",
             'tacit.NoisyMax(epsilon="0.5", sensitivity=1, monotone=True).scale',
             "Fraction(2, 1)",
-            "examples/most-common-disease.md",
+            "course/06-selection.md",
             f"{EXACT}::test_noisy_max_is_private_ties_included",
         ),
         Row(
@@ -27,7 +27,7 @@ CHAPTER = Chapter(
             "2 * math.log(200 / 0.05) / 0.5",
             'tacit.NoisyMax(epsilon="0.5", sensitivity=1, monotone=True).error("0.05", candidates=200)',
             "19.0",
-            "examples/most-common-disease.md",
+            "course/06-selection.md",
             "tests/unit/test_selection.py::test_the_bound_of_noisy_max_counts_all_rivals",
             "<=",
         ),
@@ -104,7 +104,7 @@ earns = [Fraction(price) * sum(bid >= Fraction(price) for bid in bids) for price
 chances = tacit.Exponential(epsilon=4, sensitivity="3.02", monotone=True).probabilities(earns)
 print(prices[chances.index(max(chances))])""",
             "1.00",
-            "examples/posted-price.md",
+            "course/06-selection.md",
             "tests/docs/test_documentation.py::test_examples_of_pages",
         ),
         Row(

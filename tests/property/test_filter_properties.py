@@ -104,7 +104,7 @@ def test_pure_filters_leave_nothing_at_their_epsilon(ratio: Fraction, ratios: li
 
 
 def test_a_composed_curve_is_not_a_filter() -> None:
-    # Two questions, every number exact: see docs/filters.md.
+    # Two questions, every number exact: see docs/composition.md.
     promised, ratio = F(1, 10**6), F(4)
     second = (4 + 3 * promised) / (2 - 3 * promised)
     menu = [

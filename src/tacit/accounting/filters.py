@@ -17,13 +17,13 @@ filter                      admits while                              the whole 
 ==========================  ========================================  ==============================================
 
 There is no filter that composes a privacy loss distribution or an optimal-composition curve: "the exact curve still
-fits" is not a valid stop. ``docs/filters.md`` has a two-question counterexample with exact numbers.
+fits" is not a valid stop. ``docs/composition.md`` has a two-question counterexample with exact numbers.
 
 *Concurrency.* Questions that overlap, each answered once, are covered by all filters: charges are taken in some order
 under a lock, and an answer that is shown late might have been drawn at its charge. Charges that are themselves
 interactive streams and stay open beside others are covered by PureFilter, ApproxFilter, RenyiFilter, GDPFilter and
 ZCDPFilter with δ = 0; by ZCDPFilter with δ > 0 and PureOrZCDPFilter if every charge with a δ of its own is answered at
-once, as all of Tacit's are. ``filters.proof.md``, section 9, and ``docs/filters.md`` have argument and theorems.
+once, as all of Tacit's are. ``filters.proof.md``, section 9, and ``docs/composition.md`` have argument and theorems.
 
 *Arithmetic.* Prices and totals are rationals. A price that is irrational has been rounded up; a total whose exact
 form grows too long is rounded up; caps found by search are rounded down. A sum that reaches its cap exactly fits.
