@@ -7,10 +7,9 @@ import tempfile
 from fractions import Fraction
 from pathlib import Path
 
-from tacit.assurance import attack_scenarios as attack_chapters
-from tacit.assurance.attack_scenarios import ATTACKS
-from tacit.assurance.attack_target import demo_target, open_scene
-from tacit.attacks import link_inexactly, made_up_films
+from tacit.audit.attacks import link_inexactly, made_up_films
+from tacit.audit.attacks import scenarios as attack_chapters
+from tacit.audit.attacks.scenarios import ATTACKS, demo_target, open_scene
 
 HERE = Path(__file__).parent
 EPSILONS = [Fraction(epsilon) for epsilon in ("0.1", "0.3", "1", "3", "10")]

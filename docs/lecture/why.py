@@ -91,7 +91,7 @@ attack.run(lambda without, wording: float(len(ill - {without}))).hits""",
             "4 of 4 secrets again",
             "4",
             """\
-from tacit.attacks.broken_defences import hide_small
+from tacit.audit.attacks.counts import hide_small
 ill = set(range(0, 60, 2))
 attack = attacks.Differencing(((4, True), (5, False), (20, True), (21, False)))
 attack.run(hide_small(lambda without, wording: float(len(ill - {without})), smallest=10)).hits""",

@@ -5,14 +5,11 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.core``        errors, databases and neighbours, guarantees, events, exact numbers, divergences
 ``tacit.noise``       exact samplers; ``entropy`` is the only source of randomness
 ``tacit.mechanisms``  Laplace, Gaussian, randomized response, selection, sparse vector, histograms, means, planning
-``tacit.laws``        noise laws as objects: densities, tails, quantiles, distance to the textbook's law
 ``tacit.accounting``  composition, privacy-loss distributions, calibration, filters
 ``tacit.lab``         small worlds in which theorems are checked exactly; the composition experiment
 ``tacit.query``       SQL text and public metadata in, a plan out; touches no data
 ``tacit.learn``       private models as scikit-learn estimators: output, objective and gradient perturbation
 ``tacit.local``       collection without a trusted party: protocols, clients, aggregators, shuffle amplification
-``tacit.audit``       replay on neighbours, lower bounds, exact tables, canaries
-``tacit.attacks``     attacks on anonymised, aggregated or sampled data: rows and callables in, success rate out
 ``tacit.engines``     exact, bounded, integer pre-aggregation where the data lives: DuckDB, PostgreSQL, Spark
 ``tacit.ledger``      durable accounts: the only part that can authorise a charge
 ``tacit.project``     the project file, its sources and their fingerprints
@@ -20,7 +17,7 @@ A map for the reader, from the bottom up. Imports go only downwards.
 ``tacit.releases``    everything that is paid for and kept: payment, receipts and keys, one module per kind
 ``tacit.curator``     the object users hold, and how it is opened
 ``tacit.client``      the API's requests and responses, and the methods of a curator over HTTP
-``tacit.assurance``   audits of projects and servers, and attack scenarios against a curator
+``tacit.audit``       claims checked: replay, lower bounds, canaries, projects, servers; attacks on unprotected data
 ``tacit.course``      exercises of the course, and the checks of their answers
 ``tacit.server``      HTTP API, console, identity, worker processes
 ``tacit.cli``         the command line
@@ -83,9 +80,9 @@ _HOMES = {
     "Receipt": "tacit.releases.receipt:Receipt",
     "verify_receipt": "tacit.releases.verify_receipt:verify_receipt",
     # rooms
-    "laws": "tacit.laws",
+    "laws": "tacit.lab.distributions",
     "lab": "tacit.lab",
-    "attacks": "tacit.attacks",
+    "attacks": "tacit.audit.attacks",
     "audit": "tacit.audit",
     "learn": "tacit.learn",
     "local": "tacit.local",
@@ -101,10 +98,10 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from tacit import attacks as attacks
+    from tacit.audit import attacks as attacks
     from tacit import audit as audit
     from tacit import lab as lab
-    from tacit import laws as laws
+    from tacit.lab import distributions as laws  # noqa: F401 - a public name
     from tacit import learn as learn
     from tacit import local as local
     from tacit.accounting.calibrate import calibrate as calibrate

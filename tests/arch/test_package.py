@@ -33,7 +33,7 @@ AT_THE_TOP = {
     "cli": {"typer"},
     "query": {"sqlglot"},
     "engines": {"duckdb", "pyarrow"},
-    "assurance": {"pyarrow", "pydantic"},
+    "audit": {"pyarrow", "pydantic"},
     "client": {"pyarrow", "pydantic"},
     "curator": {"pyarrow", "pydantic"},
     "project": {"pyarrow", "pydantic"},

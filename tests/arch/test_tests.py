@@ -54,7 +54,7 @@ def test_tests_of_a_change_are_those_that_import_it_and_those_of_its_room() -> N
     assert module_name("src/tacit/ledger/__init__.py") == "tacit.ledger"
     assert folders_of("src/tacit/ledger/sqlite.py") == ("ledger",)
     assert folders_of("src/tacit/query/resolve/tables.py") == ("sql",)
-    assert folders_of("src/tacit/laws/laplace.py") == ("unit",)
+    assert folders_of("src/tacit/noise/laplace.py") == ("unit", "reference")
     assert folders_of("docs/threats.md") == ("docs",)
     assert folders_of("Makefile") == ()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.bits import SeededBits
-from tacit.attacks import (
+from tacit.audit.attacks import (
     Differencing,
     Pooling,
     ReconstructionGrid,
@@ -20,9 +20,8 @@ from tacit.attacks import (
     exposure,
     link_by_steps,
 )
-from tacit.attacks.broken_defences import bounded_noise
-from tacit.attacks.random_choice import below, choose, choose_evenly, largest, toss
-from tacit.attacks.success_rate import percent
+from tacit.audit.attacks.counts import bounded_noise
+from tacit.audit.attacks.success_rate import below, choose, choose_evenly, largest, percent, toss
 from tacit.core.errors import InputError
 
 VICTIMS = tuple((person, person % 2 == 0) for person in range(10))

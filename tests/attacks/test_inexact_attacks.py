@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from support.bits import SeededBits
-from tacit.attacks import Rating, Study, blur, link_inexactly, made_up_films, score_rows
+from tacit.audit.attacks import Rating, Study, blur, link_inexactly, made_up_films, score_rows
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from support.bits import SeededBits
-from tacit.attacks import Linkage, SmallCells, compare, exposure, link, link_by_steps
+from tacit.audit.attacks import Linkage, SmallCells, compare, exposure, link, link_by_steps
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from support.bits import SeededBits
-from tacit.attacks import Marginal, Membership, ModelMembership, compare, indicators, nearest_neighbour, ridge
-from tacit.attacks.membership import guess_members
-from tacit.attacks.random_choice import toss
+from tacit.audit.attacks import Marginal, Membership, ModelMembership, compare, indicators, nearest_neighbour, ridge
+from tacit.audit.attacks.membership import guess_members
+from tacit.audit.attacks.success_rate import toss
 from tacit.core.errors import InputError
 from tacit.mechanisms.laplace import Laplace
 

@@ -9,9 +9,16 @@ import pytest
 
 from attacks.desk import SmallDesk
 from support.bits import SeededBits
-from tacit.attacks import Reconstruction, compare, modular_subsets, random_subsets, reconstruct, reconstruct_under_noise
-from tacit.attacks.random_choice import toss
-from tacit.attacks.reconstruction import Subset
+from tacit.audit.attacks import (
+    Reconstruction,
+    compare,
+    modular_subsets,
+    random_subsets,
+    reconstruct,
+    reconstruct_under_noise,
+)
+from tacit.audit.attacks.counts import Subset
+from tacit.audit.attacks.success_rate import toss
 from tacit.core.errors import InputError
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from attacks.desk import SmallDesk
 from support.bits import SeededBits
-from tacit.attacks import Averaging, Collusion, Differencing, compare, most_that_any_can, pool
-from tacit.attacks.broken_defences import hide_small, noise_anew
+from tacit.audit.attacks import Averaging, Collusion, Differencing, compare, most_that_any_can, pool
+from tacit.audit.attacks.counts import hide_small, noise_anew
 from tacit.core.errors import InputError
 
 PEOPLE = 400

@@ -18,8 +18,7 @@ import pytest
 import tacit
 from support.bits import SeededBits
 from tacit.audit import lower_bound, propose_neighbours, search_lower_bound
-from tacit.audit.lower_bound import Confirmed
-from tacit.audit.output_features import FeatureReader, observe
+from tacit.audit.lower_bound import Confirmed, FeatureReader, observe
 from tacit.core.divergences import renyi_divergence
 from tacit.core.errors import InputError
 from tacit.noise.bernoulli import sample_bernoulli

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tacit.assurance.ledger_audit import ledger_checks
+from tacit.audit.self_audit import ledger_checks
 
 
 @pytest.mark.parametrize("check", list(ledger_checks()), ids=lambda check: check.name)
@@ -22,7 +22,7 @@ BROKEN: dict[str, tuple[str, Callable[..., Any]]] = {
     "a deleted ledger begun anew": ("tacit.ledger.opening.missing_entries", lambda *_: False),
     "an account in memory, copied by a fork": ("tacit.ledger.memory.os.getpid", lambda: 1),
     "a machine put back whole, seen by a client": (
-        "tacit.assurance.ledger_audit.seen_text", lambda ledger, said: said,
+        "tacit.audit.self_audit.seen_text", lambda ledger, said: said,
     ),
 }  # fmt: skip
 

@@ -16,9 +16,8 @@ from typer.testing import Result
 
 from support.command_line import run_command
 from support.postgres import address
-from tacit.assurance.project_audit import project_checks
-from tacit.assurance.synthetic_people import brought_here, neighbours_of, rehearsed
 from tacit.audit.checks import CheckOutcome, run_checks
+from tacit.audit.project_audit import brought_here, neighbours_of, project_checks, rehearsed
 from tacit.core.errors import InputError, QueryError
 from tacit.curator.opening import open_project
 from tacit.engines.duckdb import DuckDBEngine
@@ -159,14 +158,14 @@ def test_public_tables_that_are_too_large_are_named(tmp_path: Path, monkeypatch:
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute(POSTGRES.encode())
     (tmp_path / "tacit.toml").write_text(ON_POSTGRES.format(engine=place))
-    monkeypatch.setattr("tacit.assurance.synthetic_people._MOST_PUBLIC", 1)
+    monkeypatch.setattr("tacit.audit.project_audit._MOST_PUBLIC", 1)
     with pytest.raises(InputError, match=r"tables\.wards: has more than 1 rows"):
         project_checks(load(tmp_path / "tacit.toml"))
 
 
 def test_files_meant_for_spark_are_audited_on_duckdb(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a Spark: the public table is a file, and nothing else is read."""
-    monkeypatch.setattr("tacit.assurance.synthetic_people.open_engine", None)
+    monkeypatch.setattr("tacit.audit.project_audit.open_engine", None)
     project.write_text('[project]\nengine = "spark"\n\n[limits]\nmemory = "4GB"\n' + PROJECT)
     sql = "SELECT w.beds, COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward GROUP BY w.beds"
     checks, _ = project_checks(load(project), [sql])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.assurance import unit_audit as audited_units
-from tacit.assurance.unit_audit import unit_checks
+from tacit.audit import self_audit as audited_units
 from tacit.audit.checks import run_checks
+from tacit.audit.self_audit import unit_checks
 from tacit.engines.plain_frames import PlainFrame
 from tacit.project.source_binding import BoundUnits
 from tacit.query import catalog

@@ -16,7 +16,7 @@ from typer.testing import Result
 
 from support.bits import SeededBits
 from support.command_line import run_command
-from tacit.assurance import attack_scenarios as attack_chapters
+from tacit.audit.attacks import scenarios as attack_chapters
 from tacit.noise import entropy
 
 TOWNS = ("arden", "brill", "corve", "deane")

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import Result
 
 from support.command_line import run_command
-from tacit.assurance.project_audit import sql_checks
 from tacit.audit import self_audit as standing
 from tacit.audit.checks import AuditCheck, Verdict, run_checks
+from tacit.audit.project_audit import sql_checks
 from tacit.audit.self_audit import standing_checks
 
 pytestmark = pytest.mark.usefixtures("seeded")
@@ -102,12 +102,12 @@ def checks_that(caught: bool) -> Callable[..., Any]:
 
 @pytest.mark.deep
 def test_one_objection_fails_the_self_audit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.assurance.project_audit.sql_checks", list)
+    monkeypatch.setattr("tacit.audit.project_audit.sql_checks", list)
     monkeypatch.setattr(standing, "standing_checks", checks_that(caught=False))
     assert run("--self").exit_code == 0
     # They have passed; what is left to see is that one objection is enough.
-    for checks in ("fit_audit.fit_checks", "ledger_audit.ledger_checks", "unit_audit.unit_checks"):
-        monkeypatch.setattr(f"tacit.assurance.{checks}", list)
+    for checks in ("fit_checks", "ledger_checks", "unit_checks"):
+        monkeypatch.setattr(f"tacit.audit.self_audit.{checks}", list)
     monkeypatch.setattr(standing, "standing_checks", checks_that(caught=True))
     result = run("--self", "--json")
     assert result.exit_code == 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tacit.learn
-from tacit.assurance.fit_audit import audited_estimators, fit_checks
 from tacit.audit.checks import AuditCheck, run_checks
+from tacit.audit.self_audit import audited_estimators, fit_checks
 from tacit.learn import estimator
 
 CHECKS = list(fit_checks())

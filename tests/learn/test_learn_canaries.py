@@ -16,7 +16,7 @@ import pytest
 
 from learn.replay import Recorder, record, released_events
 from support.bits import SeededBits
-from tacit.assurance.fit_audit import audited_estimators
+from tacit.audit.self_audit import audited_estimators
 from tacit.core.events import ExponentialEvent
 from tacit.core.numbers import exp_bounds
 from tacit.learn import release as noising

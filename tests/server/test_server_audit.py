@@ -12,9 +12,9 @@ from typer.testing import Result
 
 from support.command_line import run_command
 from support.serving import Server, make_clinic, make_tokens
-from tacit.assurance import server_audit as audited_server
-from tacit.assurance.server_audit import AuditQuestion, server_checks
+from tacit.audit import server_audit as audited_server
 from tacit.audit.checks import run_checks
+from tacit.audit.server_audit import AuditQuestion, server_checks
 
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 

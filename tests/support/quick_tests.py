@@ -21,7 +21,7 @@ ROOT = TESTS.parent
 TIME, UNMEASURED, SHARED = 30.0, 0.4, 12.0
 #: The folders that test a room; a room that is not named here has a folder of its own name, or is tested in unit.
 FOLDERS = {
-    "assurance": ("audit", "cli"),
+    "audit": ("audit", "attacks", "cli"),
     "client": ("server",),
     "engines": ("engines",),
     "mechanisms": ("unit", "property"),

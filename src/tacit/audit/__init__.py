@@ -11,19 +11,18 @@ Neighbours are proposed by :func:`propose_neighbours`; :func:`replay_neighbours`
 that it proposes.
 
 Modules:
+* :mod:`.attacks` — Attacks: they succeed on an unprotected twin and are reduced to guessing on a curator
 * :mod:`.canaries` — One-run audit of training by canaries, each included by an independent coin
 * :mod:`.checks` — Checks of an audit: what a tool found, whether that is an objection, and lists of checks
 * :mod:`.exact` — Exact privacy loss of a mechanism with finitely many outputs
-* :mod:`.html_report` — Audit report as one self-contained HTML page
 * :mod:`.lower_bound` — Lower bound on the privacy loss of any callable, from its outputs, with stated confidence
-* :mod:`.mechanism_hooks` — Hooks at the inputs and outputs of mechanisms, for recording and replay
-* :mod:`.neighbours` — Neighbouring databases to try: one person removed, added or replaced by an extreme one
-* :mod:`.output_features` — Outputs of a mechanism as numeric features for a test
-* :mod:`.plots` — Charts of a black-box audit: privacy-loss histogram, ROC curve, bound against samples
+* :mod:`.project_audit` — Audit of a project: queries recorded on made-up people and replayed on their neighbours
 * :mod:`.pytest` — Pytest fixture for record and replay in a user's own tests
-* :mod:`.replay` — Record and replay: detect dependence on one unit's data outside mechanism inputs
-* :mod:`.search` — Audits over many pairs of neighbours with both tools
-* :mod:`.self_audit` — Self-audit: Tacit's claims checked by its own tools
+* :mod:`.replay` — Record and replay: dependence on one unit's data outside the inputs of mechanisms
+* :mod:`.report` — Audit report as one self-contained HTML page, with its charts
+* :mod:`.search` — Neighbouring databases to try, and audits over many pairs of them
+* :mod:`.self_audit` — Self-audit: Tacit's mechanisms, fits, ledger and units checked by its own tools
+* :mod:`.server_audit` — Audit of a running server with an analyst's access only: an address and a token
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ from __future__ import annotations
 from tacit.audit.canaries import CanaryAudit, audit_canaries, flip_inclusion_coins, guess_by_score
 from tacit.audit.exact import Chance, ExactLoss, exact
 from tacit.audit.lower_bound import LowerBound, lower_bound
-from tacit.audit.neighbours import Neighbours, propose_neighbours
 from tacit.audit.replay import Finding, ReplayReport, Tape, record, replay, replay_tape
-from tacit.audit.search import FoundBound, replay_neighbours, search_lower_bound
+from tacit.audit.search import FoundBound, Neighbours, propose_neighbours, replay_neighbours, search_lower_bound
 
 __all__ = [
     "CanaryAudit",

@@ -17,9 +17,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from tacit.audit.neighbours import Neighbours
 from tacit.audit.replay import ReplayReport
-from tacit.audit.search import replay_neighbours
+from tacit.audit.search import Neighbours, replay_neighbours
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number
 from tacit.core.relations import ADD_REMOVE, Relation

@@ -19,9 +19,9 @@ from tacit.core.text_files import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tacit.assurance.attack_target import Scene, Target
-    from tacit.attacks.report import Chapter
-    from tacit.attacks.success_rate import Result
+    from tacit.audit.attacks.report import Chapter
+    from tacit.audit.attacks.scenarios import Scene, Target
+    from tacit.audit.attacks.success_rate import Result
 
 _EPSILONS: Final = ("0.1", "0.5", "2", "8")
 _WIDEST: Final = 96
@@ -60,7 +60,7 @@ def attack(
             raise InputError("project", "say which project --table, --secret and --known are about")
         begun = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix="tacit-attack-") as folder:
-            from tacit.assurance.attack_target import demo_target, open_scene, project_target
+            from tacit.audit.attacks.scenarios import demo_target, open_scene, project_target
 
             target = demo_target(Path(folder)) if project is None else project_target(project, table, secret, known)
             with open_scene(target) as scene:
@@ -78,7 +78,7 @@ def attack(
 
 
 def _wanted(name: str | None) -> list[str]:
-    from tacit.assurance.attack_scenarios import ATTACKS
+    from tacit.audit.attacks.scenarios import ATTACKS
 
     if name is None:
         return list(ATTACKS)
@@ -103,7 +103,7 @@ def _about(scene: Scene, *, demo: bool) -> str:
 
 
 def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet: bool) -> list[Chapter]:
-    from tacit.assurance.attack_scenarios import ATTACKS
+    from tacit.audit.attacks.scenarios import ATTACKS
 
     with progress_bar(quiet=quiet) as advance:
 
@@ -115,7 +115,7 @@ def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet
 
 
 def _victims(scene: Scene) -> list[dict[str, Any]]:
-    from tacit.assurance.attack_scenarios import found_people
+    from tacit.audit.attacks.scenarios import found_people
 
     return [
         {**dict(zip(scene.target.known, known, strict=True)), "learned": secret}
@@ -124,7 +124,7 @@ def _victims(scene: Scene) -> list[dict[str, Any]]:
 
 
 def _write(path: Path, chapters: list[Chapter], about: str) -> None:
-    from tacit.attacks.report import report_page
+    from tacit.audit.attacks.report import report_page
 
     try:
         path.write_text(report_page("Why not just anonymise?", chapters, about=about), encoding="utf-8")
@@ -169,8 +169,8 @@ def _say(screen: Console, words: str, style: str = "") -> None:
 def _result(screen: Console, result: Result) -> None:
     from rich.padding import Padding
 
-    from tacit.attacks.comparison import Comparison
-    from tacit.attacks.report import headline
+    from tacit.audit.attacks.report import headline
+    from tacit.audit.attacks.success_rate import Comparison
 
     if not isinstance(result, Comparison):
         _say(screen, headline(result), style="bold")
@@ -183,7 +183,7 @@ def _bars(found: Any) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from tacit.attacks.success_rate import percent
+    from tacit.audit.attacks.success_rate import percent
     from tacit.core.numbers import format_up
 
     grid = Table.grid(padding=(0, 2))

@@ -95,7 +95,7 @@ def audit(
             checks = [_mechanism_check(target, words or [], first, second, relation, claim)]
         outcomes = _run(checks, quiet=as_json)
         if html is not None:
-            from tacit.audit.html_report import as_page
+            from tacit.audit.report import as_page
 
             title = "Tacit's standing self-audit" if target is None else f"Audit of {target}"
             html.write_text(as_page(outcomes, title), encoding="utf-8")
@@ -108,11 +108,8 @@ def audit(
 
 
 def _self_checks(samples: int) -> list[AuditCheck]:
-    from tacit.assurance.fit_audit import fit_checks
-    from tacit.assurance.ledger_audit import ledger_checks
-    from tacit.assurance.project_audit import sql_checks
-    from tacit.assurance.unit_audit import unit_checks
-    from tacit.audit.self_audit import standing_checks
+    from tacit.audit.project_audit import sql_checks
+    from tacit.audit.self_audit import fit_checks, ledger_checks, standing_checks, unit_checks
 
     return [*standing_checks(samples), *sql_checks(), *unit_checks(), *ledger_checks(), *fit_checks()]
 
@@ -121,8 +118,8 @@ def _self_checks(samples: int) -> list[AuditCheck]:
 
 
 def _project_checks(project: Path, questions: list[str], samples: int) -> list[AuditCheck]:
-    from tacit.assurance.project_audit import project_checks
     from tacit.audit.checks import AuditCheck
+    from tacit.audit.project_audit import project_checks
     from tacit.project.project_file import load
 
     place = _ledger_of(project)
@@ -178,7 +175,7 @@ class _ServerOptions(NamedTuple):
 
 
 def _server_checks(said: _ServerOptions) -> AbstractContextManager[list[AuditCheck]]:
-    from tacit.assurance.server_audit import AuditQuestion, server_checks
+    from tacit.audit.server_audit import AuditQuestion, server_checks
 
     if len(said.sql) > 1 or bool(said.sql) != (said.epsilon is not None):
         raise InputError("sql", "for a server state one question and with --epsilon what it may cost, or neither")
@@ -276,7 +273,7 @@ def _run(checks: Iterable[AuditCheck], *, quiet: bool) -> list[CheckOutcome]:
 
 def _show(outcomes: list[CheckOutcome], as_json: bool, html: Path | None) -> None:
     if as_json:
-        from tacit.audit.html_report import as_record
+        from tacit.audit.report import as_record
 
         print_json(as_record(outcomes))
         return

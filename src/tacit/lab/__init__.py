@@ -3,17 +3,14 @@
 Modules:
 * :mod:`.adversaries` — Exact worst case of adaptive adversaries against a stopping rule
 * :mod:`.bounds` — Theorems checked in small worlds: composition from basic to exact, group privacy, post-processing
-* :mod:`.confidence` — Confidence bounds on a probability from counted successes
 * :mod:`.definition` — The definition of (ε, δ)-DP for a pair: both output laws, e^ε times one of them, and the
   uncovered mass δ
-* :mod:`.examples` — Example mechanisms: private, not private, and sampled
-* :mod:`.experiment` — The k-fold adaptive composition experiment, runnable
-* :mod:`.finite` — Finite mechanisms: every privacy question has an exact answer
+* :mod:`.distributions` — Distributions of noise as objects: density or mass, tail, quantile, variance
+* :mod:`.experiment` — The k-fold adaptive composition experiment, runnable: moves, adversaries, coins, views
+* :mod:`.finite` — Finite mechanisms, where every privacy question has an exact answer, and examples of them
 * :mod:`.martingale` — Proof of advanced composition in numbers: loss martingale, Azuma's inequality, set of bad
   views
-* :mod:`.moves` — Moves of an adversary in one round of the composition experiment, and their checks
 * :mod:`.plots` — Charts of privacy loss, as Altair objects: they show in a notebook and save as SVG or PNG
-* :mod:`.strategies` — Adversaries of the composition experiment: memory, next move, coins
 """
 
 from __future__ import annotations
@@ -28,9 +25,26 @@ from tacit.lab.bounds import (
     optimal_pair,
     post_processing,
 )
-from tacit.lab.confidence import probability_bounds
 from tacit.lab.definition import Definition, definition
-from tacit.lab.examples import (
+from tacit.lab.experiment import (
+    Adversary,
+    CompositionExperiment,
+    EstimatedLoss,
+    Move,
+    RandomizedStrategy,
+    Releases,
+    Repeat,
+    Strategy,
+    Views,
+    check_neighbours,
+    in_or_out,
+    private,
+    probability_bounds,
+)
+from tacit.lab.finite import (
+    FiniteMechanism,
+    ProfilePoint,
+    Worst,
     geometric,
     leak,
     randomized_response,
@@ -38,16 +52,12 @@ from tacit.lab.examples import (
     sample_rows,
     subsample_then_count,
 )
-from tacit.lab.experiment import CompositionExperiment, EstimatedLoss, Views
-from tacit.lab.finite import FiniteMechanism, ProfilePoint, Worst
 from tacit.lab.martingale import AzumaPoint, LossStep, azuma, azuma_points, loss_path, loss_threshold
-from tacit.lab.moves import Move, Releases, check_neighbours, in_or_out, private
 from tacit.lab.plots import (
     chart_azuma,
     chart_experiment,
     chart_profile,
 )
-from tacit.lab.strategies import Adversary, RandomizedStrategy, Repeat, Strategy
 
 __all__ = [
     "Adversary",

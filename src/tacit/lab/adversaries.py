@@ -16,9 +16,7 @@ from tacit.accounting.filters import Filter
 from tacit.accounting.prices import Charge
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
-from tacit.lab.experiment import CompositionExperiment
-from tacit.lab.moves import Move, table_rows
-from tacit.lab.strategies import Adversary, Strategy
+from tacit.lab.experiment import Adversary, CompositionExperiment, Move, Strategy, table_rows
 
 #: Number of orders of each move of the menu.
 Orders = tuple[int, ...]

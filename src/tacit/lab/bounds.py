@@ -5,7 +5,7 @@ Each of k rounds is (ε, δ₀)-DP with e^ε given as a rational ``ratio``, so t
 
 Group privacy and post-processing are checked on a given mechanism:
 
->>> from tacit.lab.examples import geometric
+>>> from tacit.lab.finite import geometric
 >>> print(group_privacy(geometric(ratio=2, rows=3), k=3))
 group privacy, 3 units: measured e^ε = 8, bound 8: holds, with equality
 """

@@ -4,7 +4,7 @@ For every event S the definition asks P(S) <= e^ε·Q(S) + δ. The event that ne
 where P exceeds e^ε·Q, and that δ is the area between the two. :func:`definition` computes it, exactly for finite
 mechanisms and as an enclosure for laws of noise, and draws it.
 
->>> from tacit.laws import GaussianLaw
+>>> from tacit.lab.distributions import GaussianLaw
 >>> print(definition(GaussianLaw(sigma=1), 0, 1, epsilon=1))
 P = Gaussian(1) around 0, Q around 1, ε = 1: the worst event is x < -0.5, δ = 0.1269367375
 
@@ -23,12 +23,19 @@ from tacit.core.charts import altair
 from tacit.core.divergences import Enclosure, hockey_stick, ratio_bounds
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact, exact_probability, float_nearest, format_up
+from tacit.lab.distributions import (
+    ContinuousLaw,
+    DiscreteGaussianLaw,
+    DiscreteLaplaceLaw,
+    ExponentialLaw,
+    GaussianLaw,
+    GeometricLaw,
+    LaplaceLaw,
+    Law,
+    law_of,
+)
+from tacit.lab.experiment import Move, check_neighbours
 from tacit.lab.finite import FiniteMechanism
-from tacit.lab.moves import Move, check_neighbours
-from tacit.laws import law_of
-from tacit.laws.continuous import ExponentialLaw, GaussianLaw, LaplaceLaw
-from tacit.laws.discrete import DiscreteGaussianLaw, DiscreteLaplaceLaw, GeometricLaw
-from tacit.laws.law import ContinuousLaw, Law
 from tacit.mechanisms.additive import AdditiveNoise
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.randomized_response import RandomizedResponse

@@ -9,9 +9,9 @@ leave the adversary in the same state are merged, which loses nothing: the ratio
 adversary that does not adapt has one state per round, and its 2^k views shrink to a few. For other mechanisms
 :meth:`CompositionExperiment.estimate` runs the experiment many times and reports a confidence bound.
 
->>> from tacit.lab.examples import randomized_response
->>> from tacit.lab.moves import Move
->>> from tacit.lab.strategies import Repeat
+>>> from tacit.lab.finite import randomized_response
+>>> from tacit.lab.experiment import Move
+>>> from tacit.lab.experiment import Repeat
 >>> experiment = CompositionExperiment(Repeat(Move(randomized_response(ratio=2), 0, 1)), rounds=10)
 >>> views = experiment.exact()
 >>> views.delta(ratio=64).value
@@ -21,29 +21,322 @@ Fraction(1600, 19683)
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from tacit.core.divergences import Enclosure, hockey_stick, kl_divergence, max_ratio, renyi_divergence
+from tacit.core.divergences import (
+    Enclosure,
+    as_distribution,
+    hockey_stick,
+    kl_divergence,
+    max_ratio,
+    ratio_bounds,
+    renyi_divergence,
+)
 from tacit.core.errors import AccountingError, InputError
+from tacit.core.float_functions import success_limit
+from tacit.core.guarantees import RDP, ApproxDP, PureDP
 from tacit.core.numbers import (
     Number,
     check_count,
+    exact,
     exact_nonnegative,
     exact_probability,
     exp_bounds,
     float_nearest,
     format_up,
 )
+from tacit.core.relations import Relation, as_relation, is_neighbour
 from tacit.lab.bounds import CompositionBounds, composition_bounds
-from tacit.lab.confidence import probability_bounds
 from tacit.lab.finite import FiniteMechanism
-from tacit.lab.moves import Family, Move, Releases, Turn, as_family, as_turn, check_move, table_rows
-from tacit.lab.strategies import Adversary, View, coin_law
+from tacit.mechanisms.additive import AdditiveNoise
+from tacit.mechanisms.base import Mechanism
+from tacit.mechanisms.gaussian import Gaussian
+from tacit.mechanisms.laplace import Laplace
+from tacit.mechanisms.randomized_response import RandomizedResponse
+from tacit.mechanisms.selection_scores import Selection
+from tacit.mechanisms.sparse_vector import SparseVector
+
+
+def probability_bounds(successes: int, trials: int, confidence: float) -> tuple[float, float]:
+    """Clopper-Pearson: each end holds with ``confidence`` on its own, whatever the true probability is."""
+    tail = 1 - confidence
+    low = float(success_limit(successes, trials, tail))
+    high = 1 - float(success_limit(trials - successes, trials, tail))
+    # Limits are good to a few units in the last place; give them away.
+    return max(low * (1 - 1e-12), 0.0), min(math.nextafter(high * (1 + 1e-12), 2.0), 1.0)
+
+
+class Releases(Protocol):
+    """Anything with a ``release`` method: every mechanism of Tacit, and :class:`FiniteMechanism`."""
+
+    def release(self, raw: Any, /) -> Any:
+        """One noisy answer."""
+
+
+class Move(NamedTuple):
+    """Move of the adversary: a mechanism, and the database it sees for b = 0 and for b = 1.
+
+    ``relation`` is needed where the mechanism does not say itself which inputs are neighbours, as an object of one's
+    own with a ``release`` method does not.
+    """
+
+    mechanism: Releases
+    left: Any
+    right: Any
+    relation: Relation | str | None = None
+
+
+#: One round: one move, or several at once.
+Turn = Move | Sequence[Move]
+#: Whether a mechanism belongs to the family that the adversary chooses from.
+Family = Callable[[Releases], bool]
+
+
+def as_turn(turn: object) -> tuple[Move, ...]:
+    """The moves of one round."""
+    # A move is a tuple itself.
+    moves = tuple(turn) if isinstance(turn, Sequence) and not isinstance(turn, Move) else (turn,)
+    if not moves or not all(isinstance(move, Move) for move in moves):
+        raise InputError("move", "must be a Move, several of them, or None to stop")
+    return tuple(move for move in moves if isinstance(move, Move))
+
+
+def in_or_out(mechanism: FiniteMechanism, others: Iterable[Hashable], person: Hashable) -> Move:
+    """The person's record beside ``others`` if b = 0, ``others`` alone if b = 1, as databases of the mechanism's table.
+
+    >>> from tacit.lab.finite import geometric
+    >>> in_or_out(geometric(ratio=2, rows=3), [0, 1], person=1)[1:3]
+    ((0, 1, 1), (0, 1))
+    """
+    without = Counter(others)
+    known = {frozenset(Counter(_records(label)).items()): label for label in mechanism.databases}
+    try:
+        left, right = (known[frozenset(rows.items())] for rows in (without + Counter([person]), without))
+    except KeyError:
+        raise InputError("others", "with or without the person is not a database of the mechanism's table") from None
+    return Move(mechanism, left, right)
+
+
+def private(*, epsilon: Number | None = None, ratio: Number | None = None, delta: Number = 0) -> Family:
+    """The family of all (ε, δ)-DP mechanisms, with e^ε as ``ratio`` where it is rational.
+
+    A finite mechanism belongs to it if its table does; another one if the guarantee that it states is at least that
+    strong. Anything without a guarantee does not belong.
+    """
+    odds = ratio_bounds(epsilon=epsilon, ratio=ratio)
+    most, slack = odds.log(), exact_probability(delta, "delta", zero=True)
+
+    # Kept beside its verdict, so that an id is not used again.
+    tables: dict[int, tuple[FiniteMechanism, bool]] = {}
+
+    def belongs(mechanism: Releases) -> bool:
+        if isinstance(mechanism, FiniteMechanism):
+            if id(mechanism) not in tables:
+                verdict = mechanism.is_private(epsilon=epsilon, ratio=ratio, delta=slack)
+                tables[id(mechanism)] = mechanism, verdict
+            return tables[id(mechanism)][1]
+        promise = getattr(mechanism, "guarantee", None)
+        if isinstance(promise, PureDP | ApproxDP):
+            allowed = most.high if epsilon is None else exact(epsilon, "epsilon")
+            return promise.epsilon <= allowed and promise.delta <= slack
+        if promise is None or isinstance(promise, RDP) or not slack:
+            return False
+        return bool(promise.to_approx(slack).epsilon <= most.high)
+
+    return belongs
+
+
+def as_family(family: Family | Iterable[Releases] | None) -> Family:
+    """A family given as a rule, as a list of its mechanisms, or not at all, which admits every mechanism."""
+    if family is None:
+        return lambda mechanism: True  # noqa: ARG005 - a rule that reads nothing
+    if callable(family):
+        return family
+    members = list(family)
+    if not members:
+        raise InputError("family", "must hold at least one mechanism")
+    # By identity: two tables may be equal and two objects with a release method cannot be compared at all.
+    return lambda mechanism: any(mechanism is member for member in members)
+
+
+def check_move(move: Move, family: Family) -> None:
+    """Raise unless the move is between neighbours and its mechanism belongs to the family."""
+    if not family(move.mechanism):
+        raise InputError("move", "asks for a mechanism outside the family of the experiment; choose one of the family")
+    check_neighbours(move)
+
+
+def check_neighbours(move: Move) -> None:
+    """Raise unless the two databases of the move are equal or neighbours for its mechanism."""
+    mechanism, left, right = move.mechanism, move.left, move.right
+    if move.relation is not None:
+        near = is_neighbour(left, right, as_relation(move.relation)) or _same(left, right)
+    elif isinstance(mechanism, FiniteMechanism):
+        near = _same(left, right) or (left, right) in mechanism.pairs
+    elif isinstance(mechanism, AdditiveNoise):
+        near = _within_noise(mechanism, left, right)
+    elif isinstance(mechanism, RandomizedResponse):
+        near = left in mechanism.categories and right in mechanism.categories
+    elif isinstance(mechanism, Selection | SparseVector):
+        gaps = _gaps(left, right)
+        near = max(map(abs, gaps), default=Fraction(0)) <= mechanism.sensitivity
+        if near and mechanism.monotone and min(gaps) < 0 < max(gaps):
+            raise InputError("move", "raises one number and lowers another, where all were declared monotone")
+    elif isinstance(mechanism, Mechanism) and isinstance(left, Sequence) and isinstance(right, Sequence):
+        near = _same(left, right) or is_neighbour(list(left), list(right), mechanism.relation)
+    else:
+        raise InputError("move", "does not say which databases are neighbours; give Move(…, relation='add_remove')")
+    if not near:
+        raise InputError("move", f"{left!r} and {right!r} are not neighbours of the mechanism")
+
+
+def table_rows(move: Move) -> list[tuple[Hashable, Fraction, Fraction]]:
+    """Every output of a move on a finite mechanism, with its exact probability in world 0 and in world 1."""
+    mechanism = move.mechanism
+    if not isinstance(mechanism, FiniteMechanism):
+        raise AccountingError("exact views need finite mechanisms; use estimate(…) for the others")
+    check_neighbours(move)
+    p, q = mechanism.distribution(move.left), mechanism.distribution(move.right)
+    absent = Enclosure(Fraction(0), Fraction(0))
+    rows = [(o, p.get(o, absent), q.get(o, absent)) for o in {**p, **q}]
+    if not all(a.is_exact and b.is_exact for _, a, b in rows):
+        raise AccountingError("exact views need rational probabilities; give the mechanism by a rational ratio")
+    return [(o, Fraction(a.low), Fraction(b.low)) for o, a, b in rows if a.low or b.low]
+
+
+def _within_noise(mechanism: AdditiveNoise, left: Any, right: Any) -> bool:
+    gaps = [abs(gap) for gap in _gaps(left, right)]
+    if isinstance(mechanism, Laplace):
+        return sum(gaps, Fraction(0)) <= mechanism.l1_sensitivity
+    if isinstance(mechanism, Gaussian):
+        return sum((gap * gap for gap in gaps), Fraction(0)) <= mechanism.l2_squared
+    raise InputError("move", "has a mechanism whose sensitivity is not known; give Move(…, relation='add_remove')")
+
+
+def _gaps(left: Any, right: Any) -> list[Fraction]:
+    """How far each number rises from the first world to the second."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        if left.keys() != right.keys():
+            raise InputError("move", "scores other candidates in one world than in the other")
+        return [_gap(left[name], right[name]) for name in left]
+    mine, theirs = (list(v) if isinstance(v, Iterable) and not isinstance(v, str) else [v] for v in (left, right))
+    if len(mine) != len(theirs):
+        raise InputError("move", "holds more numbers in one world than in the other")
+    return [_gap(a, b) for a, b in zip(mine, theirs, strict=True)]
+
+
+def _gap(a: Any, b: Any) -> Fraction:
+    try:
+        return Fraction(b) - Fraction(a)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("move", "must hold numbers in both worlds: the mechanism adds noise to them") from None
+
+
+def _records(label: Hashable) -> Iterable[Hashable]:
+    if isinstance(label, Sequence):
+        return label
+    raise InputError("mechanism", "must have databases of rows; make it with FiniteMechanism.over_universe")
+
+
+def _same(left: Any, right: Any) -> bool:
+    return bool(left == right)
+
+
+View = tuple[Any, ...]
+
+
+class Adversary(ABC):
+    """Chooses each round from what it has seen.
+
+    Its view so far is kept as a *state*; by default the whole view. An adversary that needs less says so by
+    overriding :meth:`start` and :meth:`observe`, and the exact computation becomes as small as its memory.
+    """
+
+    def coins(self) -> Mapping[Any, Number] | None:
+        """The law of the adversary's random coins R, or ``None`` if it has none.
+
+        R is drawn once and is the first entry of the view. It must not be ``None`` itself.
+        """
+        return None
+
+    def start(self) -> Hashable:
+        """The state before the first round."""
+        return ()
+
+    def start_with(self, coins: Hashable) -> Hashable:
+        """The state before the first round of an adversary whose coins came up as ``coins``."""
+        return (coins,)
+
+    @abstractmethod
+    def choose(self, state: Any) -> Turn | None:
+        """The next move, or several for one round, or ``None`` to stop."""
+
+    def observe(self, state: Any, output: Hashable) -> Hashable:
+        """The state after an output was seen; of a round with several moves, the tuple of their outputs."""
+        return (*state, output)
+
+
+class Repeat(Adversary):
+    """Strategy that repeats one round: composition without adaptivity."""
+
+    def __init__(self, move: Turn) -> None:
+        self._move = move
+
+    def start(self) -> Hashable:
+        """Return no state: nothing is remembered."""
+        return None
+
+    def choose(self, state: Any) -> Turn:  # noqa: ARG002 - the interface gives it
+        """Always the same move."""
+        return self._move
+
+    def observe(self, state: Any, output: Hashable) -> Hashable:  # noqa: ARG002 - the interface gives it
+        """Return no state: nothing is remembered."""
+        return None
+
+
+class Strategy(Adversary):
+    """An adversary given by a function from the tuple of outputs so far to the next move."""
+
+    def __init__(self, choose: Callable[[View], Turn | None]) -> None:
+        self._choose = choose
+
+    def choose(self, state: Any) -> Turn | None:
+        """Return the choice of the function."""
+        return self._choose(state)
+
+
+class RandomizedStrategy(Strategy):
+    """A strategy with coins: the function is given the tuple (R, first output, second output, …).
+
+    ``coins`` maps each outcome of R to its probability.
+    """
+
+    def __init__(self, coins: Mapping[Any, Number], choose: Callable[[View], Turn | None]) -> None:
+        super().__init__(choose)
+        self._coins = dict(coins)
+
+    def coins(self) -> Mapping[Any, Number]:
+        """The law of R."""
+        return self._coins
+
+
+def coin_law(adversary: Adversary) -> dict[Hashable, Fraction] | None:
+    """The exact law of the adversary's coins, checked; ``None`` if it has none."""
+    stated = adversary.coins()
+    if stated is None:
+        return None
+    law = as_distribution(stated, "coins")
+    if None in law or not all(p.is_exact for p in law.values()):
+        raise InputError("coins", "must map outcomes other than None to rational probabilities")
+    return {outcome: Fraction(p.low) for outcome, p in law.items() if p.low}
+
 
 #: Number of times a state's choice is asked for again, by the number of states so far; once more beyond.
 _REPEATS: Final = ((4, 1000), (64, 16))

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 from tacit.core.divergences import Enclosure, kl_bound, kl_divergence
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.numbers import Number, check_count, exact_nonnegative, exp_bounds, log_bounds, sqrt_bounds
-from tacit.lab.experiment import CompositionExperiment, Views
-from tacit.lab.moves import Move, as_turn, table_rows
+from tacit.lab.experiment import CompositionExperiment, Move, Views, as_turn, table_rows
 
 
 def azuma(*, steps: Iterable[Number] | None = None, ranges: Iterable[Number] | None = None, above: Number) -> Enclosure:

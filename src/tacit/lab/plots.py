@@ -14,10 +14,9 @@ from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.lab.bounds import CompositionBounds
-from tacit.lab.experiment import CompositionExperiment, Views
+from tacit.lab.experiment import Adversary, CompositionExperiment, Views
 from tacit.lab.finite import FiniteMechanism
 from tacit.lab.martingale import azuma_points
-from tacit.lab.strategies import Adversary
 
 #: Colours that stay apart for colour-blind readers and in grey.
 _COLOURS = ("#4c566a", "#d08700", "#7b3294", "#0072b2", "#c0392b", "#00805a")

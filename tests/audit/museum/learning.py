@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from audit.museum.exhibit import Piece
-from tacit.audit.neighbours import Neighbours
 from tacit.audit.replay import ReplayReport
-from tacit.audit.search import replay_neighbours
+from tacit.audit.search import Neighbours, replay_neighbours
 from tacit.core.errors import InternalError
 from tacit.mechanisms.gaussian import Gaussian
 

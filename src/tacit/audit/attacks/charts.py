@@ -11,7 +11,7 @@ from tacit.core.charts import altair
 from tacit.core.numbers import float_nearest
 
 if TYPE_CHECKING:
-    from tacit.attacks.comparison import Comparison
+    from tacit.audit.attacks.success_rate import Comparison
 
 #: Colours that stay apart for colour-blind readers and in print.
 UNPROTECTED: Final = "#c0392b"

@@ -7,12 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.attacks.collusion import Pooling
-from tacit.attacks.comparison import Comparison, Words
-from tacit.attacks.linkage import LinkageProfile
-from tacit.attacks.reconstruction import ReconstructionGrid
-from tacit.attacks.sampling import Exposure
-from tacit.attacks.success_rate import Result, SuccessRate, percent
+from tacit.audit.attacks.counts import Pooling, ReconstructionGrid
+from tacit.audit.attacks.linkage import Exposure, LinkageProfile
+from tacit.audit.attacks.success_rate import Comparison, Result, SuccessRate, Words, percent
 from tacit.core.numbers import format_up
 
 _STYLE: Final = """

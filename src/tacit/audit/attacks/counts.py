@@ -1,33 +1,159 @@
-"""Reconstruction: solving many noisy totals for every person's secret.
+"""Attacks on counts: differencing, averaging, reconstruction, collusion, and defences that fail.
 
-Dinur and Nissim (2003): if the answers to random subset counts over n people are off by less than about √n, and there
-are some multiples of n of them, then nearly all secrets follow. Least squares or a linear program finds them. Noise
-that grows with the number of answers stops it, and a budget makes it grow.
+The attacker may only count. "How many have the secret?" minus "how many, apart from this person?" is the person's
+secret. Noise on each answer does not help if asking again brings fresh noise for nothing: it averages out. A curator
+gives a repeated question its old answer, and lets every new draw be paid for; many cheap draws then say less than one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, Literal, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.attacks.broken_defences import bounded_noise
-from tacit.attacks.comparison import Words
-from tacit.attacks.random_choice import below, choose_evenly, toss
-from tacit.attacks.success_rate import Result, SuccessRate, percent
+from tacit.audit.attacks.charts import PROTECTED, UNPROTECTED
+from tacit.audit.attacks.success_rate import (
+    Result,
+    SuccessRate,
+    Words,
+    below,
+    choose_evenly,
+    most_that_any_can,
+    percent,
+    toss,
+)
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.extras import load
+from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
+from tacit.mechanisms.laplace import Laplace
+
+#: Counts those with the secret apart from one person, or all of them for None. The number is a wording: the same
+#: wording is the same question, another one asks the same in other words.
+CountWithout = Callable[[Hashable | None, int], float]
+
+_DIFFERENCING: Final = Words(
+    name="differencing",
+    title="Differencing: two harmless totals, one person apart",
+    how="The attacker asks for a total, and for the same total without one person. Both are large, neither is about "
+    "one person; the difference is that person's secret.",
+    measure="secrets guessed from the difference of two totals",
+    moral="Publishing only totals protects no person, and hiding small ones does not either: these are large.",
+)
+_AVERAGING: Final = Words(
+    name="averaging",
+    title="Averaging: ask a noisy answer again until the noise is gone",
+    how="Every answer has noise, so the attacker asks the same question many times and takes the mean.",
+    measure="secrets guessed from the mean of repeated answers",
+    moral="Noise that is drawn anew for nothing is no protection. Repeats must get the same answer, or be paid for.",
+)
+
+
+@dataclass(frozen=True)
+class Differencing:
+    """Guess who has a secret from pairs of totals.
+
+    Args:
+        victims: persons, and whether they have it.
+    """
+
+    victims: tuple[tuple[Hashable, bool], ...]
+    words: Words = _DIFFERENCING
+    values: int = 2
+    reach: int = 1
+    #: Number of paid questions about one victim.
+    questions: int = 2
+
+    def run(self, ask: CountWithout) -> SuccessRate:
+        """Share of victims for whom the difference, rounded to 0 or 1, was the truth."""
+        right = 0
+        for wording, (person, truth) in enumerate(self.victims):
+            # The total is worded anew each time, so that the noise is drawn anew; the old answer would be free.
+            right += (ask(None, wording) - ask(person, wording) > 0.5) is truth
+        return SuccessRate(right, len(self.victims))
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """Guess who has a secret from the mean of many differences.
+
+    Args:
+        victims: persons, and whether they have it.
+        repeats: how often each question is asked.
+        reworded: ask in other words each time, which is a new question with a new price; else word for word.
+    """
+
+    victims: tuple[tuple[Hashable, bool], ...]
+    repeats: int
+    reworded: bool = False
+    words: Words = _AVERAGING
+    values: int = 2
+    reach: int = 1
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1:
+            raise InputError("repeats", f"must be at least 1, got {self.repeats}")
+
+    @property
+    def questions(self) -> int:
+        """Number of paid questions about one victim."""
+        return 2 * self.repeats if self.reworded else 2
+
+    def run(self, ask: CountWithout) -> SuccessRate:
+        """Share of victims for whom the mean difference, rounded to 0 or 1, was the truth."""
+        right = 0
+        for place, (person, truth) in enumerate(self.victims):
+            wordings = [place * self.repeats + (turn if self.reworded else 0) for turn in range(self.repeats)]
+            total = sum(Fraction(ask(None, wording)) - Fraction(ask(person, wording)) for wording in wordings)
+            right += (2 * total > self.repeats) is truth
+        return SuccessRate(right, len(self.victims))
+
+    def in_other_words(self) -> Averaging:
+        """Averaging with every repeat reworded, and so paid for."""
+        words = replace(self.words, title="Averaging, paid for: the same question in other words each time")
+        return replace(self, reworded=True, words=words)
+
+
+_P = ParamSpec("_P")
+
+
+def hide_small(ask: Callable[_P, float], *, smallest: int) -> Callable[_P, float]:
+    """Answers below ``smallest`` become 0, as in "we publish no count under ten"."""
+
+    def answer(*args: _P.args, **kwargs: _P.kwargs) -> float:
+        found = ask(*args, **kwargs)
+        return found if found >= smallest else 0.0
+
+    return answer
+
+
+def noise_anew(ask: Callable[_P, float], *, epsilon: Number) -> Callable[_P, float]:
+    """Good noise on every answer, but anew for every repeat, and without an account of the budget."""
+    mechanism = Laplace(epsilon=epsilon, l1_sensitivity=1)
+
+    def answer(*args: _P.args, **kwargs: _P.kwargs) -> float:
+        return float(mechanism.release(round(ask(*args, **kwargs))))
+
+    return answer
+
+
+def bounded_noise(count: int, *, most: int) -> NDArray[np.int64]:
+    """``count`` whole numbers from -``most`` to ``most``: noise that looks large and has an end."""
+    if most < 0:
+        raise InputError("most", f"must not be negative, got {most}")
+    return below(2 * most + 1, count) - most
+
 
 Method = Literal["least_squares", "linear_program"]
 #: A linear program of more unknowns takes minutes.
 _MOST_FOR_PROGRAMS: Final = 400
 _STEPS: Final = 60
 
-_WORDS: Final = Words(
+_RECONSTRUCTION: Final = Words(
     name="reconstruction",
     title="Reconstruction: solve the totals like a puzzle",
     how="The attacker asks for many totals over arbitrary halves of the people. Each answer is one equation; with more "
@@ -184,7 +310,7 @@ class Reconstruction:
     subsets: tuple[Subset, ...]
     judged: int = 1000
     method: Method = "least_squares"
-    words: Words = _WORDS
+    words: Words = _RECONSTRUCTION
     values: int = 2
     reach: int = 1
 
@@ -234,7 +360,7 @@ class ReconstructionGrid(Result):
 
     def draw(self) -> Any:
         """Recovered share against noise, a line for each number of questions."""
-        from tacit.attacks.plots import draw_curves
+        from tacit.audit.attacks.charts import draw_curves
 
         curves: dict[str, list[tuple[float, float]]] = {}
         for ratio, noise, share in self.cells:
@@ -286,3 +412,138 @@ def reconstruct_under_noise(
         shares = ((found > 0.5) == secrets[:, None]).mean(axis=0)
         cells += [(float(ratio), float(noise), float(share)) for noise, share in zip(noises, shares, strict=True)]
     return ReconstructionGrid(people, tuple(cells))
+
+
+#: Asks, as one of the analysts (by number), whether a person has the secret: 1 or 0, and noise. Raises BudgetError
+#: where there is nothing left to pay with.
+AskAs = Callable[[int, Hashable], float]
+
+COLLUSION: Final = Words(
+    name="collusion",
+    title="Collusion: many analysts, one table",
+    how="Several analysts ask about the same people and put their answers together. If each has a budget of their own, "
+    "the mean of their answers has little noise; if there is one account behind all of them, it has as much as before.",
+    measure="secrets guessed from pooled answers",
+    moral="A budget for each analyst is no budget: what counts is what all of them together can learn about a person.",
+)
+
+
+@dataclass(frozen=True)
+class Collusion:
+    """Guess who has a secret from the mean of what several analysts were told.
+
+    Args:
+        victims: persons, and whether they have it.
+        analysts: how many pool their answers.
+    """
+
+    victims: tuple[tuple[Hashable, bool], ...]
+    analysts: int
+    words: Words = COLLUSION
+    values: int = 2
+    reach: int = 1
+
+    def run(self, ask: AskAs) -> SuccessRate:
+        """Share of victims for whom the mean, rounded to 0 or 1, was the truth; a coin where no analyst got answers."""
+        right = 0
+        for person, truth in self.victims:
+            told = [answer for analyst in range(self.analysts) if (answer := _told(ask, analyst, person)) is not None]
+            guess = math.fsum(told) / len(told) > 0.5 if told else bool(toss(1, 1)[0, 0])
+            right += guess is truth
+        return SuccessRate(right, len(self.victims))
+
+
+def _told(ask: AskAs, analyst: int, person: Hashable) -> float | None:
+    try:
+        return ask(analyst, person)
+    except BudgetError:
+        return None
+
+
+@dataclass(frozen=True)
+class Pooling(Result):
+    """Success by number of analysts, with a budget for each and with one account for all.
+
+    Args:
+        epsilon: what one analyst may spend on a person; and, with one account, all of them.
+        points: triples (analysts, success with budgets of their own, success with one account).
+    """
+
+    epsilon: Fraction
+    points: tuple[tuple[int, SuccessRate, SuccessRate], ...]
+
+    @property
+    def title(self) -> str:
+        """A headline."""
+        return COLLUSION.title
+
+    @property
+    def limit(self) -> float:
+        """The most that any attack can reach with one account, however many analysts there are."""
+        return most_that_any_can(float_nearest(self.epsilon))
+
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+        return {
+            "attack": COLLUSION.name,
+            "title": self.title,
+            "measure": COLLUSION.measure,
+            "epsilon": format_up(self.epsilon),
+            "limit": self.limit,
+            "analysts": [
+                {"analysts": count, "own_budgets": own.content(), "one_account": shared.content()}
+                for count, own, shared in self.points
+            ],
+        }
+
+    def draw(self) -> Any:
+        """Success against the number of analysts."""
+        from tacit.audit.attacks.charts import draw_curves
+
+        curves = {
+            "a budget for each analyst": [(float(count), own.share) for count, own, _ in self.points],
+            "one account for all (Tacit)": [(float(count), shared.share) for count, _, shared in self.points],
+        }
+        return draw_curves(
+            curves,
+            x="analysts who pool their answers",
+            title=self.title,
+            subtitle=f"{COLLUSION.measure}, ε = {format_up(self.epsilon, 3)}",
+            colours=(UNPROTECTED, PROTECTED),
+            log=True,
+        )
+
+    def __str__(self) -> str:
+        lines = [self.title, f"  {COLLUSION.measure}, epsilon {format_up(self.epsilon, 3)}:"]
+        lines += [
+            f"  {count:>3} analysts: {own} with a budget for each, {shared} with one account"
+            for count, own, shared in self.points
+        ]
+        return "\n".join([*lines, f"  with one account no attack is right more often than {percent(self.limit)}"])
+
+
+def pool(
+    victims: Sequence[tuple[Hashable, bool]],
+    counts: Sequence[int],
+    own: Callable[[int], AskAs],
+    shared: Callable[[int], AskAs],
+    *,
+    epsilon: Number,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Pooling:
+    """Let growing numbers of analysts pool their answers.
+
+    Args:
+        victims: persons, and whether they have the secret.
+        counts: numbers of analysts.
+        own: for a number of analysts, what answers them where each has ``epsilon`` for every victim.
+        shared: the same where all of them together have ``epsilon`` for every victim.
+        epsilon: see above.
+        progress: is told what is being done.
+    """
+    points = []
+    for count in counts:
+        progress(f"{count} analysts")
+        attack = Collusion(tuple(victims), count)
+        points.append((count, attack.run(own(count)), attack.run(shared(count))))
+    return Pooling(exact_positive(epsilon, "epsilon"), tuple(points))

@@ -1,0 +1,103 @@
+"""Attacks: they succeed on an unprotected twin and are reduced to guessing on a curator.
+
+Every attack is a function of plain rows or arrays and of *asks*, callables that answer its questions: one that has no
+protection, and some that have a curator behind them. None of them knows what is behind the callable.
+
+>>> from tacit.audit.attacks import most_that_any_can
+>>> most_that_any_can(0.0), round(most_that_any_can(0.5), 2)
+(0.5, 0.62)
+
+Modules:
+* :mod:`.counts` — Attacks on counts: differencing, averaging, reconstruction, collusion, and defences that fail
+* :mod:`.linkage` — Attacks on rows without names: linkage, small cells, sampling, inexact ratings
+* :mod:`.membership` — Membership inference from averages and models; why nothing protects against what a study learns
+* :mod:`.charts` — Charts of attacks in one style: red for unprotected, blue for the curator, grey for guessing
+* :mod:`.report` — Report of all attacks on one self-contained HTML page
+* :mod:`.scenarios` — Each attack with its victims, its unprotected twin and the curator, on the example or a project
+* :mod:`.success_rate` — Success rate of an attack with its interval; one attack compared at several epsilons
+"""
+
+from __future__ import annotations
+
+from tacit.audit.attacks.counts import (
+    Averaging,
+    Collusion,
+    Differencing,
+    Pooling,
+    Reconstruction,
+    ReconstructionGrid,
+    Subset,
+    modular_subsets,
+    pool,
+    random_subsets,
+    reconstruct,
+    reconstruct_under_noise,
+)
+from tacit.audit.attacks.linkage import (
+    Exposure,
+    InexactLinkage,
+    Linkage,
+    LinkageProfile,
+    Rating,
+    SmallCells,
+    blur,
+    exposure,
+    link,
+    link_by_steps,
+    link_inexactly,
+    made_up_films,
+    score_rows,
+)
+from tacit.audit.attacks.membership import (
+    Learned,
+    Marginal,
+    Membership,
+    ModelMembership,
+    Study,
+    indicators,
+    nearest_neighbour,
+    ridge,
+)
+from tacit.audit.attacks.success_rate import Attack, Comparison, Result, SuccessRate, compare, most_that_any_can
+
+__all__ = [
+    "Attack",
+    "Averaging",
+    "Collusion",
+    "Comparison",
+    "Differencing",
+    "Exposure",
+    "InexactLinkage",
+    "Learned",
+    "Linkage",
+    "LinkageProfile",
+    "Marginal",
+    "Membership",
+    "ModelMembership",
+    "Pooling",
+    "Rating",
+    "Reconstruction",
+    "ReconstructionGrid",
+    "Result",
+    "SmallCells",
+    "Study",
+    "Subset",
+    "SuccessRate",
+    "blur",
+    "compare",
+    "exposure",
+    "indicators",
+    "link",
+    "link_by_steps",
+    "link_inexactly",
+    "made_up_films",
+    "modular_subsets",
+    "most_that_any_can",
+    "nearest_neighbour",
+    "pool",
+    "random_subsets",
+    "reconstruct",
+    "reconstruct_under_noise",
+    "ridge",
+    "score_rows",
+]

@@ -1,0 +1,536 @@
+"""Attacks on rows without names: linkage, small cells, sampling, inexact ratings.
+
+An "anonymised" table is joined with a list of people on what both contain. A person who is alone with these values is
+found, and with them the rest of their row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tacit.audit.attacks.success_rate import Result, SuccessRate, Words, below, choose, largest, percent
+from tacit.core.errors import InputError
+from tacit.core.numbers import float_nearest
+from tacit.noise.uniform import sample_below
+
+#: Knowledge of an outsider about a person: the values of the quasi-identifiers.
+KnownRow = tuple[Hashable, ...]
+#: Answers how many of those with given values have each of the secrets.
+CountsBySecret = Callable[[KnownRow], Sequence[float]]
+
+LINKAGE: Final = Words(
+    name="linkage",
+    title="Linkage: take the names off, and join them on again",
+    how="The attacker knows a few everyday facts about a person and looks for the only row that has them. Against the "
+    "curator, which shows no rows, the same facts become a question: how many such people have each of the secrets?",
+    measure="secrets guessed of people about whom a few everyday facts are known",
+    moral="Removing names and numbers does not make a table anonymous: the rest of the row is a name.",
+)
+
+
+@dataclass(frozen=True)
+class LinkageStep:
+    """Outcome of a release against an attacker who knows certain columns.
+
+    Args:
+        known: the columns.
+        sizes: pairs (k, n): n released rows share their values with k rows, themselves included.
+        linked: people who match exactly one row, and it is theirs; out of all people on the public list.
+        misled: people who match exactly one row that is another person's.
+    """
+
+    known: tuple[str, ...]
+    sizes: tuple[tuple[int, int], ...]
+    linked: SuccessRate
+    misled: int
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in the release."""
+        return sum(count for _, count in self.sizes)
+
+    @property
+    def k(self) -> int:
+        """The release is k-anonymous for this k and no larger one."""
+        return self.sizes[0][0]
+
+    def share(self, low: int, high: int | None = None) -> float:
+        """The share of rows that hide among ``low`` to ``high`` rows."""
+        found = sum(count for k, count in self.sizes if k >= low and (high is None or k <= high))
+        return found / self.rows
+
+
+@dataclass(frozen=True)
+class LinkageProfile(Result):
+    """Linkage of one release by people who know more and more."""
+
+    steps: tuple[LinkageStep, ...]
+
+    @property
+    def title(self) -> str:
+        """A headline."""
+        return "Who is alone with their values?"
+
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+        return {
+            "steps": [
+                {
+                    "known": list(step.known),
+                    "k_anonymity": step.k,
+                    "alone": step.share(1, 1),
+                    "among_fewer_than_5": step.share(1, 4),
+                    "reidentified": step.linked.content(),
+                    "misled": step.misled,
+                }
+                for step in self.steps
+            ]
+        }
+
+    def draw(self) -> Any:
+        """Bars: how many rows hide among how many, by what is known."""
+        from tacit.audit.attacks.charts import draw_shares
+
+        kinds = {"alone": (1, 1), "one of 2 to 4": (2, 4), "one of 5 to 19": (5, 19), "one of 20 or more": (20, None)}
+        rows = [
+            (
+                f"… and {step.known[-1]}" if i else ", ".join(step.known),
+                {kind: step.share(*ends) for kind, ends in kinds.items()},
+            )
+            for i, step in enumerate(self.steps)
+        ]
+        return draw_shares(rows, title=self.title, subtitle="rows of the nameless table, by what an outsider knows")
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        lines += [
+            f"  {', '.join(step.known)}: {percent(step.share(1, 1))} of rows alone, "
+            f"{percent(step.share(1, 4))} among fewer than 5; {step.linked} of people found"
+            for step in self.steps
+        ]
+        return "\n".join(lines)
+
+
+def link(
+    released: Sequence[KnownRow], public: Sequence[KnownRow], owners: Sequence[int], known: Sequence[str] = ()
+) -> LinkageStep:
+    """Join a nameless table with a list of people, by exact equality.
+
+    Args:
+        released: the quasi-identifiers of each row of the nameless table.
+        public: the same of each person on the list.
+        owners: for each released row, the place of its person on the list, -1 for a person who is not on it. The
+            attacker does not have it; it says who was found rightly.
+        known: the names of the quasi-identifiers.
+    """
+    if not released or not public or len(released) != len(owners):
+        raise InputError("released", "must have rows, each with an owner, and the public list must have people")
+    rows_of = Counter(released)
+    # The last row with given values; looked at only where it is the only one.
+    owner_of = dict(zip(released, owners, strict=True))
+    found = [owner_of[values] == person for person, values in enumerate(public) if rows_of[values] == 1]
+    sizes = Counter(rows_of[values] for values in released)
+    linked = SuccessRate(sum(found), len(public))
+    return LinkageStep(tuple(known), tuple(sorted(sizes.items())), linked, len(found) - linked.hits)
+
+
+def link_by_steps(
+    names: Sequence[str], released: Sequence[KnownRow], public: Sequence[KnownRow], owners: Sequence[int]
+) -> LinkageProfile:
+    """:func:`link` with the first column known, the first two, and so on."""
+    steps = [
+        link([row[:i] for row in released], [row[:i] for row in public], owners, names[:i])
+        for i in range(1, len(names) + 1)
+    ]
+    return LinkageProfile(tuple(steps))
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """Guess people's secrets from counts of those who share their values.
+
+    Args:
+        victims: what is known about each, and the place of their secret among all secrets.
+        values: how many secrets there are.
+        words: for people.
+    """
+
+    victims: tuple[tuple[KnownRow, int], ...]
+    values: int
+    words: Words = LINKAGE
+    reach: int = 2
+
+    def run(self, ask: CountsBySecret) -> SuccessRate:
+        """Share of victims for whom the most frequent secret was theirs; among equals, any one by lot."""
+        return SuccessRate(sum(largest(ask(known)) == secret for known, secret in self.victims), len(self.victims))
+
+
+#: Gives the published table: for each combination of known values, how many have each of the secrets.
+PublishedTable = Callable[[], Mapping[KnownRow, Sequence[float]]]
+
+SMALL_CELLS: Final = Words(
+    name="small cells",
+    title="Small cells: a table of counts with a person alone in it",
+    how="A table counts people by a few everyday facts and by a secret. Where only one person fits the facts, the "
+    "table says which secret is theirs.",
+    measure="secrets read off the table, of people who are alone with their facts",
+    moral="A count of one is a row of the table. Hiding counts of one helps little: totals give them back.",
+)
+
+
+@dataclass(frozen=True)
+class SmallCells:
+    """Read the secrets of those who are alone off a published table.
+
+    Args:
+        known: what is known about each person.
+        secrets: the place of each person's secret among all secrets; -1 for people who have several, whom the table
+            counts but who are no victims.
+        values: how many secrets there are.
+        alone: how many may share a person's values for that person to count as exposed.
+    """
+
+    known: tuple[KnownRow, ...]
+    secrets: tuple[int, ...]
+    values: int
+    alone: int = 1
+    words: Words = SMALL_CELLS
+    reach: int = 2
+
+    def __post_init__(self) -> None:
+        if len(self.known) != len(self.secrets):
+            raise InputError("secrets", f"must have one entry for each of {len(self.known)} people")
+
+    @cached_property
+    def exposed(self) -> tuple[int, ...]:
+        """The places of those who are alone, or nearly."""
+        sizes = Counter(self.known)
+        return tuple(
+            place
+            for place, (values, secret) in enumerate(zip(self.known, self.secrets, strict=True))
+            if sizes[values] <= self.alone and secret >= 0
+        )
+
+    def run(self, ask: PublishedTable) -> SuccessRate:
+        """Share of exposed people for whom the largest count beside their values was that of their secret.
+
+        Raises:
+            InputError: no person is exposed; coarser facts reveal no person by this attack.
+        """
+        if not self.exposed:
+            raise InputError("known", "no person is alone with these values; add columns until one is")
+        table, none = ask(), [0.0] * self.values
+        right = sum(largest(table.get(self.known[i], none)) == self.secrets[i] for i in self.exposed)
+        return SuccessRate(right, len(self.exposed))
+
+
+#: For the attack of :class:`tacit.audit.attacks.linkage.Linkage` on those whose rows were published.
+SAMPLING: Final = Words(
+    name="sampling",
+    title="Sampling: publish a few random rows, and expose a few random people",
+    how="A small random sample of rows is published without names. A person who is alone with their values and is "
+    "unlucky enough to be drawn is found like in any other table.",
+    measure="secrets guessed of people who were drawn and are alone with their values",
+    moral="A small chance for each person is a certainty for some: the harm is rare, complete, and in print.",
+)
+
+
+@dataclass(frozen=True)
+class ExposureOf:
+    """Samples of one size.
+
+    Args:
+        rows: published.
+        expected: people found in a sample, on average, computed.
+        at_least_one: the chance that a sample finds at least one, computed.
+        measured: people found on average in the samples that were drawn.
+        drawn: how many these were.
+    """
+
+    rows: int
+    expected: Fraction
+    at_least_one: Fraction
+    measured: float
+    drawn: int
+
+
+@dataclass(frozen=True)
+class Exposure(Result):
+    """Exposure of people by random samples.
+
+    Args:
+        people: in the table.
+        alone: whose values no other person has; only these are counted as found.
+        sizes: the samples.
+    """
+
+    people: int
+    alone: int
+    sizes: tuple[ExposureOf, ...]
+
+    @property
+    def title(self) -> str:
+        """A headline."""
+        return f"A few random rows of {self.people:,}"
+
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+        return {
+            "people": self.people,
+            "alone": self.alone,
+            "samples": [
+                {
+                    "rows": one.rows,
+                    "expected": float_nearest(one.expected),
+                    "at_least_one": float_nearest(one.at_least_one),
+                    "measured": one.measured,
+                    "drawn": one.drawn,
+                }
+                for one in self.sizes
+            ],
+        }
+
+    def draw(self) -> Any:
+        """Chart the number of people found by size of the sample."""
+        from tacit.audit.attacks.charts import draw_curves
+
+        curve = [(float(one.rows), float_nearest(one.expected)) for one in self.sizes]
+        none = [(float(one.rows), 0.0) for one in self.sizes]
+        return draw_curves(
+            {"published rows": curve, "a curator publishes none": none},
+            x="rows published",
+            title=self.title,
+            subtitle="people who are found for certain, on average",
+            y="people found",
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.title}; {percent(self.alone / self.people)} are alone with their values"]
+        lines += [
+            f"  {one.rows:,} rows: {float_nearest(one.expected):.3g} people found on average (measured "
+            f"{one.measured:.3g} over {one.drawn} samples); at least one with probability "
+            f"{percent(float_nearest(one.at_least_one))}"
+            for one in self.sizes
+        ]
+        return "\n".join(lines)
+
+
+def exposure(known: Sequence[KnownRow], sizes: Sequence[int], *, samples: int = 50) -> Exposure:
+    """Publish samples of some sizes and count who is found, beside what must come out.
+
+    Of n people of whom u are alone with their values, a sample of k finds k·u/n on average, and no person with
+    probability C(n-u, k) / C(n, k).
+
+    Args:
+        known: what an outsider knows about each person, one row per person.
+        sizes: of the samples.
+        samples: how many to draw of each size.
+    """
+    if samples < 1 or any(not 1 <= size <= len(known) for size in sizes):
+        raise InputError("sizes", f"must be from 1 to the number of people ({len(known)}), and samples at least 1")
+    counts = Counter(known)
+    is_alone = [counts[values] == 1 for values in known]
+    alone = sum(is_alone)
+    found = []
+    for size in sizes:
+        hits = [sum(choose(is_alone, size)) for _ in range(samples)]
+        none = Fraction(math.comb(len(known) - alone, size), math.comb(len(known), size))
+        expected = Fraction(size * alone, len(known))
+        found.append(ExposureOf(size, expected, 1 - none, sum(hits) / samples, samples))
+    return Exposure(len(known), alone, tuple(found))
+
+
+#: Decay of a score with distance: in stars, and in days.
+STARS_APART: Final = 1.5
+DAYS_APART: Final = 30.0
+#: The lead over the second best, in standard deviations of all scores, from which on a person is named.
+STANDS_OUT: Final = 1.5
+_STARS: Final = 5
+
+
+class Rating(NamedTuple):
+    """Stars, from 1 to 5, and the day, counted from the first."""
+
+    stars: int
+    day: int
+
+
+#: Each row of the nameless table: film -> rating.
+FilmTable = Sequence[Mapping[int, Rating]]
+
+
+class Scored(NamedTuple):
+    """Result of the scoring rule on a table: the best row, its lead in standard deviations, and who is named."""
+
+    best: int
+    lead: float
+    named: int | None
+
+
+def score_rows(known: Mapping[int, Rating], table: FilmTable, *, stands_out: float = STANDS_OUT) -> Scored:
+    """Compare knowledge about one person with every row of a nameless table.
+
+    >>> table = [{1: Rating(5, 10), 2: Rating(1, 40)}, {1: Rating(2, 300), 3: Rating(4, 7)}, {2: Rating(1, 200)}]
+    >>> score_rows({1: Rating(4, 12), 2: Rating(1, 35)}, table).named
+    0
+    """
+    if not known or not table:
+        raise InputError("known", "must hold at least one rating, and the table at least one row")
+    seen = Counter(film for row in table for film in row)
+    # A film of one person's gets the weight of two: the logarithm of one would divide by nothing.
+    weights = {film: 1 / math.log(max(seen[film], 2)) for film in known if seen[film]}
+    scores = np.array([_score(known, row, weights) for row in table])
+    best = int(scores.argmax())
+    if len(scores) == 1:
+        return Scored(best, math.inf, best)
+    second = float(np.partition(scores, -2)[-2])
+    spread = float(scores.std())
+    lead = (float(scores[best]) - second) / spread if spread > 0 else 0.0
+    return Scored(best, lead, best if lead >= stands_out else None)
+
+
+def _score(known: Mapping[int, Rating], row: Mapping[int, Rating], weights: Mapping[int, float]) -> float:
+    total = 0.0
+    for film, weight in weights.items():
+        if film in row:
+            mine, theirs = known[film], row[film]
+            total += weight * (
+                math.exp(-abs(mine.stars - theirs.stars) / STARS_APART)
+                + math.exp(-abs(mine.day - theirs.day) / DAYS_APART)
+            )
+    return total
+
+
+def made_up_films(*, people: int, films: int, per_person: int, days: int = 1000) -> list[dict[int, Rating]]:
+    """A made-up table: popular films are rated by many, most films by few, as in any shop.
+
+    Film i is drawn with a chance proportional to 1/(i + 1), stars around 4, the day anywhere.
+    """
+    if not 1 <= per_person <= films:
+        raise InputError("per_person", f"must be from 1 to the number of films ({films})")
+    reach = np.cumsum([10**6 // (film + 1) + 1 for film in range(films)])
+    table = []
+    for _ in range(people):
+        mine: dict[int, Rating] = {}
+        while len(mine) < per_person:
+            film = int(np.searchsorted(reach, sample_below(int(reach[-1])), side="right"))
+            stars = min(1 + int(below(3, 2).sum()) + int(below(2, 1)[0]), _STARS)
+            mine.setdefault(film, Rating(stars, sample_below(days)))
+        table.append(mine)
+    return table
+
+
+def blur(row: Mapping[int, Rating], *, films: int, stars: int, days: int, wrong: int = 0) -> dict[int, Rating]:
+    """Knowledge of an acquaintance: ``films`` of the row, off by up to ``stars`` and ``days``, ``wrong`` made up.
+
+    A film that is wrong has stars and a day by chance.
+    """
+    if films < 1 or films > len(row) or wrong < 0 or wrong > films:
+        raise InputError("films", f"must be from 1 to the {len(row)} films of the row, and wrong at most as many")
+    chosen = choose(sorted(row), films)
+    known = {}
+    for place, film in enumerate(chosen):
+        told = row[film]
+        if place < wrong:
+            known[film] = Rating(1 + sample_below(_STARS), sample_below(1000))
+        else:
+            moved = min(max(told.stars + _off(stars), 1), _STARS)
+            known[film] = Rating(moved, max(told.day + _off(days), 0))
+    return known
+
+
+def _off(most: int) -> int:
+    return sample_below(2 * most + 1) - most
+
+
+@dataclass(frozen=True)
+class InexactStep:
+    """Success with so many films, known so well.
+
+    Args:
+        films: known about each victim.
+        found: victims who were named, and rightly.
+        misled: victims for whom another person was named.
+    """
+
+    films: int
+    found: SuccessRate
+    misled: int
+
+
+@dataclass(frozen=True)
+class InexactLinkage(Result):
+    """A nameless film table against acquaintances who remember a few films."""
+
+    people: int
+    stars: int
+    days: int
+    steps: tuple[InexactStep, ...]
+
+    @property
+    def title(self) -> str:
+        """A headline."""
+        return "Found by a few films, remembered inexactly"
+
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+        return {
+            "people": self.people,
+            "stars_off": self.stars,
+            "days_off": self.days,
+            "steps": [
+                {"films": step.films, "found": step.found.content(), "misled": step.misled} for step in self.steps
+            ],
+        }
+
+    def draw(self) -> Any:
+        """The share of people found, by how many films are known."""
+        from tacit.audit.attacks.charts import draw_curves
+
+        return draw_curves(
+            {
+                "found, rightly": [(float(step.films), step.found.share) for step in self.steps],
+                "wrong person named": [(float(step.films), step.misled / step.found.tries) for step in self.steps],
+            },
+            x="films known",
+            title=self.title,
+            subtitle=f"{self.people:,} people; stars off by up to {self.stars}, days by up to {self.days}",
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.title}: stars off by up to {self.stars}, days by up to {self.days}"]
+        lines += [f"  {step.films} films: {step.found} found, {step.misled} misled" for step in self.steps]
+        return "\n".join(lines)
+
+
+def link_inexactly(
+    table: FilmTable, *, films: Sequence[int], stars: int = 1, days: int = 14, wrong: int = 0, victims: int = 50
+) -> InexactLinkage:
+    """Choose ``victims`` of the table, forget all but a few of their films, blur those, and look for the rows.
+
+    Args:
+        table: the nameless table.
+        films: how many films are known; one step of the result for each.
+        stars: how far a known rating may be off.
+        days: how far a known day may be off.
+        wrong: how many of the known films have a rating that is made up.
+        victims: how many people are looked for in each step.
+    """
+    if not 1 <= victims <= len(table):
+        raise InputError("victims", f"must be from 1 to the number of people ({len(table)})")
+    steps = []
+    for count in films:
+        chosen = choose(range(len(table)), victims)
+        told = [score_rows(blur(table[v], films=count, stars=stars, days=days, wrong=wrong), table) for v in chosen]
+        right = sum(scored.named == victim for scored, victim in zip(told, chosen, strict=True))
+        named = sum(scored.named is not None for scored in told)
+        steps.append(InexactStep(count, SuccessRate(right, victims), named - right))
+    return InexactLinkage(len(table), stars, days, tuple(steps))

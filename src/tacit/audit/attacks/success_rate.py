@@ -1,0 +1,296 @@
+"""Success rate of an attack with its interval; one attack compared at several epsilons."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.core.charts import save_chart
+from tacit.core.errors import InputError
+from tacit.core.numbers import Number, exact_positive, float_nearest, format_up
+from tacit.noise import entropy
+from tacit.noise.uniform import sample_below, sample_below_many
+
+#: The two-sided 95% point of the normal law.
+_Z: Final = 1.959964
+
+
+@dataclass(frozen=True)
+class SuccessRate:
+    """Number of successes out of a number of tries."""
+
+    hits: int
+    tries: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.hits <= self.tries or self.tries < 1:
+            raise InputError("hits", f"must be from 0 to tries, and tries positive; got {self.hits} of {self.tries}")
+
+    @property
+    def share(self) -> float:
+        """Hits per try."""
+        return self.hits / self.tries
+
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95% interval for the chance behind the rate, for independent tries."""
+        centre = (self.share + _Z**2 / (2 * self.tries)) / (1 + _Z**2 / self.tries)
+        spread = math.sqrt(self.share * (1 - self.share) / self.tries + _Z**2 / (4 * self.tries**2))
+        half = spread * _Z / (1 + _Z**2 / self.tries)
+        return max(0.0, centre - half), min(1.0, centre + half)
+
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+        low, high = self.interval()
+        return {"hits": self.hits, "tries": self.tries, "share": self.share, "low": low, "high": high}
+
+    @property
+    def text(self) -> str:
+        """The share, and how far luck with these tries may have moved it: ``55% ± 9``."""
+        low, high = self.interval()
+        return f"{percent(self.share)} ± {max(round(50 * (high - low)), 1)}"
+
+    def __str__(self) -> str:
+        return f"{self.hits:,} of {self.tries:,} ({percent(self.share)})"
+
+
+def percent(share: float) -> str:
+    """A share for people: whole per cents, but neither none nor all where it is not."""
+    if 0 < share < 0.001 or 0.999 < share < 1:
+        return "<0.1%" if share < 0.5 else ">99.9%"
+    return f"{100 * share:.{1 if 0 < share < 0.01 or 0.99 < share < 1 else 0}f}%"
+
+
+class Result(ABC):
+    """Figures about many people at once; no result holds a person's row."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """A headline."""
+
+    @abstractmethod
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+
+    @abstractmethod
+    def draw(self) -> Any:
+        """An Altair chart."""
+
+    def to_json(self) -> str:
+        """Stable keys."""
+        return json.dumps(self.content(), ensure_ascii=False, allow_nan=False)
+
+    def chart(self, path: str | Path | None = None) -> Any:
+        """An Altair chart; saved as SVG, PNG, HTML or JSON when ``path`` is given, by its ending."""
+        chart = self.draw()
+        if path is not None:
+            save_chart(chart, path)
+        return chart
+
+    def svg(self) -> str:
+        """The chart as SVG text, to stand inside a page."""
+        sink = io.StringIO()
+        self.draw().save(sink, format="svg")
+        found = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
+        return found.group(0) if found else ""
+
+
+_Ask = TypeVar("_Ask")
+_Asked = TypeVar("_Asked", contravariant=True)
+_Epsilon = TypeVar("_Epsilon", bound=Number)
+
+
+@dataclass(frozen=True)
+class Words:
+    """An attack for people who have not heard of it.
+
+    Args:
+        name: one word or two, as on the command line.
+        title: a headline.
+        how: what the attacker does.
+        measure: what counts as a hit.
+        moral: what follows.
+    """
+
+    name: str
+    title: str
+    how: str
+    measure: str
+    moral: str
+
+
+class Attack(Protocol[_Asked]):
+    """Attack that can be run against anything that answers its questions."""
+
+    @property
+    def words(self) -> Words:
+        """Title, method and moral, for people."""
+
+    @property
+    def values(self) -> int:
+        """Number of secrets to choose from; a blind guess is right once in so many times."""
+
+    @property
+    def reach(self) -> int:
+        """Multiple of epsilon by which two secrets can differ: 1 if one of them is absence, 2 if a row changes."""
+
+    def run(self, ask: _Asked) -> SuccessRate:
+        """Run the attack and return how often it was right."""
+
+
+def most_that_any_can(epsilon: float, *, values: int = 2, reach: int = 1) -> float:
+    """Upper bound on the success rate of any attack, on answers about a person that cost ``epsilon`` together.
+
+    Let ``values`` secrets be equally likely beforehand, and no answer more than e^(reach·ε) times likelier under one
+    of them than under another. Then the best guess is right with probability at most 1 / (1 + (values-1)·e^(-reach·ε)).
+
+    >>> round(most_that_any_can(1), 3), round(most_that_any_can(0.1), 3)
+    (0.731, 0.525)
+    """
+    return 1 / (1 + (values - 1) * math.exp(-reach * epsilon))
+
+
+@dataclass(frozen=True)
+class Comparison(Result):
+    """The success of one attack: unprotected, and by epsilon.
+
+    Args:
+        words: what the attack is.
+        values: how many secrets there were to choose from.
+        reach: how many times epsilon apart two of them can be; see :class:`Attack`.
+        unprotected: against the twin.
+        protected: against the curator, by what the answers about one person cost together.
+    """
+
+    words: Words
+    values: int
+    reach: int
+    unprotected: SuccessRate
+    protected: tuple[tuple[Fraction, SuccessRate], ...]
+
+    @property
+    def chance(self) -> float:
+        """Success rate of a blind guess."""
+        return 1 / self.values
+
+    @property
+    def limits(self) -> tuple[float, ...]:
+        """For each epsilon, the most that any attack can reach."""
+        return tuple(self.limit(float_nearest(epsilon)) for epsilon, _ in self.protected)
+
+    def limit(self, epsilon: float) -> float:
+        """The most that any attack can reach at an epsilon."""
+        return most_that_any_can(epsilon, values=self.values, reach=self.reach)
+
+    @property
+    def title(self) -> str:
+        """A headline."""
+        return self.words.title
+
+    def content(self) -> dict[str, Any]:
+        """Plain figures under stable keys."""
+        return {
+            "attack": self.words.name,
+            "title": self.title,
+            "measure": self.words.measure,
+            "chance": self.chance,
+            "unprotected": self.unprotected.content(),
+            "protected": [
+                {"epsilon": format_up(epsilon), **rate.content(), "limit": limit}
+                for (epsilon, rate), limit in zip(self.protected, self.limits, strict=True)
+            ],
+        }
+
+    def draw(self) -> Any:
+        """Success against epsilon, beside the twin, blind guessing and the limit of all attacks."""
+        from tacit.audit.attacks.charts import draw_comparison
+
+        return draw_comparison(self)
+
+    def __str__(self) -> str:
+        lines = [self.title, f"  {self.words.measure}:", f"  {'unprotected':<14}{self.unprotected}"]
+        lines += [
+            f"  {'epsilon ' + format_up(epsilon, 3):<14}{rate}; in the long run no attack above {percent(limit)}"
+            for (epsilon, rate), limit in zip(self.protected, self.limits, strict=True)
+        ]
+        return "\n".join([*lines, f"  {'blind guess':<14}{percent(self.chance)}"])
+
+
+def compare(
+    attack: Attack[_Ask],
+    unprotected: _Ask,
+    protected: Mapping[_Epsilon, _Ask],
+    *,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Run an attack against an unprotected twin and against curators.
+
+    Args:
+        attack: what to run.
+        unprotected: answers without protection.
+        protected: by epsilon, what answers with it; all answers about one person must cost no more than that together.
+        progress: is told what is being done.
+    """
+    asks = sorted({exact_positive(e, "epsilon"): ask for e, ask in protected.items()}.items(), key=lambda pair: pair[0])
+    progress("unprotected")
+    bare = attack.run(unprotected)
+    rates = []
+    for epsilon, ask in asks:
+        progress(f"epsilon {format_up(epsilon, 3)}")
+        rates.append((epsilon, attack.run(ask)))
+    return Comparison(attack.words, attack.values, attack.reach, bare, tuple(rates))
+
+
+_Item = TypeVar("_Item")
+
+
+def choose(items: Sequence[_Item], count: int) -> list[_Item]:
+    """``count`` different ones of ``items``, every set of them equally likely, in random order."""
+    if not 0 <= count <= len(items):
+        raise InputError("count", f"must be from 0 to {len(items)}, got {count}")
+    places = np.arange(len(items))
+    for i in range(count):
+        other = i + sample_below(len(items) - i)
+        places[i], places[other] = places[other], places[i]
+    return [items[place] for place in places[:count]]
+
+
+def choose_evenly(items: Sequence[_Item], truths: Sequence[bool], count: int) -> list[tuple[_Item, bool]]:
+    """``count`` items and their truths, half of which hold, so that a coin is right half the time."""
+    if len(items) != len(truths):
+        raise InputError("truths", f"must have one entry for each of {len(items)} items, got {len(truths)}")
+    sides = [[item for item, truth in zip(items, truths, strict=True) if bool(truth) is side] for side in (True, False)]
+    half = min(count // 2, *map(len, sides))
+    if half < 1:
+        raise InputError("truths", "must hold for some and not for others: there is nothing to find out")
+    pairs = [(item, side) for side, found in zip((True, False), sides, strict=True) for item in choose(found, half)]
+    return choose(pairs, len(pairs))
+
+
+def largest(values: Sequence[float]) -> int:
+    """The place of the largest value; among equals, any one by lot."""
+    best = max(values)
+    places = [place for place, value in enumerate(values) if value == best]
+    return places[sample_below(len(places))] if len(places) > 1 else places[0]
+
+
+def toss(rows: int, columns: int) -> NDArray[np.bool_]:
+    """Fair coins."""
+    words = entropy.current().words(-(-rows * columns // 64))
+    return np.unpackbits(words.view(np.uint8))[: rows * columns].reshape(rows, columns).astype(np.bool_)
+
+
+def below(bound: int, count: int) -> NDArray[np.int64]:
+    """``count`` independent whole numbers from 0 to ``bound`` - 1."""
+    return sample_below_many(bound, count)
