@@ -52,6 +52,20 @@ from tacit.noise.gaussian import DiscreteGaussian
 from tacit.noise.inversion import Geometric
 from tacit.noise.laplace import DiscreteLaplace
 
+__all__ = [
+    "ContinuousLaw",
+    "DiscreteGaussianLaw",
+    "DiscreteLaplaceLaw",
+    "DiscreteLaw",
+    "ExponentialLaw",
+    "GaussianLaw",
+    "GeometricLaw",
+    "LaplaceLaw",
+    "Law",
+    "chart_laws",
+    "law_of",
+]
+
 #: Digits tried, in turn, when a cdf is too close to a probability to call.
 _PRECISIONS = (40, 80, 160, 320)
 
