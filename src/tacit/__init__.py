@@ -98,16 +98,15 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from tacit.audit import attacks as attacks
     from tacit import audit as audit
     from tacit import lab as lab
-    from tacit.lab import distributions as laws  # noqa: F401 - a public name
     from tacit import learn as learn
     from tacit import local as local
     from tacit.accounting.calibrate import calibrate as calibrate
     from tacit.accounting.calibrate import calibrate_gaussian as calibrate_gaussian
     from tacit.accounting.calibrate import calibrate_laplace as calibrate_laplace
     from tacit.accounting.compose import compose as compose
+    from tacit.audit import attacks as attacks
     from tacit.client.remote_curator import connect as connect
     from tacit.core.databases import is_neighbour as is_neighbour
     from tacit.core.databases import l1_distance as l1_distance
@@ -131,6 +130,7 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator as Curator
     from tacit.curator.notebook_magic import load_ipython_extension as load_ipython_extension
     from tacit.curator.opening import open as open  # noqa: A004
+    from tacit.lab import distributions as laws  # noqa: F401 - a public name
     from tacit.mechanisms.counting_queries import CountingQueries as CountingQueries
     from tacit.mechanisms.exponential import Exponential as Exponential
     from tacit.mechanisms.gaussian import Gaussian as Gaussian

@@ -29,7 +29,6 @@ from tacit.core.numbers import exact
 from tacit.core.relations import ADD_REMOVE
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator, open_project
-from tacit.releases.quote import Quote
 from tacit.engines.plain_frames import PlainFrame
 from tacit.engines.registry import engine_kind, open_engine
 from tacit.project.project_file import LimitsModel, PopulationModel, Project
@@ -40,6 +39,7 @@ from tacit.query.planning.plan import Plan
 from tacit.query.refusal import Refusal
 from tacit.query.relational.ownership import scan
 from tacit.query.types import DOUBLE, INTEGER, TEXT, Kind, SqlType, Value, as_value
+from tacit.releases.quote import Quote
 
 _ORDINARY: Final = 10
 _ROWS: Final = 2

@@ -25,6 +25,7 @@ from tacit.audit.checks import AuditCheck, Verdict, judged, judged_replays
 from tacit.audit.exact import exact
 from tacit.audit.lower_bound import lower_bound
 from tacit.audit.search import Neighbours, replay_neighbours
+from tacit.client.account_responses import seen_text
 from tacit.client.client_errors import TrustError
 from tacit.client.ledger_witness import Witness, head_text
 from tacit.core.divergences import approx_max_divergence
@@ -52,7 +53,6 @@ from tacit.mechanisms.top_k import TopK
 from tacit.project.project_file import ProjectModel, build, validate
 from tacit.project.source import Source
 from tacit.query.types import INTEGER, TEXT, SqlType
-from tacit.client.account_responses import seen_text
 
 if TYPE_CHECKING:
     from tacit.project.project_file import Project
