@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
+import tacit
 from cli.terminal import shell
 from tacit.cli.open_project import operator_log
 from tacit.client.values import exact_text
@@ -233,3 +234,22 @@ def test_a_pipe_gets_plain_text(clinic: Path) -> None:
 def test_exact_text(value: str, text: str) -> None:
     assert exact_text(Fraction(value)) == text
     assert Fraction(exact_text(Fraction(value))) == Fraction(value)
+
+
+def test_an_epsilon_that_was_typed_is_shown_everywhere(clinic: Path, run: Run) -> None:
+    project = clinic / "tacit.toml"
+    text = project.read_text(encoding="utf-8")
+    project.write_text(text.replace('epsilon = "4"', 'epsilon = "4"\ndelta = "1e-6"\naccounting = "zcdp"'))
+    assert "Charge      epsilon 0.5 (rho 0.0" in run("explain", ALL, "--epsilon", "0.5").stdout
+    answer = run("query", ALL, "--epsilon", "0.5").stdout
+    assert "Charged epsilon 0.5 (rho 0.0" in answer
+    assert "patients: epsilon: 0.5" in answer, "one query comes to about what was typed"
+    budget = run("budget").stdout
+    assert "at most epsilon 4 at delta 1e-06 (ZCDP(" in budget
+    assert "of 4 spent at delta 1e-06" in budget
+    assert "epsilon 0.5 (rho 0.0" in run("ledger", "show").stdout
+    with tacit.open(project) as curator:
+        assert curator.history()[0].text.startswith("Charged epsilon 0.5 (rho 0.0")
+        assert "epsilon 0.5 (rho 0.0" in curator.history()._repr_html_()
+        by_rho = curator.sql("SELECT COUNT(*) AS n FROM visits WHERE cost > 10", rho="0.01")
+        assert by_rho.charge.text == "Charged rho 0.01 to patients"

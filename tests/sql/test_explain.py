@@ -83,7 +83,7 @@ def test_as_json_that_can_be_read_back() -> None:
 def test_private_keys_are_explained() -> None:
     request = Request(epsilon=1, delta="1e-8", account=Account("zcdp"))
     it = explain(plan_question(MIXED.question(keys="private"), REPLACE_ONE, request))
-    assert it.charge == "rho 0.0164684, delta 5e-09"
+    assert it.charge == "epsilon 1 (rho 0.0164684, delta 5e-09)"
     assert it.alone is not None
     assert it.releases[0].name == "selection of keys"
     assert it.releases[0].l1_sensitivity == "8"

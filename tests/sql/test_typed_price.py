@@ -69,7 +69,7 @@ def test_a_question_for_the_whole_account_costs_no_more_than_it_holds() -> None:
 def test_a_quote_shows_both_currencies_and_the_share_of_the_account() -> None:
     account = Account("zcdp", "1e-8", "1e-6", Fraction(1))
     words = explain(make_plan("SELECT SUM(cost) FROM visits", CATALOG, Request(epsilon="1", account=account)))
-    assert words.charge.startswith("rho 0.02")
+    assert words.charge.startswith("epsilon 1 (rho 0.02")
     assert words.alone == "epsilon 1 at delta 1e-06, 2.72% of the account"
 
 

@@ -255,6 +255,7 @@ def _show(curator: Curator, names: list[str]) -> None:
     from rich.text import Text
 
     from tacit.cli.budget import budget_table
+    from tacit.releases.accounts import Budget
     from tacit.server.identity.ledger_people import person_of
 
     screen = console()
@@ -264,9 +265,10 @@ def _show(curator: Curator, names: list[str]) -> None:
         state = (_may(person_of(analyst)), "green") if analyst.active else ("revoked", "red")
         screen.print(Text.assemble((analyst.name, "bold"), ": ", state))
         for population in curator.ledger.accounts():
-            share = curator.ledger.budget(population, analyst=analyst.name).balances[1]
+            account = Budget.of(curator.ledger.budget(population, analyst=analyst.name), durable=True)
+            share = account.balances[1]
             words = population if share.limited else f"{population} (no share of their own)"
-            screen.print(budget_table([(words, share.lines)]))
+            screen.print(budget_table([(words, share.lines, account.epsilons[1])]))
 
 
 def _may(person: Person) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tacit.accounting.filters import Line
     from tacit.curator.curator import Curator
-    from tacit.releases.accounts import Budget
+    from tacit.releases.accounts import Budget, EpsilonSpent
 
 
 @with_question_options
@@ -73,8 +73,10 @@ def show_budget(screen: Console, account: Budget) -> None:
     from rich.text import Text
 
     shares = [share for share in account.balances if share.limited or share is account.balances[0]]
-    screen.print(Text.assemble((account.population, "bold"), f": at most {account.guarantee} for all answers together"))
-    screen.print(budget_table((share.owner if i else "total", share.lines) for i, share in enumerate(shares)))
+    screen.print(Text.assemble((account.population, "bold"), f": at most {account.promise} for all answers together"))
+    epsilons = dict(zip(map(id, account.balances), account.epsilons, strict=True))
+    rows = ((share.owner if i else "total", share.lines, epsilons[id(share)]) for i, share in enumerate(shares))
+    screen.print(budget_table(rows))
     if not account.durable:
         screen.print("Kept in memory: it ends with this process.")
     for sentence in account.cautions:
@@ -83,15 +85,25 @@ def show_budget(screen: Console, account: Budget) -> None:
         screen.print(f"{with_noun(account.questions, 'more such question fits', 'more such questions fit')}.")
 
 
-def budget_table(rows: Iterable[tuple[str, Iterable[Line]]]) -> Table:
-    """A bar for each owner and currency that has a cap."""
+def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]) -> Table:
+    """A bar for each owner and currency that has a cap; first for epsilon, where the account counts something else."""
     from rich.table import Table
     from rich.text import Text
 
     from tacit.core.numbers import format_up, round_down
 
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for owner, lines in rows:
+    for owner, lines, epsilon in rows:
+        if epsilon is not None:
+            # As long as the share of the account: epsilon does not grow in proportion to charges.
+            bar = _bar(float(lines[0].share))
+            table.add_row(
+                Text(owner),
+                Text("epsilon"),
+                Text(bar, style="green"),
+                Text(str(epsilon)),
+                Text(f"{epsilon.left} left", style="bold"),
+            )
         for line in lines:
             if not line.cap:
                 continue

@@ -243,6 +243,7 @@ def _record_json(record: Record) -> dict[str, Any]:
         "analyst": record.analyst,
         "project": record.project,
         "amounts": {amount.currency: exact_text(amount.amount) for amount in record.amounts},
+        **({"typed": record.typed} if record.typed else {}),
         "sql": record.sql,
         "released": record.answered,
         "failed": record.failed,
@@ -286,6 +287,7 @@ def _words(entry: dict[str, Any]) -> tuple[str, str, str]:
     if body is None:
         amounts = ", ".join(f"{name} {amount}" for name, amount in entry["amounts"].items() if amount != "0")
         state = "" if entry["released"] else " (nothing released)"
+        amounts = f"{entry['typed']} ({amounts})" if "typed" in entry else amounts
         what = f"{amounts or 'nothing'} of {entry['population']}{state}"
         return entry["analyst"], what, " ".join(entry["sql"].split())
     who = str(body.get("operator") or body.get("analyst") or "")

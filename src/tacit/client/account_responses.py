@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tacit.accounting.currencies import CURRENCIES
 from tacit.accounting.filters import Line
-from tacit.client.response_body import Exact, ResponseBody, Scalar
+from tacit.client.response_body import Exact, ResponseBody, Scalar, maybe
 from tacit.client.values import exact_text, read_amounts, read_type, read_value, value_to_json
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
@@ -216,17 +216,21 @@ class EntryTold(ResponseBody):
     answered: bool
     failed: bool = Field(description="whether its run failed: nothing was released, and nothing will be")
     plan: str
+    typed: str = maybe(
+        description="the epsilon that was typed, such as 'epsilon 0.5', where the account counts otherwise"
+    )
 
     @classmethod
     def of(cls, record: Record) -> Self:
         """The charge."""
         amounts = {amount.currency: amount.amount for amount in record.amounts if amount.amount}
-        return cls.from_domain(record, position=record.seq, amounts=amounts)
+        typed = {"typed": record.typed} if record.typed else {}
+        return cls.from_domain(record, position=record.seq, amounts=amounts, **typed)
 
     def to_domain(self) -> Entry:
         """The line of the history."""
-        amounts = read_amounts(self.amounts)
-        return Entry(self.position, self.population, amounts, self.sql, self.plan, self.answered, self.analyst)
+        what = self.position, self.population, read_amounts(self.amounts), self.sql, self.plan, self.answered
+        return Entry(*what, self.analyst, typed=self.typed or "")
 
 
 class History(ResponseBody):

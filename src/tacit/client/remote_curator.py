@@ -45,7 +45,7 @@ from tacit.ledger.errors import ConflictError
 from tacit.ledger.protocol import Head
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QuestionOptions, Request, takes_options
-from tacit.releases.accounts import Budget, Entry
+from tacit.releases.accounts import Budget, Entry, typed_price
 from tacit.releases.model import Fitted, ModelRelease
 from tacit.releases.notebook_tables import ChargeList, curator_html
 from tacit.releases.receipt import Receipt
@@ -510,7 +510,7 @@ class RemoteCurator(Closing):
         _agree_price(receipt["guarantee"], request)
         paid = () if repeated else amounts
         place, asked = (charge.position, charge.population), (request.sql, answer["plan"])
-        return receipt, Entry(*place, paid, *asked, True, repeated=repeated)
+        return receipt, Entry(*place, paid, *asked, True, repeated=repeated, typed=typed_price(request.epsilon, paid))
 
     def _key_of(self, receipt: Receipt) -> str:
         """The key that a receipt names, if it is the server's; looked up again where it was replaced since."""

@@ -158,7 +158,10 @@ class LedgerBudget:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One charge of the history; ``committed`` is the place of its outcome, ``None`` while there is none."""
+    """One charge of the history; ``committed`` is the place of its outcome, ``None`` while there is none.
+
+    ``typed`` is the epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else.
+    """
 
     seq: int
     hash: str
@@ -171,6 +174,7 @@ class Record:
     plan: str
     committed: int | None
     digest: str
+    typed: str = ""
 
     @property
     def failed(self) -> bool:

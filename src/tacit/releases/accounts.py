@@ -7,7 +7,7 @@ reserved. :mod:`tacit.ledger` does all that; here are only words and views.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ class Entry:
         repeated: whether nothing was charged because the answer existed.
         public: whether public tables alone were asked about: there is no such line in any account.
         note: meaning of the values, where synthetic tables were asked about; empty otherwise.
+        typed: epsilon as it was typed, such as ``epsilon 0.5``, where the account counts something else.
     """
 
     number: int
@@ -59,6 +60,13 @@ class Entry:
     repeated: bool = False
     public: bool = False
     note: str = field(default="", repr=False)
+    typed: str = field(default="", repr=False)
+
+    @property
+    def cost(self) -> str:
+        """Such as ``epsilon 0.5``, or ``epsilon 0.5 (rho 0.00664)`` where the account counts something else."""
+        amounts = ", ".join(map(str, self.amounts)) or "nothing"
+        return f"{self.typed} ({amounts})" if self.typed and self.amounts else amounts
 
     @property
     def text(self) -> str:
@@ -69,9 +77,33 @@ class Entry:
             return "Public tables alone, answered exactly: charged nothing"
         if self.repeated:
             return "A repeated question: charged nothing"
-        if not self.amounts:
-            return f"Charged nothing to {self.population}"
-        return f"Charged {', '.join(map(str, self.amounts))} to {self.population}"
+        return f"Charged {self.cost} to {self.population}"
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonSpent:
+    """Epsilon of all charges together, and of the cap, at one delta. It is less than the sum of typed epsilons.
+
+    ``left`` is the share of the account that is left, such as ``95.5%``: questions are charged in proportion to that.
+    """
+
+    spent: Fraction
+    cap: Fraction
+    delta: Fraction
+    left: str
+
+    @property
+    def cap_text(self) -> str:
+        """Such as ``epsilon 4 at delta 1e-06``."""
+        return f"epsilon {format_up(self.cap)} at delta {format_up(self.delta)}"
+
+    def __str__(self) -> str:
+        return f"{format_up(self.spent, 3)} of {format_up(self.cap)} spent at delta {format_up(self.delta)}"
+
+    @property
+    def left_text(self) -> str:
+        """Such as ``95.5% of epsilon 4``."""
+        return f"{self.left} of epsilon {format_up(self.cap)}"
 
 
 @dataclass(frozen=True)
@@ -108,6 +140,17 @@ class Budget:
         return self.balances[0].lines
 
     @property
+    def epsilons(self) -> tuple[EpsilonSpent | None, ...]:
+        """For each balance the epsilon that its charges come to; None where the account counts epsilon itself."""
+        return tuple(_epsilon_spent(self.guarantee, balance.lines) for balance in self.balances)
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in epsilon and delta, and as the account counts it."""
+        whole = self.epsilons[0]
+        return str(self.guarantee) if whole is None else f"{whole.cap_text} ({self.guarantee})"
+
+    @property
     def spent(self) -> tuple[Amount, ...]:
         """Amounts charged so far."""
         return tuple(Amount(line.currency, Fraction(line.spent)) for line in self.lines)
@@ -118,26 +161,53 @@ class Budget:
         return tuple(Amount(line.currency, line.left) for line in self.lines)
 
     def __str__(self) -> str:
-        shares = [f"{balance.owner}: {_spent_of(balance)}" for balance in self.balances[1:] if balance.limited]
+        whole, *shown = map(_spent_of, self.balances, self.epsilons)
+        limited = zip(self.balances[1:], shown, strict=True)
+        shares = [f"{balance.owner}: {words}" for balance, words in limited if balance.limited]
         more = (
             []
             if self.questions is None
             else [with_noun(self.questions, "more such question fits", "more such questions fit")]
         )
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
-        said = "; ".join([f"{self.population}: {_spent_of(self.balances[0])}", *shares, *more]) + kept
+        said = "; ".join([f"{self.population}: {whole}", *shares, *more]) + kept
         return " ".join([said, *(f"Caution: {sentence}" for sentence in self.cautions)])
 
     def _repr_html_(self) -> str:
         return budget_html(self)
 
 
-def _spent_of(balance: Balance) -> str:
-    return "; ".join(
+def _spent_of(balance: Balance, epsilon: EpsilonSpent | None) -> str:
+    lines = (
         f"{line.currency}: {format_up(Fraction(line.spent))} of {_down(line.cap)} spent, {_down(line.left)} left"
         for line in balance.lines
         if line.cap
     )
+    return "; ".join(lines if epsilon is None else (f"epsilon: {epsilon}, {epsilon.left} left", *lines))
+
+
+def typed_price(epsilon: Number | None, amounts: Iterable[Amount]) -> str:
+    """The epsilon that was typed for a charge, such as ``epsilon 0.5``, where the account counts something else."""
+    if epsilon is None or any(each.currency == "epsilon" for each in amounts):
+        return ""
+    return f"epsilon {format_up(exact_positive(epsilon, 'epsilon'))}"
+
+
+def _epsilon_spent(guarantee: Guarantee, lines: Sequence[Line]) -> EpsilonSpent | None:
+    if not isinstance(guarantee, AccountGuarantee) or not lines[0].cap:
+        return None
+    currency = currency_of(guarantee)
+    if not currency.relaxed or any(isinstance(line.spent, float) for line in lines):
+        return None
+    cap, spent = (
+        currency.from_amounts({line.currency: Fraction(each) for line, each in zip(lines, amounts, strict=True)})
+        for amounts in ([line.cap for line in lines], [line.spent for line in lines])
+    )
+    pair = currency.as_pair(cap)
+    none = not any(line.spent for line in lines)
+    so_far = Fraction(0) if none else min(spent.to_approx(pair.delta).epsilon, pair.epsilon)
+    left = format_up(round_down(100 * lines[0].left / lines[0].cap, 3))
+    return EpsilonSpent(so_far, pair.epsilon, pair.delta, f"{left}%")
 
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:

@@ -128,4 +128,4 @@ def _shown(value: Any) -> str:
 
 
 def _amounts(entry: Entry) -> str:
-    return ", ".join(map(str, entry.amounts)) or "nothing"
+    return entry.cost

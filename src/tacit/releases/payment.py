@@ -329,16 +329,23 @@ def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged,
 
 
 def entry_of(
-    found: Record | Outcome, *, sql: str = "", digest: str = "", analyst: str = "", paid: bool = True
+    found: Record | Outcome,
+    *,
+    sql: str = "",
+    digest: str = "",
+    analyst: str = "",
+    paid: bool = True,
+    typed: str = "",
 ) -> Entry:
     """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
     if isinstance(found, Record):
         done = found.answered
         amounts = _in_order(found.amounts)
-        return Entry(found.seq, found.population, amounts, found.sql, found.plan, done, found.analyst)
+        at, population = found.seq, found.population
+        return Entry(at, population, amounts, found.sql, found.plan, done, found.analyst, typed=found.typed)
     under: Reservation = found.reservation
     amounts = _in_order(under.amounts) if paid else ()
-    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid)
+    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid, typed=typed)
 
 
 def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:

@@ -9,7 +9,7 @@ from tacit.core.canonical import canonical, digest_of
 from tacit.engines.protocol import MeasurementTask
 from tacit.ledger import Order, Outcome
 from tacit.query.limits import MAX_PUBLIC_ROWS
-from tacit.query.planning.explain import explain_public
+from tacit.query.planning.explain import explain_public, typed_epsilon
 from tacit.query.planning.found_parts import with_found
 from tacit.query.planning.left_out_question import loss_question
 from tacit.query.planning.plan import Plan, outline
@@ -201,7 +201,8 @@ def to_answer(
         FailedRunError: the run failed, so there is no answer.
     """
     check_succeeded(found)
-    entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid)
+    typed = typed_epsilon(planned.plan)
+    entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid, typed=typed)
     presented = context.plans.rows(sql, planned.plan, found.result, public)
     ran = presented.plan
     return Answer(presented.finished, ran, entry, _own_receipt(context, planned, ran, sql, found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.core.guarantees import Guarantee, PureDP
-from tacit.query.planning.explain import Explanation
+from tacit.query.planning.explain import Explanation, typed_epsilon
 from tacit.query.planning.plan import Plan
 from tacit.query.question import OutputColumn, PublicQuestion
 from tacit.releases.notebook_tables import quote_html
@@ -60,6 +60,11 @@ class Quote(QuoteForms):
         if self.public is not None:
             return self.public.columns
         return () if self.plan is None else self.plan.question.columns
+
+    @property
+    def typed(self) -> str:
+        """The epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else."""
+        return "" if self.plan is None else typed_epsilon(self.plan)
 
     @property
     def populations(self) -> frozenset[str]:

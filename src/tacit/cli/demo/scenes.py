@@ -246,7 +246,8 @@ def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
         at.stage.good(f"{size}: chain, prices, sums and caps hold.")
     account = at.curator.budget(analyst="mallory")
     owners = ("total", "mallory")
-    at.stage.show(budget_table(zip(owners, (share.lines for share in account.balances), strict=False)))
+    lines = (share.lines for share in account.balances)
+    at.stage.show(budget_table(zip(owners, lines, account.epsilons, strict=False)))
     ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
     return ledger, ShareSchema.of(account).plain()
 

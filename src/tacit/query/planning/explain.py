@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from tacit.accounting.currencies import AccountGuarantee, currency_of
+from tacit.accounting.currencies import currency_of
 from tacit.core.guarantees import ApproxDP
 from tacit.core.numbers import format_up, sqrt_bounds
 from tacit.core.relations import ADD_REMOVE
@@ -162,7 +162,7 @@ def explain(plan: Plan) -> Explanation:
         keys=said.keys,
         bounds=_of_parts(plan, _bounds),
         releases=tuple(_all_releases(plan)),
-        charge=_charge(plan.guarantee),
+        charge=_charge(plan),
         account=plan.account,
         alone=_alone(plan),
         confidence=str(plan.confidence),
@@ -397,9 +397,17 @@ def _cost(budget: PlanBudget, share: Fraction) -> str:
     return f"{name} {_shown(budget.amount * share)}"
 
 
-def _charge(guarantee: AccountGuarantee) -> str:
-    numbers = currency_of(guarantee).shown(guarantee)
-    return ", ".join(f"{name} {_shown(number)}" for name, number in numbers.items())
+def typed_epsilon(plan: Plan) -> str:
+    """The epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else; empty elsewhere."""
+    typed = currency_of(plan.guarantee).relaxed and plan.terms.currency == "epsilon"
+    return f"epsilon {_shown(plan.terms.amount)}" if typed else ""
+
+
+def _charge(plan: Plan) -> str:
+    numbers = currency_of(plan.guarantee).shown(plan.guarantee)
+    counted = ", ".join(f"{name} {_shown(number)}" for name, number in numbers.items())
+    typed = typed_epsilon(plan)
+    return f"{typed} ({counted})" if typed else counted
 
 
 def _alone(plan: Plan) -> str | None:

@@ -23,7 +23,7 @@ from tacit.server.console.datasets import view_table
 from tacit.server.console.drawings import CATEGORY, Drawing
 from tacit.server.console.editor import editor_words
 from tacit.server.console.error_pages import PageProblem, problem_of
-from tacit.server.console.number_format import amounts_text
+from tacit.server.console.number_format import charge_text
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.price_curve import curve_of
 from tacit.server.console.question_pages import opened
@@ -169,7 +169,7 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
             "heading": "Answer",
             "public": False,
             "repeated": answer.charge.repeated,
-            "charged": amounts_text({each.currency: each.amount for each in answer.charge.amounts}),
+            "charged": charge_text({each.currency: each.amount for each in answer.charge.amounts}, answer.charge.typed),
             "words": _words(answer, again=again),
             "position": answer.charge.number,
             "fields": () if form is None else tuple(form.fields().items()),

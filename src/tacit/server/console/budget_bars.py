@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tacit.accounting.filters import Line
+from tacit.core.numbers import format_up
 from tacit.ledger import Balance
-from tacit.releases.accounts import Budget
+from tacit.releases.accounts import Budget, EpsilonSpent
 from tacit.server.console.number_format import down, percent, symbol, up
 
 
@@ -49,9 +50,16 @@ class Gauge:
 def gauges(budget: Budget, *, charge: Mapping[str, Fraction] | None = None, analyst: str = "") -> tuple[Gauge, ...]:
     """The rulers of a budget: of the whole account, then of the limited shares; δ after what it belongs to."""
     return tuple(
-        _gauge(budget.population, _share(balance, analyst), line, (charge or {}).get(line.currency, Fraction(0)))
-        for balance in (budget.balances[0], *(each for each in budget.balances[1:] if each.limited))
-        for line in balance.lines
+        _gauge(
+            budget.population,
+            _share(balance, analyst),
+            line,
+            (charge or {}).get(line.currency, Fraction(0)),
+            None if place else epsilon,
+        )
+        for at, (balance, epsilon) in enumerate(zip(budget.balances, budget.epsilons, strict=True))
+        if balance.limited or not at
+        for place, line in enumerate(balance.lines)
         if line.cap or line.currency != "delta"
     )
 
@@ -63,16 +71,19 @@ def tightest(found: Iterable[Gauge]) -> Gauge | None:
 
 def left_words(budget: Budget, analyst: str) -> str:
     """Budget left in total and in each limited share: the one used up first counts."""
-    left = [f"Of the budget {_of(budget.lines[0])} is left"]
-    shares = [balance for balance in budget.balances[1:] if balance.limited]
-    left += [f"of {_share(balance, analyst)} {_of(balance.lines[0])}" for balance in shares]
+    whole, *own = map(_of, budget.balances, budget.epsilons)
+    shares = [each for each in zip(budget.balances[1:], own, strict=True) if each[0].limited]
+    left = [f"Of the budget {whole} is left", *(f"of {_share(balance, analyst)} {words}" for balance, words in shares)]
     if budget.questions is None:
         return f"{', '.join(left)}."
     more = {0: "not enough for another question like this", 1: "enough for one more like this"}
     return f"{', '.join(left)}: {more.get(budget.questions, f'enough for {budget.questions:,} more like this')}."
 
 
-def _of(line: Line) -> str:
+def _of(balance: Balance, epsilon: EpsilonSpent | None) -> str:
+    line = balance.lines[0]
+    if epsilon is not None:
+        return f"{epsilon.left} of ε {up(epsilon.cap)}"
     return f"{symbol(line.currency)} {down(line.left)} of {down(line.cap)}"
 
 
@@ -85,7 +96,7 @@ def _share(balance: Balance, analyst: str) -> str:
     return f"share of the {kind} {name}"
 
 
-def _gauge(population: str, share: str, line: Line, charge: Fraction) -> Gauge:
+def _gauge(population: str, share: str, line: Line, charge: Fraction, epsilon: EpsilonSpent | None) -> Gauge:
     spent = Fraction(line.spent)
     used = spent / line.cap if line.cap else Fraction(1)
     fits = charge <= line.left
@@ -93,10 +104,10 @@ def _gauge(population: str, share: str, line: Line, charge: Fraction) -> Gauge:
     return Gauge(
         population=population,
         share=share,
-        letter=symbol(line.currency),
-        spent=up(spent),
-        cap=down(line.cap),
-        left=down(line.left),
+        letter=symbol(line.currency if epsilon is None else "epsilon"),
+        spent=up(spent) if epsilon is None else format_up(epsilon.spent, 3),
+        cap=down(line.cap) if epsilon is None else up(epsilon.cap),
+        left=down(line.left) if epsilon is None else epsilon.left,
         width=percent(used),
         pending=percent(min(charge / line.cap, room) if line.cap else Fraction(0)) if charge else "",
         start=percent(used),

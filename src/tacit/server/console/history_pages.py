@@ -19,7 +19,7 @@ from tacit.releases.accounts import Budget
 from tacit.server.console.belief_bounds import Promise, promise
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.charts import draw_stairs
-from tacit.server.console.number_format import amounts_text, as_pair, down, symbol, up, when
+from tacit.server.console.number_format import as_pair, charge_text, down, symbol, up, when
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Access, TokenScope
@@ -88,14 +88,16 @@ def _position(text: str) -> int | None:
 
 
 def _entry(record: Record, name: str) -> dict[str, Any]:
-    amounts = {each.currency: each.amount for each in record.amounts}
+    amounts = dict(
+        sorted(((each.currency, each.amount) for each in record.amounts), key=lambda item: item[0] == "delta")
+    )
     return {
         "position": record.seq,
         "time": when(record.time),
         "analyst": record.analyst,
         "population": record.population,
         "sql": record.sql,
-        "charge": amounts_text(dict(sorted(amounts.items(), key=lambda item: item[0] == "delta"))) or "nothing",
+        "charge": charge_text(amounts, record.typed) or "nothing",
         "released": record.answered,
         "failed": record.failed,
         "mine": record.analyst == name,

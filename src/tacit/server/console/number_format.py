@@ -42,6 +42,12 @@ def amounts_text(amounts: dict[str, Fraction]) -> str:
     return ", ".join(f"{symbol(currency)} {up(amount)}" for currency, amount in amounts.items() if amount)
 
 
+def charge_text(amounts: dict[str, Fraction], typed: str) -> str:
+    """A charge as text: the epsilon that was typed first, where the account counts something else."""
+    counted = amounts_text(amounts)
+    return f"{typed.replace('epsilon', 'ε')} ({counted})" if typed and counted else counted
+
+
 def as_pair(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
     """(ε, δ) of a guarantee, rounded up; at the δ it has, else at one in a million where it needs one."""
     currency = currency_of(guarantee)

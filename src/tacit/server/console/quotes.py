@@ -166,9 +166,10 @@ def view_quote(
     charge = {} if free else charge_of(quote.guarantee)
     main = {name: amount for name, amount in charge.items() if name != "delta" and amount}
     shown = gauges(budget, charge=charge, analyst=analyst)
+    typed = quote.typed.replace("epsilon", "ε")
     return QuoteView(
-        price="Free" if free else (amounts_text(main) or "Nothing"),
-        side="" if free else _delta(charge),
+        price="Free" if free else typed or amounts_text(main) or "Nothing",
+        side="" if free else f"({amounts_text(charge)})" if typed else _delta(charge),
         alone="" if it.alone is None or free else it.alone.replace("epsilon", "ε").replace("delta", "δ"),
         after=_after(shown, budget.questions, free=free),
         confidence=f"{float_nearest(100 * Fraction(it.confidence)):.6g}%",

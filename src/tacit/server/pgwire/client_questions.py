@@ -26,6 +26,7 @@ from tacit.core.numbers import with_noun
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
 from tacit.query.types import Kind
+from tacit.releases.payment import entry_of
 from tacit.releases.views.arrow_tables import plain
 from tacit.server.api.thread_pools import let_run
 from tacit.server.console.number_format import down
@@ -289,9 +290,7 @@ class ClientQuestions:
 
     def _history_rows(self) -> list[list[Any]]:
         page = self._runtime.service.history(self.access)
-        return [
-            [r.seq, r.population, ", ".join(map(str, r.amounts)), r.sql, r.analyst, r.answered] for r in page.records
-        ]
+        return [[r.seq, r.population, entry_of(r).cost, r.sql, r.analyst, r.answered] for r in page.records]
 
     async def balances(self) -> list[list[Any]]:
         """Balances that the client may see, if its token or password still counts."""
@@ -308,14 +307,16 @@ class ClientQuestions:
 def _left(budgets: Sequence[Budget]) -> str:
     """Amount left of the limit that will be reached first."""
     lines = [
-        (Fraction(balance.lines[0].left), f" for {balance.owner}" if place else "", balance.lines[0])
+        (Fraction(balance.lines[0].left), f" for {balance.owner}" if place else "", balance.lines[0], epsilon)
         for each in budgets
-        for place, balance in enumerate(each.balances)
+        for place, (balance, epsilon) in enumerate(zip(each.balances, each.epsilons, strict=True))
         if balance.lines[0].cap and (balance.limited or not place)
     ]
     if not lines:
         return "no limit"
-    left, owner, line = min(lines, key=lambda each: each[0])
+    left, owner, line, epsilon = min(lines, key=lambda each: each[0])
+    if epsilon is not None:
+        return f"{epsilon.left_text} left{owner}"
     return f"{line.currency} {down(left)} of {down(Fraction(line.cap))} left{owner}"
 
 
