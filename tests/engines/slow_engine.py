@@ -270,10 +270,16 @@ def measure(
     types = [key.expression.type for key in final.keys]
     keys = public if public is not None else sorted(present, key=lambda k: tuple(map(sort_key, k, types)))
     units = [sum(key in groups for groups in kept.values()) for key in keys]
-    return keys, units, [[_group(m, key, kept, rule) for key in keys] for m in final.measures]
+    most = {u: rule.share_rows(u, groups, final, public) for u, groups in kept.items()}
+    return keys, units, [[_group(m, key, kept, most, rule) for key in keys] for m in final.measures]
 
 
-def _group(m: Measure, key: Row, kept: Mapping[Value | None, Mapping[Row, list[Row]]], rule: Rule) -> object:
+Most = Mapping[Value | None, Mapping[Row, int]]
+
+
+def _group(
+    m: Measure, key: Row, kept: Mapping[Value | None, Mapping[Row, list[Row]]], most: Most, rule: Rule
+) -> object:
     shares = [(unit, groups[key]) for unit, groups in kept.items() if key in groups]
     if m.kind.traits.unites:
         found = {value for unit, rows in shares for value in rule.keep_distinct(unit, _values(m, rows), m)}
@@ -287,7 +293,7 @@ def _group(m: Measure, key: Row, kept: Mapping[Value | None, Mapping[Row, list[R
             for place in rule.keep_places(unit, _places(m, rows), m.rows):
                 counts[place] += 1
         return counts
-    return sum(_clamp(_share(m, rows), *m.clamp) for _, rows in shares)
+    return sum(_clamp(_share(m, rows, most[unit].get(key)), *m.clamp) for unit, rows in shares)
 
 
 def _clamp(value: int, low: int, high: int) -> int:
@@ -322,18 +328,21 @@ def _places(m: Measure, rows: list[Row]) -> list[int]:
     return [m.categories.index(value) for value in _values(m, rows) if value in m.categories]
 
 
-def _share(m: Measure, rows: list[Row]) -> int:
-    if m.argument is None:
-        count = len(_counting(m, rows))
-        return min(count, 1) if m.kind is MeasureKind.UNITS else count
-    values = _values(m, rows)
+def _share(m: Measure, rows: list[Row], most: int | None) -> int:
+    """The integer of a unit in a group; ``most`` of its rows count there where rows are bounded in all groups together."""
+    counted = _counting(m, rows) if m.argument is None else _values(m, rows)
     if m.kind in (MeasureKind.UNITS, MeasureKind.VALUES, MeasureKind.ROWS):
-        return min(len(values), 1) if m.kind is MeasureKind.UNITS else len(values)
+        limit = 1 if m.kind is MeasureKind.UNITS else len(counted) if most is None else most
+        return min(len(counted), limit)
+    values = _values(m, rows)
     numbers = [steps(m, value) - m.centre for value in values]
     total = sum(n * n for n in numbers) if m.kind is MeasureKind.CENTRED_SQUARES else sum(numbers)
-    if m.kind is MeasureKind.SUM or len(values) <= m.rows:
+    if m.kind is MeasureKind.SUM:
+        return total if most is None else _clamp(total, most * min(0, m.low), most * max(0, m.high))
+    limit = m.rows if most is None else most
+    if len(values) <= limit:
         return total
-    scaled = math.floor(Fraction(abs(total) * m.rows, len(values)) + Fraction(1, 2))
+    scaled = math.floor(Fraction(abs(total) * limit, len(values)) + Fraction(1, 2))
     return scaled if total >= 0 else -scaled
 
 
@@ -407,6 +416,28 @@ class Rule:
                 ),
             )
         return {key: groups[key] for key in order[: final.max_groups]}
+
+    def share_rows(
+        self, unit: Value | None, groups: Mapping[Row, list[Row]], final: FinalAggregation, public: list[Row] | None
+    ) -> dict[Row, int]:
+        """How many rows of each group count; empty where that is not bounded in all groups together."""
+        if final.max_total is None:
+            return {}
+        order = list(groups)
+        if public is not None and len(public) <= final.max_groups:
+            order.sort(key=public.index)
+        rows = {key: min(len(groups[key]), max(m.rows for m in final.measures)) for key in order}
+        total = sum(rows.values())
+        if total <= final.max_total:
+            return rows
+        bits = (self._folded(unit) * self.chooser.multiplier >> 10) % 2**20
+        place = Fraction(total * bits // 2**20, total)
+        found = {}
+        for key in order:
+            after = place + Fraction(final.max_total * rows[key], total)
+            found[key] = math.floor(after) - math.floor(place)
+            place = after
+        return found
 
     def keep_distinct(self, unit: Value | None, values: list[Value], m: Measure) -> list[Value]:
         assert m.argument is not None

@@ -52,6 +52,19 @@ def stating(groups: int, rows: int) -> str:
 
 
 QUESTIONS = tuple(body.format(stating(*numbers)) for numbers in NUMBERS for body in BODIES)
+#: Rows in all groups together, alone and beside the two other numbers.
+IN_ALL = tuple(
+    f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_total = {most}{more})" for most in (1, 5, 60)
+    for more in ("", ", max_rows_contributed = 3", ", max_groups_contributed = 2")
+)  # fmt: skip
+ADDED_UP = (
+    "{} doctor, COUNT(*), SUM(nights) FROM visits GROUP BY doctor",
+    "{} ward, COUNT(DISTINCT patient_id), AVG(cost) FROM visits GROUP BY ward",
+    "{} EXTRACT(MONTH FROM admitted) AS m, VARIANCE(nights), COUNT(*) FROM visits GROUP BY 1",
+    "{} ward, SUM(CLAMP(points, AUTO)), COUNT(score) FROM visits GROUP BY ward",
+    "{} visit_id % 13 AS d, COUNT(*), COUNT(*) FILTER (WHERE nights > 1) FROM visits GROUP BY 1",
+)
+SHARED = tuple(body.format(words) for words in IN_ALL for body in ADDED_UP)
 
 
 def test_a_heavy_person_goes() -> None:
@@ -63,6 +76,27 @@ def test_a_heavy_person_goes() -> None:
 def test_a_heavy_person_is_replaced() -> None:
     other = hostile.joined(hostile.ordinary(), hostile.newcomer())
     assert findings(reports(ALL_PEOPLE, other, QUESTIONS[::2], REPLACING)) == {}
+
+
+def test_rows_in_all_groups_together() -> None:
+    made = reports(ALL_PEOPLE, hostile.ordinary(), SHARED)
+    assert findings(made) == {}
+    assert sum(each.moved for each in made.values()) > len(SHARED) * 3 // 4
+    other = hostile.joined(hostile.ordinary(), hostile.newcomer())
+    assert findings(reports(ALL_PEOPLE, other, SHARED[::2], REPLACING)) == {}
+
+
+class NotShared(Steady):
+    """Leaves every group as many rows as a unit may have in all."""
+
+    def changed(self, work: MeasurementTask) -> MeasurementTask:
+        return super().changed(replace(work, final=replace(work.final, max_total=None)))
+
+
+def test_an_engine_that_shares_nothing_out_is_caught() -> None:
+    sql = f"{IN_ALL[3]} EXTRACT(MONTH FROM admitted) AS m, COUNT(*) FROM visits GROUP BY 1"
+    assert findings(reports(ALL_PEOPLE, hostile.ordinary(), [sql])) == {}
+    assert list(findings(reports(ALL_PEOPLE, hostile.ordinary(), [sql], engine=NotShared))) == [sql]
 
 
 def share(final: FinalAggregation) -> tuple[int, int]:

@@ -123,8 +123,13 @@ def measure(final: FinalAggregation, rows: Sequence[tuple[Any, ...]], secret: by
             groups[row[unit]][key].append(row)
     kept: dict[Any, list[list[tuple[Any, ...]]]] = defaultdict(list)
     for person, own in groups.items():
+        left = final.max_total
         for key in sorted(own, key=lambda key, person=person: _hash(secret, person, key))[: final.max_groups]:
-            kept[key].append(own[key])
+            # Another rule than that of other engines: the first groups keep all of their rows.
+            rows = own[key] if left is None else own[key][: min(left, final.most_in_group)]
+            left = None if left is None else left - len(rows)
+            if rows:
+                kept[key].append(rows)
     if final.public_keys:
         keys = list(product(*(key.values or () for key in final.keys)))
     else:

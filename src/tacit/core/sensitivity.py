@@ -12,11 +12,13 @@ bounded mean         max(|L|, |U|) / n                (U - L) / n
 histogram            l1 = 1, l2 = 1                   l1 = 2, l2 = √2
 k counting queries   l1 = k, l2 = √k                  l1 = k, l2 = √k
 contributions        l1 = m·b, l2 = √m·b              l1 = 2m·b, l2 = max(√(2m)·b, √m·r)
+bounded total        l1 = t, l2 = √(t·b)              l1 = 2t, l2 = √(2t·r)
 ==================== ================================ =====================================================
 
 Contributions are vectors with one coordinate per group, in which a person appears in at most m groups with values in
-[lo, hi]; b = max(|lo|, |hi|), r = hi - lo. :func:`measure_sensitivity` finds the same numbers for *any* function
-by trying all neighbours over a small universe, which is how the table is tested.
+[lo, hi]; b = max(|lo|, |hi|), r = hi - lo.
+In a bounded total their absolute values add up to at most t instead. :func:`measure_sensitivity` finds the same numbers
+for *any* function by trying all neighbours over a small universe, which is how the table is tested.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ __all__ = [
     "Sensitivity",
     "bounded_mean",
     "bounded_sum",
+    "bounded_total",
     "check_bounds",
     "contributions",
     "count",
@@ -107,6 +110,26 @@ def bounded_sum(*, bounds: tuple[Number, Number], relation: Relation | str = ADD
     low, high = check_bounds(bounds)
     same_size = as_relation(relation) is not ADD_REMOVE
     return _scalar(high - low if same_size else max(abs(low), abs(high)), relation)
+
+
+def bounded_total(
+    *, total: Number, bounds: tuple[Number, Number], relation: Relation | str = ADD_REMOVE
+) -> Sensitivity:
+    """Vectors of which one person adds a value in ``bounds`` to each coordinate, at most ``total`` in absolute values.
+
+    Add/remove: Σ|x| ≤ t, and Σx² ≤ max|x|·Σ|x| ≤ b·t. Replace: the difference of two such vectors has l1 ≤ 2t and
+    coordinates of at most r, so that its square is at most 2t·r.
+
+    >>> bounded_total(total=64, bounds=(0, 4)).l2_squared
+    Fraction(256, 1)
+    """
+    low, high = check_bounds(bounds)
+    relation, whole = as_relation(relation), exact_nonnegative(total, "total")
+    if relation is ADD_REMOVE:
+        most = min(max(abs(low), abs(high)), whole)
+        return Sensitivity(whole, whole * most, most, relation)
+    most = min(high - low, 2 * whole)
+    return Sensitivity(2 * whole, 2 * whole * most, most, relation)
 
 
 def bounded_mean(

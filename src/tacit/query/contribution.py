@@ -20,6 +20,8 @@ from tacit.core.numbers import check_count
 AUTO: Final = "auto"
 #: Of groups and rows of one person; a number that has no effect beyond may be stated up to here.
 MOST_COUNTED: Final = 999_999_999
+#: Rows of one person in all groups together: times the rows of a table, 2^40, they fit 64 bits.
+MOST_TOTAL: Final = 2**20
 
 ContributionNumber = int | Literal["auto"]
 

@@ -98,6 +98,8 @@ class FinalAggregation:
         group_count: how many public groups there are; 1 without keys; None for private keys.
         limits: where ``max_groups`` and the rows of the measurements come from; None when made by hand. Of it the text
             has AUTO alone: what decides the answer are the numbers.
+        max_total: the most rows of one unit that count in all groups together (``max_rows_total``); None for no such
+            bound.
     """
 
     source: RelationNode
@@ -108,6 +110,7 @@ class FinalAggregation:
     public_keys: bool
     group_count: int | None
     limits: ContributionLimits | None = field(default=None, compare=False, repr=False)
+    max_total: int | None = None
 
     @property
     def population(self) -> str:
@@ -139,6 +142,11 @@ class FinalAggregation:
         """Whether ``max_rows`` is found privately, or was."""
         return any(measure.auto_rows for measure in self.measures)
 
+    @property
+    def most_in_group(self) -> int:
+        """The most rows of a unit that count in one group, of any measurement."""
+        return max((measure.rows for measure in self.measures), default=1)
+
     def parts_by(self, kept: Sequence[int]) -> int:
         """Of how many groups a group by some of the public keys is the sum."""
         return math.prod(len(key.values or ()) for index, key in enumerate(self.keys) if index not in kept)
@@ -160,7 +168,8 @@ class FinalAggregation:
         cells = [f"{a.kind.value}{a.measures}{a.parameter}:{a.type}:{a.bounds}" for a in self.aggregates]
         lines = [relation_text(self.source), *keys, *(m.text for m in self.measures), *cells]
         groups = f"{self.max_groups}{' auto' if self.auto_groups else ''}"
-        return "\n".join([*lines, f"{groups} {self.public_keys} {self.group_count}"])
+        total = "" if self.max_total is None else f" total {self.max_total}"
+        return "\n".join([*lines, f"{groups} {self.public_keys} {self.group_count}{total}"])
 
 
 def final_over(final: FinalAggregation, source: RelationNode, change: Change) -> FinalAggregation:

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability
-from tacit.query.contribution import AUTO, MOST_COUNTED, ContributionNumber, contribution_number
+from tacit.query.contribution import AUTO, MOST_COUNTED, MOST_TOTAL, ContributionNumber, contribution_number
 
 if TYPE_CHECKING:
     from tacit.query.parsing.query_options import Options
@@ -174,6 +174,9 @@ _TABLE: Final = (
     QuestionOption("max_rows", OptionKind.LIMIT, "3", "Rows per person and group, at most",
                    "most rows of one unit that count per group, or AUTO, if other than declared; noise grows with it",
                    high=Fraction(MOST_COUNTED), clause="max_rows_contributed"),
+    QuestionOption("max_rows_total", OptionKind.LIMIT, "64", "Rows per person in all, at most",
+                   "most rows of one unit that count in all groups together, or AUTO; noise grows with it",
+                   high=Fraction(MOST_TOTAL), clause="max_rows_total"),
     QuestionOption("weights", OptionKind.WEIGHTS, "column=2", "Weights, column=2",
                    "importance of aggregates: weight 2 gets twice the epsilon of weight 1",
                    low=Fraction(1, 10**6), high=Fraction(10**6)),
@@ -223,6 +226,7 @@ class QuestionOptions(TypedDict, total=False):
     confidence: Number
     max_groups: ContributionNumber | None
     max_rows: ContributionNumber | None
+    max_rows_total: ContributionNumber | None
     weights: Mapping[str, Number] | None
     bias_share: Number
     suppose: int | None
@@ -238,6 +242,7 @@ class Request:
             text such as ``avg(cost)``.
         max_groups: more or less than declared, not more than the owner's ceiling, if there is one; or AUTO.
         max_rows: likewise.
+        max_rows_total: rows of one unit in all groups together; where it is stated, the two others bind only if stated.
         weights: by the same names, or ``"keys"``, or ``"bounds"`` and ``"limits"`` for the searches for AUTO
             bounds and AUTO limits.
         bias_share: of the price; see :mod:`tacit.query.planning.left_out`.
@@ -253,6 +258,7 @@ class Request:
     confidence: Number = "0.95"
     max_groups: ContributionNumber | None = None
     max_rows: ContributionNumber | None = None
+    max_rows_total: ContributionNumber | None = None
     weights: Mapping[str, Number] | None = None
     bias_share: Number = "0.04"
     suppose: int | None = None
@@ -341,6 +347,7 @@ class Terms:
         max_rows: as stated beside the text. The measurements hold it, so that it is no part of a digest either.
         bias_share: of the price, for the table of what is left out. The releases follow from it, likewise.
         most: epsilon, rho or mu squared of the whole account; None where that is not known. No part of a digest.
+        max_rows_total: as stated in the text or beside it. The aggregation holds it, so that it is no part of a digest.
     """
 
     account: str
@@ -357,6 +364,7 @@ class Terms:
     max_rows: ContributionNumber | None = field(default=None, repr=False)
     bias_share: Fraction = field(default=Fraction(0), repr=False)
     most: Fraction | None = field(default=None, repr=False)
+    max_rows_total: ContributionNumber | None = field(default=None, repr=False)
 
 
 def settle(request: Request, options: Options) -> Terms:
@@ -401,6 +409,7 @@ def settle(request: Request, options: Options) -> Terms:
         max_rows=_limit(request, options, "max_rows"),
         bias_share=share,
         most=request.account.most,
+        max_rows_total=_limit(request, options, "max_rows_total") or options.max_rows_total,
     )
 
 
@@ -462,7 +471,8 @@ def _count(request: Request, options: Options, name: str) -> int | None:
 def _limit(request: Request, options: Options, name: str) -> ContributionNumber | None:
     """The contribution number that the request states, if the text of the query does not contradict it."""
     value = getattr(request, name)
-    beside = None if value is None else contribution_number(value, name)
+    most = int(OPTIONS[name].high or MOST_COUNTED)
+    beside = None if value is None else contribution_number(value, name, most=most)
     agreed(name, getattr(options, name), beside)
     return beside
 

@@ -42,7 +42,7 @@ from tacit.engines.sql.relations import (
     tables_of,
 )
 from tacit.engines.sql.statements import Named, Statement, Writer
-from tacit.engines.sql.unit_totals import Partials, quantised_sql
+from tacit.engines.sql.unit_totals import quantised_sql
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.measures import Measure, MeasureKind
@@ -94,7 +94,7 @@ class DuckDBWriter(Writer):
         """Group columns, ``units``, and one total per measure; rows beyond a unit's limit are never collected."""
         if self.alone:
             return super().sums(measures)
-        partials = Partials(self.d, False, tuple(measures))
+        partials = self.partials(measures)
         totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         names, listed = ", ".join(self.groups.columns), ", ".join(["count(*) AS units", *totals])
@@ -105,7 +105,7 @@ class DuckDBWriter(Writer):
         pairs = f"SELECT u, {names}{collected} FROM {rows.name} GROUP BY u, {names}"
         if not self.groups.is_public:
             pairs = self.chosen(pairs)
-        return f"{rows.text} SELECT {names}, {listed} FROM ({partials.levels(names, pairs)}) GROUP BY {names}"
+        return f"{rows.text} SELECT {names}, {listed} FROM ({self.in_all(partials, pairs)}) GROUP BY {names}"
 
     @property
     def _group_plan(self) -> GroupPlan:
@@ -161,7 +161,7 @@ class DuckDBWriter(Writer):
         more = {} if losses is None else losses.columns
         rows = loose.all_rows({name: made.sql for name, made in (*columns.items(), *more.items())}, read)
         if not self.groups.is_public:
-            return PrivatePlan(rows, self._group_plan, columns, shares, losses)
+            return PrivatePlan(rows, self._group_plan, columns, shares, losses, in_all=self._in_all)
         bounds = (self.groups.count, self.final.max_groups)
         # DuckDB may wait for ever where a LIMIT stands over a cross join of unions, or over a join of one subquery with
         # itself, which it computes once; such sources are read without one, as large ones are. So are those in which
@@ -169,7 +169,21 @@ class DuckDBWriter(Writer):
         source, most_rows = self.final.source, self._most_rows()
         many = has_cut(source) and (most_rows is None or most_rows > FEW)
         large = self._is_large() or has_union(source) or reads_again(source) or many
-        return RowPlan(rows, self.chooser, *bounds, columns, shares, large=large, most_rows=most_rows, losses=losses)
+        return RowPlan(
+            rows,
+            self.chooser,
+            *bounds,
+            columns,
+            shares,
+            large=large,
+            most_rows=most_rows,
+            losses=losses,
+            in_all=self._in_all,
+        )
+
+    @property
+    def _in_all(self) -> tuple[int, int] | None:
+        return None if self.final.max_total is None else (self.final.max_total, self.final.most_in_group)
 
     def _reading_places(self, read: frozenset[int]) -> Self:
         """The same with numbers of keys instead of keys, where the table has them and nothing else reads the keys."""

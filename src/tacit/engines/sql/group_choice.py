@@ -8,6 +8,11 @@ Public groups are one number, private ones are their keys as they are.
   text) and s an odd number made of the key secret. The first ``max_groups`` groups in that order stay. It needs
   shifts, products below 2^63 and AND only, so it is the same on every engine, and a bit set of 2^k places per unit
   tells where the last kept group lies.
+* **Rows in all groups** (``max_rows_total``) are shared out where a unit has more. With a_1 … a_k its rows in the
+  groups it keeps, in their order, S_i = a_1 + … + a_i, A = S_k and T the bound, group i keeps
+  ⌊(T·S_i + o)/A⌋ - ⌊(T·S_{i-1} + o)/A⌋ rows: T in all, and within 1 of T·a_i/A in each. The offset o = ⌊A·h/2^20⌋ is
+  made of 20 bits h of x·s, so that no group is favoured: over all offsets the mean is T·a_i/A. Only how many rows of a
+  group count is decided, never which.
 * **Private groups** and **values** are ordered by a rank of 31 bits, and those of one rank by themselves. A rank starts
   as bits of x·s, moved by a number made of the secret for groups and another for values, and takes a turn for each
   part of the group or value: z ↦ f(f(z + n, s), t), f(v, m) = (v·m div 2^20) mod 2^31, where n has 31 bits and stands
@@ -51,6 +56,8 @@ _STARTS = {purpose: f"\0{purpose}+".ljust(10, "\0") for purpose in ("groups", "v
 _RANK_BITS = 31
 _RANK = 2_147_483_647
 _TURN, _TURN_SHIFT = 1_327_217_885, 20
+#: Bits of an offset: times the rows of a table, 2^40, they fit 64 bits.
+_OFFSET_BITS, _OFFSET = 20, 2**20 - 1
 #: Below 2^22 doubles are told apart to 2^-40, then whole numbers to 2^62, and those beyond not at all.
 _FINE, _FINE_BITS, _COARSE = 2.0**22, 2.0**40, 2.0**62
 
@@ -151,6 +158,15 @@ class Chooser:
         """x·s for a unit: at most 61 bits."""
         factor = _MULTIPLIER if self.secret is None else self.multiplier
         return f"({self.fold(d, unit)} * {factor})"
+
+    def offset(self, d: Dialect, unit: str, total: str) -> str:
+        """The o of a unit with ``total`` rows."""
+        return f"(({total} * (({self.parameters(d, unit)} >> 10) & {_OFFSET})) >> {_OFFSET_BITS})"
+
+    def offsets(self, folded: NDArray[np.uint32], totals: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The same for arrays of folded units (x) and their rows."""
+        bits = (folded.astype(np.uint64) * np.uint64(self.multiplier) >> np.uint64(10)) & np.uint64(_OFFSET)
+        return (totals * bits.view(np.int64)) >> _OFFSET_BITS
 
     def place(self, parameters: str, code: str, groups: int) -> str:
         """Where a group stands in a unit's order."""

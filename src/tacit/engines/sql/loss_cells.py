@@ -44,7 +44,7 @@ class CellWriter(Writer):
     def first(self) -> Statement:
         """The statement of all sums, and of the cells if a table is asked for."""
         table = self.left_out
-        if table is None or not lists_exactly(self.final, table):
+        if table is None or self.final.max_total is not None or not lists_exactly(self.final, table):
             return super().first()
         stages = loss_stages(self.final, table)
         if any(call.function == "count_distinct" or is_listed(call) for call in stages.calls):

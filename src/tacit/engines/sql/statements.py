@@ -191,7 +191,7 @@ class Writer:
 
     def sums(self, measures: list[Measure]) -> str:
         """Group columns, ``units``, and one total per measure."""
-        partials = Partials(self.d, self.alone, tuple(measures))
+        partials = self.partials(measures)
         totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
         read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         names, listed = ", ".join(self.groups.columns), ", ".join(["count(*) AS units", *totals])
@@ -201,8 +201,34 @@ class Writer:
         pairs = loose._pairs(partials, read)
         if self.must_choose:
             pairs = self.chosen(pairs)
-        last = self.d.derived(partials.levels(names, pairs))
+        last = self.d.derived(self.in_all(partials, pairs))
         return f"SELECT {names}, {listed} FROM {last} GROUP BY {names}"
+
+    def in_all(self, partials: Partials, pairs: str) -> str:
+        """The last level over pairs (unit, group), each with its share of the rows that count in all groups."""
+        names, total = ", ".join(self.groups.columns), self.final.max_total
+        if total is None or partials.most is None:
+            return partials.levels(names, pairs)
+        rows, most = partials.rows_in_group, self.final.most_in_group
+        capped = f"CASE WHEN {rows} > {most} THEN {most} ELSE {rows} END"
+        order = self.pair_order() if self.must_choose else "g"
+        pairs = f"SELECT *, {capped} AS a FROM {self.d.derived(pairs)}"
+        whole = "CAST(sum(a) OVER (PARTITION BY u) AS BIGINT)"
+        running = f"CAST(sum(a) OVER (PARTITION BY u ORDER BY {order} ROWS UNBOUNDED PRECEDING) AS BIGINT)"
+        pairs = f"SELECT *, {whole} AS ta, {running} AS sa FROM {self.d.derived(pairs)}"
+        pairs = f"SELECT *, {self.chooser.offset(self.d, 'u', 'ta')} AS oa FROM {self.d.derived(pairs)}"
+        ends = [self.d.divided(f"({total} * {end} + oa)", "ta", wide=False) for end in ("sa", "(sa - a)")]
+        share = f"CASE WHEN ta <= {total} THEN a ELSE {ends[0]} - {ends[1]} END"
+        listed = ", ".join([names, *partials.collected, f"{share} AS {partials.most}"])
+        return partials.levels(f"{names}, {partials.most}", f"SELECT {listed} FROM {self.d.derived(pairs)}")
+
+    def partials(self, measures: list[Measure]) -> Partials:
+        """Columns shared by sums."""
+        if self.alone or self.final.max_total is None:
+            return Partials(self.d, self.alone, tuple(measures))
+        found = Partials(self.d, False, tuple(measures), most="b")
+        _ = found.rows_in_group
+        return found
 
     def _pairs(self, partials: Partials, read: frozenset[int]) -> str:
         """One row per unit and group that counts: ``u``, group columns and what is collected."""

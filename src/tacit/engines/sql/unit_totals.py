@@ -15,6 +15,7 @@ from fractions import Fraction
 from tacit.core.errors import InternalError
 from tacit.engines.sql.dialect import Dialect
 from tacit.engines.sql.scalars import EXACT_DOUBLES, ProvenRange, condition_sql, lies_within, proven_range, scalar_sql
+from tacit.query.contribution import MOST_TOTAL
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.refusal import Refusal
 from tacit.query.types import DATE, Kind
@@ -184,6 +185,8 @@ class Partials:
         collected: aggregates over a unit's rows in a group.
         centred: totals about their centres.
         shares: totals of heavy contributors brought down to as many rows as count.
+        most: column with the most rows of the unit that count in the group, where they are bounded in all groups
+            together; None where every measurement has one number for all.
     """
 
     dialect: Dialect
@@ -193,12 +196,30 @@ class Partials:
     collected: dict[str, str] = field(default_factory=dict)
     centred: dict[str, str] = field(default_factory=dict)
     shares: dict[str, str] = field(default_factory=dict)
+    most: str | None = None
 
     def total(self, measure: Measure) -> str:
         """The sum over units, as SQL over rows (row units) or over the last level."""
         if self.row_units:
             return self._row_total(measure)
-        return self._clamped_total(self._share(measure), measure)
+        share = self._share(measure)
+        return self._clamped_total(share if self.most is None else self._within(share, measure), measure)
+
+    def _within(self, share: str, measure: Measure) -> str:
+        """A share, of as many rows as count in the group; what is centred was brought down to these."""
+        if measure.kind in (MeasureKind.ROWS, MeasureKind.VALUES):
+            return f"least({share}, {self.most})"
+        if measure.kind is not MeasureKind.SUM or self.most is None:
+            return share
+        limits = min(0, measure.low), max(0, measure.high)
+        wide = max(-limits[0], limits[1]) * MOST_TOTAL >= _BIGINT
+        low, high = (self.dialect.huge(self.most, end) if wide else f"{self.most} * ({end})" for end in limits)
+        return f"least(greatest({share}, {low}), {high})"
+
+    @property
+    def rows_in_group(self) -> str:
+        """The name of the number of rows of a unit in a group."""
+        return self._collect("count(*)")
 
     def _clamped_total(self, value: str, measure: Measure) -> str:
         low, high = measure.clamp
@@ -247,7 +268,7 @@ class Partials:
         else:
             largest += abs(measure.centre)
             centred = _named(self.centred, _about(self.dialect, total, count, measure.centre), "z")
-        return _named(self.shares, _scaled(self.dialect, centred, count, measure.rows, largest), "s")
+        return _named(self.shares, _scaled(self.dialect, centred, count, self.most or str(measure.rows), largest), "s")
 
     def summed(self, measure: Measure) -> str:
         """The name of the sum of the steps of a unit in a group; 0 over no values."""
@@ -313,13 +334,13 @@ def _square(d: Dialect, steps: str, measure: Measure) -> str:
     return f"{distance} * {distance}"
 
 
-def _scaled(d: Dialect, total: str, count: str, rows: int, largest: int) -> str:
+def _scaled(d: Dialect, total: str, count: str, rows: str, largest: int) -> str:
     """A total over ``count`` values brought down to ``rows`` of them: times rows/count, ties away from zero.
 
     |S|·r/n = (|S| div n)·r + (|S| mod n)·r/n, whose parts stay small.
     """
     size, n = d.huge(f"abs({total})"), d.huge(count)
-    rest = d.divided(f"({size} % {n} * {2 * rows} + {n})", f"(2 * {n})", wide=True)
+    rest = d.divided(f"({size} % {n} * {rows} * 2 + {n})", f"(2 * {n})", wide=True)
     scaled = f"CAST({d.divided(size, n, wide=True)} * {rows} + {rest} AS {_type(d, largest)})"
     return f"CASE WHEN {count} <= {rows} THEN {total} WHEN {total} < 0 THEN -{scaled} ELSE {scaled} END"
 

@@ -37,6 +37,8 @@ class Options:
         rho: a zCDP price instead of epsilon.
         max_groups: ``max_groups_contributed``, a number or AUTO.
         max_rows: ``max_rows_contributed``, the most rows of a unit that count per group, or AUTO.
+        max_rows_total: the most rows of a unit that count in all groups together, or AUTO. Not shown: the aggregation
+            says so.
         group_selection: one of :data:`SELECTION_STRATEGIES`.
         within: half the width of the interval asked for, instead of epsilon.
         max_rows_joined: the most rows of a unit that enter a join which multiplies them, where that is less than the
@@ -57,6 +59,7 @@ class Options:
     confidence: Fraction | None = None
     max_rows_joined: int | None = field(default=None, repr=False)
     bias_share: Fraction | None = field(default=None, repr=False)
+    max_rows_total: ContributionNumber | None = field(default=None, repr=False)
     privacy_unit: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
 
 

@@ -30,7 +30,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.relations import ADD_REMOVE, Relation
-from tacit.core.sensitivity import Sensitivity
+from tacit.core.sensitivity import Sensitivity, bounded_total
 from tacit.mechanisms.residual_basis import UnitMovement
 from tacit.query.planning.quantile_tree import Tree, best_tree
 from tacit.query.planning.rank_choice import cells
@@ -292,10 +292,20 @@ def _joined(
     moved: int,
     why: str,
     coefficient: Fraction,
+    slack: int = 0,
 ) -> Block:
-    """A block of several measurements, of which a unit moves each group by at most ``moved`` in l1, hence in l2."""
+    """A block of several measurements, of which a unit moves each group by at most ``moved`` in l1, hence in l2.
+
+    That is a multiple of its rows there, and ``slack`` for rounding.
+    """
     groups = _groups(final)
-    moves = Sensitivity(Fraction(groups * moved), Fraction(groups * moved**2), Fraction(moved), ADD_REMOVE)
+    l1, l2_squared = Fraction(groups * moved), Fraction(groups * moved**2)
+    if final.max_total is not None:
+        rows = max(final.measures[index].rows for index in measures)
+        l1 = min(l1, final.max_total * Fraction(moved - slack, rows) + groups * slack)
+        l2_squared = min(l2_squared, l1 * moved)
+        why = _in_all(final, why)
+    moves = Sensitivity(l1, l2_squared, Fraction(moved), ADD_REMOVE)
     return Block(_name(final, measures), measures, forms, readouts, 1, moves, groups, why, coefficient)
 
 
@@ -373,7 +383,7 @@ def _variance_block(final: FinalAggregation, moments: tuple[int, ...], half: int
         Readout((1, 0, -1), Fraction(1, 4 * half)),
         Readout((1, -1, 1), Fraction(1, 4)),
     )
-    return _joined(final, moments, forms, readouts, moved, why, Fraction(7, 4))
+    return _joined(final, moments, forms, readouts, moved, why, Fraction(7, 4), slack=4 * half + 2)
 
 
 def _single(final: FinalAggregation, index: int, measure: Measure, relation: Relation, *, concentrated: bool) -> Block:
@@ -381,6 +391,10 @@ def _single(final: FinalAggregation, index: int, measure: Measure, relation: Rel
     moves = measure.sensitivity(max_groups=groups, relation=relation, groups=final.group_count)
     does = measure.kind.traits.sentence.format(low=measure.clamp[0], high=measure.clamp[1])
     why = f"one unit {does} and is in at most {_many(groups, 'group')}"
+    if final.max_total is not None and measure.per_row is not None:
+        total = bounded_total(total=final.max_total * measure.per_row, bounds=measure.clamp, relation=relation)
+        moves = Sensitivity(min(moves.l1, total.l1), min(moves.l2_squared, total.l2_squared), moves.linf, relation)
+        why = _in_all(final, why)
     if relation is not ADD_REMOVE:
         why += "; replacing it takes all of that away and adds as much elsewhere"
     tree, coefficient = None, Fraction(1)
@@ -410,6 +424,10 @@ def _single(final: FinalAggregation, index: int, measure: Measure, relation: Rel
         rows=measure.rows if fractions else 0,
         spread=measure.kind.traits.spread,
     )
+
+
+def _in_all(final: FinalAggregation, why: str) -> str:
+    return f"{why}; at most {_many(final.max_total or 0, 'row')} of it count in all groups together"
 
 
 def _many(count: int, noun: str) -> str:

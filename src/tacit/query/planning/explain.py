@@ -257,6 +257,10 @@ def _limits(plan: Plan) -> str:
     groups = limits.groups if final.auto_groups or not limits.groups.is_auto else replace(limits.groups, single=True)
     rows = limits.rows if final.auto_rows or not limits.rows.is_auto else replace(limits.rows, single=True)
     words = f"{groups.words(final.max_groups)}, {rows.words(rows.number)}"
+    if limits.total is not None and not limits.total.is_auto:
+        words = (
+            f"{limits.total.words(limits.total.number)}, max_groups {final.max_groups}, max_rows {final.most_in_group}"
+        )
     if plan.limits is not None and not plan.limits.seen:
         words += "; too few people for a search at this price: state numbers"
     if not plan.seeks_limits:

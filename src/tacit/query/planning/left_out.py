@@ -126,6 +126,8 @@ def loss_table(final: FinalAggregation) -> LossTable | None:
     limits = final.limits
     groups = (limits is None or not limits.groups.single) and most > final.max_groups
     groups &= bool(final.keys) and (final.group_count is None or final.group_count > final.max_groups)
+    if final.max_total is not None:
+        groups, rows = False, [final.max_total]
     found = {
         GROUPS: groups,
         ROWS: bool(rows) and most > min(rows),
@@ -214,10 +216,12 @@ class CountedValues(NamedTuple):
     Args:
         measure: one of these measurements.
         clipped: whether values may be outside their bounds.
+        most: how many of them count in all groups together; None where each group has a bound of its own.
     """
 
     measure: Measure
     clipped: bool
+    most: int | None = None
 
     @property
     def once(self) -> bool:
@@ -227,7 +231,7 @@ class CountedValues(NamedTuple):
     @property
     def has_total(self) -> bool:
         """Whether the sum of the values has limits; other values are cut by their number."""
-        return self.measure.kind is MeasureKind.SUM and self.measure.argument is not None
+        return self.measure.kind is MeasureKind.SUM and self.measure.argument is not None and self.most is None
 
     @property
     def values(self) -> tuple[str, Expression | None, Expression | None]:
@@ -239,7 +243,8 @@ def counted_values(final: FinalAggregation, table: LossTable) -> list[CountedVal
     """The values of a question whose losses are looked for."""
     found: dict[object, CountedValues] = {}
     for measure in final.measures:
-        each = CountedValues(measure, CLIPPING in table.causes and _may_be_clipped(measure))
+        most = None if measure.kind is MeasureKind.UNITS else final.max_total
+        each = CountedValues(measure, CLIPPING in table.causes and _may_be_clipped(measure), most)
         bounds = (measure.low, measure.high, measure.step, measure.centre)
         limits = (measure.clamp if each.has_total else None, bounds if each.has_total or each.clipped else None)
         found.setdefault((*each.values, each.once, measure.rows, each.clipped, *limits), each)

@@ -114,7 +114,7 @@ def _staged(final: FinalAggregation, table: LossTable) -> tuple[RelationNode, Lo
     groups, others = parts.pop(), parts.pop()
     # Rows are turned into parts of rows once for a unit, not for each of its groups.
     losses = [
-        _Loss(_parts(number, table), cut if each.has_total else _parts(cut, table), excess)
+        _Loss(_parts(number, table), cut if each.has_total else _parts(_beyond_all(each, number, cut), table), excess)
         for (each, _), number, cut, excess in zip(counted, parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
     # One step more, so that an engine computes a loss once and not for every power of two.
@@ -208,12 +208,19 @@ def _losses(
         if each.has_total:
             total = columns[1]
             cut = case([(call("is_null", total), _whole(0))], _beyond(total, total_limits(each.measure, total.type)))
-        elif not each.once and ROWS in table.causes:
+        elif not each.once and ROWS in table.causes and each.most is None:
             most = _whole(each.measure.rows)
             cut = call("sub", call("greatest", number, most), most)
         excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
         found.append(_Loss(number, cut, excess))
     return found
+
+
+def _beyond_all(each: CountedValues, number: Expression, cut: Expression) -> Expression:
+    """Values of a unit that are cut, where they are counted in all groups together."""
+    if each.most is None:
+        return cut
+    return call("sub", call("greatest", number, _whole(each.most)), _whole(each.most))
 
 
 def _parts(rows: Expression, table: LossTable) -> Expression:

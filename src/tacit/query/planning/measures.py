@@ -219,6 +219,18 @@ class Measure:
         return max(self.high - self.centre, self.centre - self.low)
 
     @property
+    def per_row(self) -> int | None:
+        """The most that one row adds, in size; None where the clamp does not follow from the number of rows."""
+        low, high, square = self.low - self.centre, self.high - self.centre, self.kind is MeasureKind.CENTRED_SQUARES
+        if self.kind in (MeasureKind.ROWS, MeasureKind.VALUES):
+            row = (0, 1)
+        elif self.kind.traits.adds_values:
+            row = (0, max(low**2, high**2)) if square else (min(0, low), max(0, high))
+        else:
+            return None
+        return max(-row[0], row[1]) if self.clamp == (self.rows * row[0], self.rows * row[1]) and any(row) else None
+
+    @property
     def unit_of_value(self) -> Fraction:
         """Value of one step of the released integer: ``step``, or its square for squares."""
         return self.step**2 if self.kind is MeasureKind.CENTRED_SQUARES else self.step
@@ -433,14 +445,15 @@ def _shown(number: ContributionNumber) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ContributionLimits:
-    """Both numbers of a final aggregation."""
+    """The numbers of a final aggregation; ``total`` is None where rows are not bounded in all groups together."""
 
     groups: ContributionLimit
     rows: ContributionLimit
+    total: ContributionLimit | None = None
 
     def found(self, groups: int | None, rows: int | None) -> ContributionLimits:
         """The same with the numbers that AUTO found; None for one that was not sought."""
-        return ContributionLimits(replace(self.groups, found=groups), replace(self.rows, found=rows))
+        return replace(self, groups=replace(self.groups, found=groups), rows=replace(self.rows, found=rows))
 
 
 def ceiling(source: RelationNode, name: str) -> tuple[int, str] | None:

@@ -22,6 +22,7 @@ from tacit.core.relations import Relation
 from tacit.query.aggregate_family import ExpectedError
 from tacit.query.aggregates import entry_of, expected_error
 from tacit.query.catalog import Catalog
+from tacit.query.contribution import AUTO
 from tacit.query.parsing.query_options import Options
 from tacit.query.planning import auto_limits
 from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_of
@@ -33,6 +34,7 @@ from tacit.query.planning.measures import ContributionLimit, ContributionLimits
 from tacit.query.planning.pricing import buy, check_charge
 from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
 from tacit.query.planning.set_totals import check_units_of_totals, set_sizes, sets_of_part, totals_of_part
+from tacit.query.planning.total_bound import with_stated_total
 from tacit.query.planning.work import cuts, unit_work
 from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup, TotalOf
 from tacit.query.refusal import Refusal
@@ -294,10 +296,15 @@ def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
     limits = limits_of(final)
     if terms.max_rows is not None and limits.rows.stated != terms.max_rows:
         raise InternalError("the question was resolved for another max_rows than its terms state")
-    if terms.max_groups is None:
-        return final
-    groups = limits.groups.stating(terms.max_groups, final.source)
-    return replace(final, max_groups=groups.among(final.group_count), limits=replace(limits, groups=groups))
+    if terms.max_groups is not None:
+        groups = limits.groups.stating(terms.max_groups, final.source)
+        limits = replace(limits, groups=groups)
+        final = replace(final, max_groups=groups.among(final.group_count), limits=limits)
+    if terms.max_rows_total == AUTO:
+        raise InputError("max_rows_total", "must be a whole number")
+    if isinstance(terms.max_rows_total, int):
+        return with_stated_total(final, terms.max_rows_total, limits)
+    return final
 
 
 def limits_of(final: FinalAggregation) -> ContributionLimits:
@@ -459,6 +466,9 @@ def _bounding(plan: Plan) -> str:
     auto = plan.seeks_limits
     counted = "as many rows as AUTO finds" if auto and final.auto_rows else f"at most {_many(rows, 'row')}"
     parts = [f"{counted} of a unit count per group"]
+    if final.max_total is not None:
+        parts = [f"at most {_many(final.max_total, 'row')} of a unit count, shared out among its groups in proportion"]
+        parts += [f"at most {_many(rows, 'row')} per group"] if rows < final.max_total else []
     if final.keys:
         kept = (
             "as many groups as AUTO finds"

@@ -131,7 +131,7 @@ class ValueLoss:
         cut = None
         if self.total is not None and self.count is not None:
             cut = self.total.of(pairs, self.count)
-        elif self.cut and pairs.longest > self.values.measure.rows:
+        elif self.cut and self.values.most is None and pairs.longest > self.values.measure.rows:
             cut = np.maximum(number - self.values.measure.rows, 0) * parts
         if self.values.once:
             number = (number > 0).astype(np.int64)
@@ -204,7 +204,11 @@ class LossPlan:
         for loss in self.losses:
             number, cut = loss.of(pairs, self.table.parts)
             own = None if excess is None or loss.excess is None else next(amounts)
-            found.append((per_unit(number), None if cut is None else per_unit(cut), own))
+            number = per_unit(number)
+            lost = None if cut is None else per_unit(cut)
+            if loss.values.most is not None and loss.cut:
+                lost = np.maximum(number - loss.values.most * self.table.parts, 0)
+            found.append((number, lost, own))
         return UnitLosses(self, groups, found).cells(others)
 
 

@@ -52,11 +52,18 @@ class UnitGroups:
         full: columns in which every row counts.
         lengths: how many rows each pair has.
         copies: how often each of them counts (:mod:`.copied_rows`).
+        most: how many rows of each pair count, where rows are bounded in all groups together; None for no such bound.
     """
 
     def __init__(
-        self, read: Callable[[str], Integers], full: Collection[str], lengths: Integers, copies: int = 1
+        self,
+        read: Callable[[str], Integers],
+        full: Collection[str],
+        lengths: Integers,
+        copies: int = 1,
+        most: Integers | None = None,
     ) -> None:
+        self.most = most
         self.lengths = self._copied(lengths, copies)
         self.longest = int(lengths.max(initial=0)) * copies
         self.full = full
@@ -138,6 +145,13 @@ class UnitShare:
             value = (count > 0).astype(np.int64) if measure.kind is MeasureKind.UNITS else count
         else:
             value = self._total(pairs)
+        if pairs.most is not None and measure.kind in (MeasureKind.ROWS, MeasureKind.VALUES):
+            value = np.minimum(value, pairs.most)
+        elif pairs.most is not None and measure.kind is MeasureKind.SUM:
+            low, high = min(0, measure.low), max(0, measure.high)
+            if int(pairs.most.max(initial=0)) * max(-low, high) >= WIDEST:
+                raise TooWideError
+            value = np.minimum(np.maximum(value, pairs.most * low), pairs.most * high)
         low, high = measure.clamp
         # Most units have few rows, and what lies inside need not be copied.
         inside = not len(value) or (low <= int(value.min()) and int(value.max()) <= high)
@@ -159,15 +173,17 @@ class UnitShare:
         else:
             total = pairs.totals(self.column)
             total = total + count * start if start else total
-        return total if measure.kind is MeasureKind.SUM else _scaled(total, count, measure.rows)
+        rows = measure.rows if pairs.most is None else pairs.most
+        return total if measure.kind is MeasureKind.SUM else _scaled(total, count, rows)
 
 
-def _scaled(total: Integers, count: Integers, rows: int) -> Integers:
-    """Totals over more than ``rows`` values brought down to ``rows`` of them; see ``sql/unit_totals``."""
-    heavy = np.flatnonzero(count > rows)
+def _scaled(total: Integers, count: Integers, most: int | Integers) -> Integers:
+    """Totals over more than ``most`` values brought down to ``most`` of them; see ``sql/unit_totals``."""
+    heavy = np.flatnonzero(count > most)
     if not len(heavy):
         return total
     whole, n = np.abs(total[heavy]), count[heavy]
+    rows = most if isinstance(most, int) else most[heavy]
     scaled = whole // n * rows + (whole % n * (2 * rows) + n) // (2 * n)
     total = total.copy()
     total[heavy] = np.sign(total[heavy]) * scaled
@@ -231,6 +247,46 @@ def named_column(columns: dict[str, Read], column: Read | None, letter: str = "y
     name = f"{letter}{len(columns)}"
     columns[name] = column
     return name
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """A bound of the rows of a unit in all groups together (``max_rows_total``); see ``sql/group_choice``.
+
+    Args:
+        most: that bound.
+        in_group: the most rows that count in one group.
+        offsets: from units, as they are numbered, and their rows to the o of each.
+    """
+
+    most: int
+    in_group: int
+    offsets: Callable[[NDArray[Any], Integers], Integers]
+
+    def of(self, lengths: Integers, units: NDArray[Any], begins: NDArray[np.intp]) -> Integers | None:
+        """How many rows of each pair count; None where all do that fit their group.
+
+        Args:
+            lengths: rows of each pair (unit, group), unit after unit, in the order of its groups.
+            units: of each unit.
+            begins: number of the first pair of each unit.
+        """
+        rows = np.minimum(lengths, self.in_group)
+        totals = run_sums(rows, begins) if len(begins) else np.zeros(0, dtype=np.int64)
+        heavy = totals > self.most
+        if not heavy.any():
+            return None
+        pairs = np.diff(np.append(begins, len(rows)))
+        among = np.flatnonzero(np.repeat(heavy, pairs))
+        runs, whole = pairs[heavy], totals[heavy]
+        offset = np.repeat(self.offsets(units[heavy], whole), runs)
+        ends = np.cumsum(rows[among])
+        # Counted from the first of each unit.
+        ends -= np.repeat(np.append(0, np.cumsum(whole)[:-1]), runs)
+        whole = np.repeat(whole, runs)
+        own = rows[among]
+        rows[among] = (self.most * ends + offset) // whole - (self.most * (ends - own) + offset) // whole
+        return rows
 
 
 Places = Callable[[NDArray[np.int64], NDArray[np.int16]], NDArray[np.uint32]]
@@ -305,6 +361,7 @@ class Fold:
         shares: one per sum.
         losses: the table of what bounding leaves out, if it is asked for.
         copies: how often each row counts.
+        in_all: the bound of a unit's rows in all groups together, if there is one.
     """
 
     groups: int
@@ -315,6 +372,7 @@ class Fold:
     shares: tuple[UnitShare, ...]
     losses: LossPlan | None = None
     copies: int = 1
+    in_all: SharedRows | None = None
 
 
 #: Cells of unit and group per row beyond which most would stay empty.
@@ -398,14 +456,14 @@ def dense_totals(rows: FetchedRows, work: Fold) -> FoldedRows | None:
     Sorting is half of the processor time of a small question, and under load the larger half.
 
     Returns:
-        None where units have to choose among groups, or most cells of unit and group would stay empty.
+        None where units have to choose among groups or rows, or most cells of unit and group would stay empty.
 
     Raises:
         TooWideError: when 64 bits might not do.
     """
     first, last = int(rows.units.min()), int(rows.units.max())
     units = last - first + 1
-    if work.groups > work.most or units * work.groups > _CELLS_PER_ROW * len(rows.units):
+    if work.in_all or work.groups > work.most or units * work.groups > _CELLS_PER_ROW * len(rows.units):
         return None
     # Group after group, so that the cells of a group are added up in one go.
     cells = np.subtract(rows.units, first, dtype=np.int64)

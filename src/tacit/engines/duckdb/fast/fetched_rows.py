@@ -18,7 +18,9 @@ from tacit.engines.duckdb.fast.array_totals import (
     FetchedRows,
     Fold,
     FoldedRows,
+    Integers,
     Read,
+    SharedRows,
     TooWideError,
     UnitShare,
     ValueColumn,
@@ -75,6 +77,7 @@ class RowPlan:
         losses: the table of what bounding leaves out, if it is asked for and the rows can tell it.
         copies_sql: a statement that says how often each row counts; None for once.
         copies: that number, when it was asked for.
+        in_all: the most rows of a unit that count in all groups together, and in one; None for no such bound.
     """
 
     sql: str
@@ -88,6 +91,7 @@ class RowPlan:
     losses: LossPlan | None = None
     copies_sql: str | None = None
     copies: int = 1
+    in_all: tuple[int, int] | None = None
 
     @property
     def kept_groups(self) -> int | None:
@@ -252,7 +256,8 @@ def _numbered(
         return UnitGroupKeys(_fold(plan, plan.chooser.folded)), Beside()
     if plan.chooser.whole:
         everyone = np.concatenate([*units, *more])
-        numbers, work = np.unique(everyone, return_inverse=True)[1], _fold(plan, plan.chooser.folded)
+        known_units, numbers = np.unique(everyone, return_inverse=True)
+        work = _fold(plan, plan.chooser.folded, lambda number: plan.chooser.folded(known_units[number]))
     else:
         everyone, folds = _distinct(cursor, plan.chooser, [*units, *more])
         numbers, work = everyone, _fold(plan, lambda unit: folds[unit])
@@ -268,8 +273,11 @@ def _numbered(
     return keys, noted.beside()
 
 
-def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32]]) -> Fold:
-    """``folded`` gives the x of units."""
+_Folded = Callable[[NDArray[np.int64]], NDArray[np.uint32]]
+
+
+def _fold(plan: RowPlan, folded: _Folded, numbered: _Folded | None = None) -> Fold:
+    """``folded`` gives the x of units, ``numbered`` that of the numbers which keys hold instead of them."""
     chooser, groups = plan.chooser, plan.groups
     largest = {name: read.largest for name, read in plan.columns.items()}
 
@@ -282,7 +290,14 @@ def _fold(plan: RowPlan, folded: Callable[[NDArray[np.int64]], NDArray[np.uint32
     chooses = groups > plan.most
     bits = chooser.bits(groups) if chooses else (groups - 1).bit_length()
     places = in_order if chooses else as_numbered
-    return Fold(groups, plan.most, bits, places, largest, plan.shares, plan.losses, plan.copies)
+    in_all = None
+    if plan.in_all is not None:
+
+        def offsets(units: NDArray[Any], totals: Integers) -> Integers:
+            return chooser.offsets((numbered or folded)(units.astype(np.int64)), totals)
+
+        in_all = SharedRows(*plan.in_all, offsets)
+    return Fold(groups, plan.most, bits, places, largest, plan.shares, plan.losses, plan.copies, in_all)
 
 
 def _distinct(

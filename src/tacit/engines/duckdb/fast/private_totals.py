@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.errors import InternalError
 from tacit.engines.duckdb.fast.array_totals import (
     Beside,
     CellCount,
     FoldedRows,
     Integers,
     Read,
+    SharedRows,
     TooWideError,
     UnitGroups,
     UnitShare,
@@ -29,9 +31,17 @@ from tacit.engines.duckdb.fast.array_totals import (
 )
 from tacit.engines.duckdb.fast.copied_rows import number_of_copies
 from tacit.engines.duckdb.fast.fetched_rows import ROW_BYTES, NotedUnits
-from tacit.engines.duckdb.fast.grouped_rows import GroupedRows, GroupPlan, Sorted, UnitBlock, fetch_columns, in_blocks
+from tacit.engines.duckdb.fast.grouped_rows import (
+    GroupedRows,
+    GroupPlan,
+    Sorted,
+    UnitBlock,
+    fetch_columns,
+    in_blocks,
+    run_lengths,
+)
 from tacit.engines.duckdb.fast.handed_columns import HandedColumn
-from tacit.engines.duckdb.fast.sorted_totals import Words
+from tacit.engines.duckdb.fast.sorted_totals import Words, changes
 from tacit.engines.sql.statements import KeyTotals
 
 if TYPE_CHECKING:
@@ -50,6 +60,7 @@ class PrivatePlan:
         shares: one per sum.
         losses: the table of what bounding leaves out, if it is asked for and the rows can tell it.
         copies_sql: a statement that says how often each row counts; None for once.
+        in_all: the most rows of a unit that count in all groups together, and in one; None for no such bound.
     """
 
     sql: str
@@ -58,6 +69,7 @@ class PrivatePlan:
     shares: tuple[UnitShare, ...]
     losses: LossPlan | None = None
     copies_sql: str | None = None
+    in_all: tuple[int, int] | None = None
 
     @property
     def reads(self) -> dict[str, Read]:
@@ -118,6 +130,8 @@ def _totals(plan: PrivatePlan, session: DuckDBSession, most_bytes: int, threads:
             words = block.words[np.repeat(block.kept, block.lengths)]
             pairs = UnitGroups(reader(words), full, block.lengths[block.kept], copies)
             groups = groups[block.kept]
+        if plan.in_all is not None:
+            pairs.most = _shared(plan.in_all, rows, block, pairs.lengths)
         return groups, [share.of(pairs) for share in plan.shares]
 
     narrow = [True, *(share.is_narrow(len(source.words)) for share in plan.shares)]
@@ -133,6 +147,30 @@ def _totals(plan: PrivatePlan, session: DuckDBSession, most_bytes: int, threads:
     present = np.flatnonzero(totals[0])
     found = KeyTotals(rows.groups.shown(present), [total[present] for total in totals])
     return FoldedRows(found, counted.cells())
+
+
+def _shared(in_all: tuple[int, int], rows: GroupedRows, block: UnitBlock, lengths: Integers) -> Integers | None:
+    """How many rows of each kept pair count; a unit has its groups in the order in which it keeps them."""
+    units, groups = block.units, block.groups
+    if block.kept is not None:
+        units, groups = units[block.kept], groups[block.kept]
+    chooser = rows.plan.chooser
+    shared = SharedRows(*in_all, lambda some, totals: chooser.offsets(rows.units.folded(some), totals))
+    begins = changes(units)
+    many = run_sums(np.minimum(lengths, shared.in_group), begins) > shared.most
+    if not many.any():
+        return None
+    breadths = run_lengths(begins, len(units))
+    among = np.flatnonzero(np.repeat(many, breadths))
+    order = np.arange(len(units))
+    ranks = rows.groups.ranks(rows.units.folded(units[among]), groups[among])
+    order[among] = among[np.lexsort((ranks, units[among]))]
+    found = shared.of(lengths[order], units[begins], begins)
+    if found is None:
+        raise InternalError("some units have more rows than count")
+    most = np.empty_like(found)
+    most[order] = found
+    return most
 
 
 def _beside(plan: PrivatePlan, rows: GroupedRows, columns: Mapping[str, list[ValueColumn]]) -> Beside:

@@ -174,10 +174,13 @@ def _block(keys: UnitGroupKeys, words: Words, counted: CellCount) -> list[NDArra
         begins = changes(units)
         owners = units[begins].astype(np.int64)
         counted.add(whole, owners, lambda values: run_sums(values, begins))
-    if kept.all():
-        return _per_group(work, keys.groups(firsts), whole)
-    words, firsts, lengths = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept]
-    return _per_group(work, keys.groups(firsts), UnitGroups(_reader(keys, words), keys.full, lengths, work.copies))
+    if not kept.all():
+        words, firsts, lengths, units = words[np.repeat(kept, lengths)], firsts[kept], lengths[kept], units[kept]
+        whole = UnitGroups(_reader(keys, words), keys.full, lengths, work.copies)
+    if work.in_all is not None:
+        begins = changes(units)
+        whole.most = work.in_all.of(whole.lengths, units[begins], begins)
+    return _per_group(work, keys.groups(firsts), whole)
 
 
 def _reader(keys: UnitGroupKeys, words: Words) -> Callable[[str], Integers]:
