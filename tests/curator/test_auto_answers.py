@@ -51,7 +51,7 @@ def test_both_steps_are_one_charge_of_what_was_typed() -> None:
     ((low, high),) = [(found.low, found.high) for found in answer.bounds]
     assert (low, high) == (0, 4096)
     assert all(1500 < value < 3500 for _, value in answer.finished.values)  # type: ignore[operator]
-    assert "Bounds found: values of avg(income) within [0, 4096]." in answer.note
+    assert "Clipping bounds found by AUTO: values of avg(income) within [0, 4096]." in answer.note
 
 
 @pytest.mark.parametrize("budget", BUDGETS[1:], ids=["zcdp", "gdp"])

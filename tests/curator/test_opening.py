@@ -134,10 +134,10 @@ def test_a_project_file(folder: Path, seeded: SeededBits) -> None:
 
 
 def test_bounds_and_categories_are_never_read_from_data(folder: Path) -> None:
-    """The schema is public, contents are not: without a declaration a sum is refused and keys cost a delta."""
+    """The schema is public, contents are not: without a declaration bounds are searched and keys cost a delta."""
     with open_curator(folder / "visits.parquet", unit="patient_id", epsilon="4") as curator:
-        with pytest.raises(QueryError, match="cost"):
-            curator.sql("SELECT SUM(cost) AS s FROM visits", epsilon="1")
+        quote = curator.explain("SELECT SUM(cost) AS s FROM visits", epsilon="1")
+        assert "AUTO for sum(cost)" in str(quote.explanation.bounds)
         with pytest.raises(QueryError, match="delta"):
             curator.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon="1")
         (table,) = curator.tables()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from fractions import Fraction
 from typing import Any
@@ -21,7 +22,6 @@ from tacit.query.planning.found_parts import with_bounds
 from tacit.query.planning.measures import MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan, make_plan
-from tacit.query.refusal import Refusal
 from tacit.query.relational.expressions import Expression, Reference
 from tacit.query.relational.functions import evaluate
 from tacit.query.request import Account, Request
@@ -302,10 +302,13 @@ def test_an_accuracy_cannot_be_promised(asked: dict[str, Any]) -> None:
         planned(TWO, epsilon=None, **asked)
 
 
-def test_the_refusal_for_missing_bounds_offers_auto() -> None:
-    with pytest.raises(Refusal, match=r"needs bounds for score: .*CLAMP\(x, AUTO\)") as caught:
-        resolve("SELECT AVG(score) FROM visits", CATALOG)
-    assert caught.value.code == "query.bounds"
+@pytest.mark.parametrize("call", ["AVG", "SUM", "STDDEV", "MEDIAN", "MAX"])
+def test_a_value_without_bounds_means_auto(call: str) -> None:
+    written = resolve(f"SELECT {call}(CLAMP(score, AUTO)) FROM visits", CATALOG)
+    assert resolve(f"SELECT {call}(score) FROM visits", CATALOG).final == written.final
+    plan = make_plan(f"SELECT {call}(score) FROM visits", CATALOG, Request(epsilon="1"))
+    (sentence,) = explain(plan).advice
+    assert re.search(r"Clipping bounds of \w+\(score\): 9.6% of the budget finds them", sentence)
 
 
 def test_the_digest_of_a_question_knows_auto() -> None:

@@ -248,7 +248,8 @@ def test_aggregates_of_public_tables_presume_nothing_about_their_size() -> None:
     assert final.measures[0].clamp == (-20 * 9, 20 * 60)
     with pytest.raises(Refusal, match="needs bounds") as refusal:
         resolve(
-            "SELECT SUM(c) FROM visits JOIN (SELECT ward, COUNT(*) AS c FROM wards GROUP BY ward) USING (ward)", CLINIC
+            "SELECT CORR(c, c) FROM visits JOIN (SELECT ward, COUNT(*) AS c FROM wards GROUP BY ward) USING (ward)",
+            CLINIC,
         )
     assert refusal.value.code == "query.bounds"
 

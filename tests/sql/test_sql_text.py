@@ -60,7 +60,7 @@ def test_an_expression_is_the_query_that_it_means(expression: Any, sql: str) -> 
         (VISITS.group_by("patient_id").agg(n=_.count()), "unit_exposed"),
         (ibis.table({"a": "int64"}, name="nothing").count(), "unknown_table"),
         (VISITS.join(PATIENTS, VISITS.cost == PATIENTS.weight).agg(n=_.count()), "join"),
-        (VISITS.agg(s=_.score.sum()), "bounds"),
+        (VISITS.agg(s=_.score.cov(_.cost, how="pop")), "bounds"),
     ],
 )
 def test_refusals_are_the_planner_s(expression: Any, reason: str) -> None:

@@ -263,10 +263,6 @@ def _spreads(aggregate: Aggregate, measure: Measure, released: CellNumbers, spre
 def _distinct_value(asked: AggregateCall) -> tuple[Expression, Bounds, Fraction]:
     """The value whose distinct values are added up, its bounds and its step."""
     argument, shown = asked.value, asked.function.partition("_")[0].upper()
-    if asked.auto:
-        raise Refusal(
-            "bounds", f"{shown}(DISTINCT x) takes stated bounds: write CLAMP(x, lo, hi), or leave DISTINCT out."
-        )
     if asked.per_group is not None or asked.per_row is not None:
         raise Refusal(
             "contribution_bounds", f"{shown}(DISTINCT x) takes CLAMP(x, lo, hi) instead of contribution bounds."
@@ -351,7 +347,7 @@ class AggregateEntry:
         kinds: its released kinds.
         family: how it is released; None where it is not.
         takes: ``"any"``, ``"number"`` or ``"condition"``.
-        bounded: whether its argument needs bounds when it is released.
+        bounded: whether its released form clamps values to bounds, which AUTO can find.
         counts: whether it is a number of rows, which is never NULL.
         linear: whether the fold is a weighted sum.
         spread: the form of a variance.
@@ -447,10 +443,9 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
         _called("sum", "sum", "anon_sum"), total, sum_of, (AggregateKind.SUM,), Sums(), takes="number", bounded=True,
         linear=True),
     "sum_distinct": AggregateEntry(
-        {}, None, None, (AggregateKind.SUM_DISTINCT,), DistinctSums(), takes="number", bounded=True, refusal=_APART),
+        {}, None, None, (AggregateKind.SUM_DISTINCT,), DistinctSums(), takes="number", refusal=_APART),
     "avg_distinct": AggregateEntry(
-        {}, None, None, (AggregateKind.AVG_DISTINCT,), DistinctMeans(), takes="number", bounded=True,
-        refusal=_APART),
+        {}, None, None, (AggregateKind.AVG_DISTINCT,), DistinctMeans(), takes="number", refusal=_APART),
     "avg": AggregateEntry(
         _called("avg", "avg", "mean", "anon_avg")
         | {"regr_avgy": SqlName("avg", 2, "first"), "regr_avgx": SqlName("avg", 2, "second")},

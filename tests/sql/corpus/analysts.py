@@ -143,12 +143,6 @@ def _refused() -> list[tuple[str, str]]:
         ("unit_exposed", f"SELECT patient_id, {key} AS k, COUNT(*) AS n FROM visits GROUP BY 1, 2") for key in _KEYS[:8]
     ]
     made += [
-        ("bounds", f"SELECT {name}({argument}) FROM visits")
-        for name in ("SUM", "AVG", "STDDEV", "MEDIAN", "MIN", "MAX", "VAR_SAMP", "QUANTILE_CONT")
-        for argument in ("points", "score", "points * nights")
-        if name != "QUANTILE_CONT"
-    ]
-    made += [
         ("unknown_column", f"SELECT {statistic} FROM visits")
         for statistic in ("AVG(costs)", "SUM(nigths)", "COUNT(doctr)", "MAX(admited)", "AVG(price)")
     ]

@@ -140,11 +140,6 @@ SEVERAL_REFUSED: tuple[tuple[str, str, str], ...] = (
         "SELECT COUNT(*) AS n FROM visits WHERE nights > (SELECT COUNT(*) AS m FROM patients)",
     ),
     (
-        "bounds",
-        "SELECT SUM(nights - (SELECT AVG(nights) FROM visits)) AS d FROM visits",
-        "SELECT SUM(CLAMP(nights - (SELECT AVG(nights) FROM visits), -60, 60)) AS d FROM visits",
-    ),
-    (
         "ambiguous_column",
         f"SELECT n FROM ({_WARDS}) a JOIN ({_WARDS}) b ON a.ward = b.ward",
         f"SELECT a.n FROM ({_WARDS}) a JOIN ({_WARDS}) b ON a.ward = b.ward",

@@ -29,6 +29,5 @@ Modules:
 * :mod:`.set_totals` — Grouping sets in planning: which aggregates have totals, of how many groups a total is the sum,
   and its error
 * :mod:`.total_bound` — ``max_rows_total``: a bound on the rows of one unit in all groups of an answer together
-* :mod:`.wide_ranges` — Advice about ranges that are far wider than a question needs, and the CLAMP to write instead
 * :mod:`.work` — Work: bound on the row operations that one unit can cause
 """

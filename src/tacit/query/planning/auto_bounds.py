@@ -245,6 +245,18 @@ def bounded(final: FinalAggregation, bounds: Sequence[Bounds]) -> FinalAggregati
     return replace(final, measures=tuple(map(settled, final.measures)))
 
 
+def with_known_ranges(final: FinalAggregation) -> FinalAggregation:
+    """The aggregation with the known range of every value that has one in place of a search; free, and wider."""
+
+    def known(measure: Measure) -> Measure:
+        ends = None if measure.argument is None or not measure.auto else measure.argument.range.ends
+        if ends is None or measure.argument is None:
+            return measure
+        return replace(_measured(measure, measure.argument, ends), auto=False)
+
+    return replace(final, measures=tuple(map(known, final.measures)))
+
+
 def _measured(measure: Measure, argument: Expression, bounds: Bounds) -> Measure:
     step = _step(argument, bounds)
     if measure.kind in (MeasureKind.LEAVES, MeasureKind.PLACES):

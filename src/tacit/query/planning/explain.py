@@ -28,7 +28,6 @@ from tacit.query.planning.plan import Plan, by_part, column_names, limits_of, ou
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import PlanBudget, Release
 from tacit.query.planning.set_totals import sets_in_words
-from tacit.query.planning.wide_ranges import range_advice
 from tacit.query.question import PublicQuestion
 from tacit.query.relational.algebra import released_values, scans
 
@@ -106,7 +105,7 @@ class Explanation:
         digest: of the plan.
         engine_sql: what the engine will run; None until it is attached.
         sets: the grouping sets of ROLLUP, CUBE or GROUPING SETS and how totals are made, in words; None without any.
-        advice: what to write for less noise, a sentence each; see :mod:`tacit.query.planning.wide_ranges`.
+        advice: what to write for less noise, a sentence each.
         public: whether the question reads public tables alone, so that the answer is exact and nothing is charged.
         steps: which parts wait for what others release, in words; None where all are released by themselves.
     """
@@ -168,7 +167,7 @@ def explain(plan: Plan) -> Explanation:
         confidence=str(plan.confidence),
         errors=_errors(plan),
         digest=plan.digest,
-        advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in range_advice(part))),
+        advice=tuple(dict.fromkeys(sentence for part in plan.parts for sentence in _advice(part))),
         left_out=_of_parts(plan, _left_out),
         sets=sets_in_words(plan.question, [_levels(part) for part in plan.parts]),
         steps=_steps(plan),
@@ -284,6 +283,17 @@ def _bounds(plan: Plan) -> str | None:
         f"AUTO for {names}: found first, from noisy counts of one value per unit in cells of powers of two; an empty "
         f"cell is taken for an inhabited one with probability at most {mistaken}"
     )
+
+
+def _advice(plan: Plan) -> Iterator[str]:
+    """The sentence on values whose clipping bounds are searched."""
+    if plan.priced.first is not None and not plan.found:
+        names = ", ".join(value.name for value in sought(plan.final))
+        share = percent(plan.priced.first.budget.amount / plan.priced.amount)
+        yield (
+            f"Clipping bounds of {names}: {share} of the budget finds them, as CLAMP(x, AUTO) does. Bounds that you "
+            "know, CLAMP(x, lo, hi), save that."
+        )
 
 
 def _search(plan: Plan) -> Iterator[ExplainedRelease]:

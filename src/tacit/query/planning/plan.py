@@ -24,7 +24,7 @@ from tacit.query.aggregates import entry_of, expected_error
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import AUTO
 from tacit.query.parsing.query_options import Options
-from tacit.query.planning import auto_limits
+from tacit.query.planning import auto_bounds, auto_limits
 from tacit.query.planning.accuracy import NamedAggregates, buy_accuracy, places_of
 from tacit.query.planning.auto_bounds import MOST_STEPS, Found, search_of
 from tacit.query.planning.auto_limits import FoundLimits
@@ -250,6 +250,12 @@ def plan_question(question: Question, relation: Relation, request: Request, *, c
 
 def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catalog: str = "") -> Plan:
     """As :func:`plan_question`, of a request that is settled already: equal arguments give equal plans."""
+    if terms.currency == "within":
+        question = replace(
+            question,
+            final=auto_bounds.with_known_ranges(question.final),
+            others=tuple(map(auto_bounds.with_known_ranges, question.others)),
+        )
     if terms.currency == "within" and any(final.seeks_bounds for final in question.finals):
         raise InputError(
             "within",

@@ -3,6 +3,8 @@
 Modules:
 * :mod:`.algebra` — Relational algebra: nodes that an engine computes below the final aggregation, and rewriting of
   their trees
+* :mod:`.derived_ranges` — Derived ranges: whether the range of a value follows from several columns, or from the most
+  rows of a person
 * :mod:`.expressions` — Typed scalar expressions: frozen, comparable, hashable, and free of sqlglot
 * :mod:`.functions` — Every function a query may use below or above the aggregation; all of them are **total**
 * :mod:`.narrowing` — Narrowing: knowledge about columns and keys that follows from conditions in the text

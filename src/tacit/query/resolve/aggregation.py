@@ -30,6 +30,7 @@ from tacit.query.relational.algebra import (
     moved,
     substituted,
 )
+from tacit.query.relational.derived_ranges import is_derived
 from tacit.query.relational.expressions import Expression, Literal, Reference, literal, references, size
 from tacit.query.relational.functions import call, case, cast
 from tacit.query.relational.narrowing import narrowed_keys, true_of_all
@@ -346,6 +347,14 @@ def _below_projections(expression: Expression, source: RelationNode) -> Expressi
             return expression
 
 
+def _with_auto(asked: AggregateCall, source: RelationNode) -> AggregateCall:
+    """``CLAMP(x, AUTO)`` for an x whose bounds are neither declared nor stated; the same call otherwise."""
+    value, stated = asked.argument, asked.per_group is not None or asked.per_row is not None
+    if not AGGREGATES[asked.function].bounded or stated or value is None or not value.type.is_numeric:
+        return asked
+    return replace(asked, auto=asked.auto or value.range.ends is None or is_derived(source, value))
+
+
 class FinalBuilder:
     """Collects the aggregates of one final aggregation.
 
@@ -393,7 +402,7 @@ class FinalBuilder:
 
     def add(self, asked: AggregateCall, source: RelationNode) -> int:
         """The index of the released column for an aggregate; equal ones are one."""
-        made = AGGREGATES[asked.function].released.measured(asked, source, self)
+        made = AGGREGATES[asked.function].released.measured(_with_auto(asked, source), source, self)
         if made not in self.aggregates:
             limits.check_size(len(self.aggregates) + 1, limits.MAX_COLUMNS, "aggregates")
             self.aggregates.append(made)

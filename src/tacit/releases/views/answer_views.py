@@ -231,7 +231,7 @@ class AnswerViews:
     def found_text(self) -> str:
         """The limits and bounds that AUTO found, in a sentence each that ends with a space; empty without any."""
         limits = "" if self.limits is None else f"Limits found: {self.limits}. "
-        return limits + (f"Bounds found: {'; '.join(map(str, self.bounds))}. " if self.bounds else "")
+        return limits + (f"Clipping bounds found by AUTO: {'; '.join(map(str, self.bounds))}. " if self.bounds else "")
 
     @property
     def note(self) -> str:
