@@ -44,7 +44,7 @@ float(tacit.compose([ParallelEvent((PureEvent("0.5"), PureEvent("0.2")))]).epsil
             "tests/unit/test_compose.py::test_parts_of_a_partition",
         ),
         Row(
-            "The k-fold adaptive experiment",
+            "The composition experiment (k-fold, adaptive)",
             "An adversary picks neighbours and a mechanism of a family M each round; b decides which database it sees.",
             "e^(10·ln 2) = 1024 for ten rounds of ln 2",
             "2**10",
@@ -55,6 +55,21 @@ game.exact().ratio().value""",
             "Fraction(1024, 1)",
             PAGE,
             f"{ADAPTIVE}::test_a_move_outside_the_family_is_refused",
+        ),
+        Row(
+            "Which game `compose` prices",
+            "Neighbours stay fixed; where they may change in each round, sampled releases cost more.",
+            "at least as much; here 28 % more",
+            "1",
+            """\
+from tacit.core.events import PoissonSampledEvent, PureEvent
+plan = [(PoissonSampledEvent("0.1", PureEvent(3)), 500)]
+fixed, changing = (float(tacit.compose(plan, delta="1e-6", neighbours=n).epsilon) for n in ("fixed", "changing"))
+round(changing / fixed, 2)""",
+            "1.28",
+            "composition.md",
+            "tests/privacy/test_composed_claims.py::test_changing_sides_really_costs_more_than_any_fixed_one",
+            ">=",
         ),
         Row(
             "The adversary's coins are part of its view",
@@ -114,6 +129,16 @@ lab.CompositionExperiment(lab.Repeat(both), rounds=1).exact().ratio().value""",
             f"{ADAPTIVE}::test_azuma_numbers",
         ),
         Row(
+            "Azuma, as textbooks write it",
+            "Steps within intervals of length r_i: exp(-2t²/Σr_i²).",
+            "e⁻² = 0.1353",
+            "math.exp(-2)",
+            "print(lab.azuma(ranges=[2] * 100, above=20))",
+            "0.1353352832",
+            "composition.md",
+            "tests/unit/test_lab_adaptive.py::test_azuma_numbers",
+        ),
+        Row(
             "The set of bad views",
             "Views with a loss above ε′; outside of it no event gains more than e^ε′.",
             "(2/3)³ = 8/27 for a loss above 1 in three rounds of ln 2",
@@ -168,6 +193,32 @@ round(float(tacit.compose([(tacit.PureDP("1/801"), 10_000)], delta=delta, method
             "4.774567588",
             PAGE,
             f"{VECTORS}::test_optimal_composition",
+            "<=",
+        ),
+        Row(
+            "√k instead of k",
+            "With a δ the cost of k queries grows like √k: μ√k in Gaussian DP.",
+            "(1/0.1)² = 100 queries, not 10",
+            "100",
+            """\
+from tacit.accounting.filters import GDPFilter
+GDPFilter(mu=1).how_many(tacit.GDP("0.1"))""",
+            "100",
+            "composition.md",
+            "tests/unit/test_filters.py::test_how_many_charges_fit",
+        ),
+        Row(
+            "k queries in advance, or one by one",
+            "A planned batch is composed as a whole; one by one a filter has to admit each.",
+            "at most the 100 of the plan",
+            "100",
+            """\
+from tacit.accounting.filters import ZCDPFilter
+planned = tacit.compose([(tacit.PureDP("0.1"), 100)], delta="1e-6", method="optimal").epsilon
+ZCDPFilter.for_target(epsilon=planned, delta="1e-6").how_many(tacit.PureDP("0.1"))""",
+            "85",
+            "composition.md",
+            "tests/unit/test_filters.py::test_how_many_charges_fit",
             "<=",
         ),
         Row(

@@ -133,6 +133,41 @@ DEFINITION = Chapter(
             f"{FINITE}::test_randomized_response_is_exactly_ln_3",
         ),
         Row(
+            "ε = 0 and ε → ∞",
+            "At ε = 0 the output says nothing about the data; as ε grows it becomes the exact answer.",
+            "truth with probability 1/2, and 1",
+            "[0.5, 1.0]",
+            '[round(float(lab.randomized_response(ratio=r).distribution(1)[1].value), 3) for r in ("1.000001", 10**6)]',
+            "[0.5, 1.0]",
+            "composition.md",
+            "tests/unit/test_lab_finite.py::test_randomized_response_is_exactly_ln_3",
+        ),
+        Row(
+            "The definition is symmetric",
+            "Neighbours come in both orders, so P <= e^ε·Q and Q <= e^ε·P; the larger of the two counts.",
+            "ln 2 and ln 1.5",
+            "[round(math.log(2), 9), round(math.log(1.5), 9)]",
+            """\
+half, most = ["1/2", "1/2"], ["3/4", "1/4"]
+[round(divergences.max_divergence(*pair).up, 9) for pair in ((half, most), (most, half))]""",
+            "[0.693147181, 0.405465108]",
+            "composition.md",
+            "tests/unit/test_divergences.py::test_max_divergence_is_the_log_of_the_worst_ratio",
+        ),
+        Row(
+            "The figure: a law between two bounds",
+            "P lies between e^-ε·Q and e^ε·Q; `.chart()` draws both. Laplace noise touches the lower one.",
+            "e⁻¹ = 0.3679",
+            "math.exp(-1)",
+            """\
+law = laws.LaplaceLaw(scale=1)
+picture = lab.definition(law, 0, 1, epsilon=1)
+round(law.density(2).up / law.density(1).up, 9)""",
+            "0.367879441",
+            "composition.md",
+            "tests/unit/test_lab_definition.py::test_charts_hold_the_numbers_and_render",
+        ),
+        Row(
             "(ε, δ)-differential privacy",
             "P(S) <= e^ε·Q(S) + δ; the smallest such δ is Σ max(0, P - e^ε·Q).",
             "3/4 - 2·1/4 = 1/4",

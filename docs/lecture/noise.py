@@ -264,6 +264,28 @@ LAPLACE = Chapter(
             f"{SENSITIVITY}::test_counting_queries",
         ),
         Row(
+            "Names and diseases",
+            "Everyone has one first name, so its counts are a histogram; diseases overlap, so theirs are not.",
+            "1 and 200",
+            "(1, 200)",
+            """\
+names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
+(names.sensitivity.l1, tacit.CountingQueries(epsilon=1, k=200).sensitivity.l1)""",
+            "(Fraction(1, 1), Fraction(200, 1))",
+            "course/06-selection.md",
+            "tests/unit/test_sensitivity.py::test_counting_queries",
+        ),
+        Row(
+            "A person with no property becomes one with all",
+            "Replacing one row can move every count by one: l1 = k.",
+            "100",
+            "100",
+            'tacit.CountingQueries(epsilon=1, k=100, relation="replace_one").sensitivity.l1',
+            "Fraction(100, 1)",
+            "mechanisms.md",
+            "tests/unit/test_counting_queries.py::test_noise_grows_with_the_number_of_questions",
+        ),
+        Row(
             "The Laplace mechanism",
             "f(x) + Lap(Δf/ε).",
             "b = 1/0.5 = 2",

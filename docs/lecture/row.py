@@ -42,11 +42,6 @@ class Row:
     how: str = "="
     within: float = 1e-6
 
-    @property
-    def lines(self) -> list[str]:
-        """The call as an interpreter shows it; every line of it is a statement."""
-        return [f">>> {line}" for line in self.call.strip().splitlines()]
-
 
 @dataclass(frozen=True)
 class Chapter:

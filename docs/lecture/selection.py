@@ -42,6 +42,16 @@ CHAPTER = Chapter(
             f"{VECTORS}::test_probabilities",
         ),
         Row(
+            "The same without the 2",
+            "∝ e^(ε·u/Δu) is 2ε-DP: the ε of that form is half of ours.",
+            "e²/(1 + e + e²) = 0.66524 at its ε = 1, our ε = 2",
+            "math.exp(2) / (1 + math.e + math.exp(2))",
+            "round(float(tacit.Exponential(epsilon=2, sensitivity=1).probabilities([0, 1, 2])[2]), 9)",
+            "0.665240956",
+            "course/06-selection.md",
+            "tests/privacy/test_selection_exact.py::test_selection_is_private",
+        ),
+        Row(
             "The exponential mechanism is ε-DP",
             "Scores that move by Δu change no probability by more than e^ε.",
             "at most 1",

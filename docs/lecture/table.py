@@ -24,17 +24,14 @@ CHAPTERS: tuple[Chapter, ...] = (
 )
 ROWS: tuple[Row, ...] = tuple(row for chapter in CHAPTERS for row in chapter.rows)
 PAGE = Path(__file__).parents[1] / "from-the-lecture-to-the-call.md"
-_SIGNS = {"=": "=", "<=": "at most", ">=": "at least"}
+_SIGNS = {"=": "", "<=": "at most", ">=": "at least"}
 
 
 INTRODUCTION = f"""\
 What a first course on differential privacy names, from top to bottom: {len(ROWS)} definitions, mechanisms, theorems,
-algorithms, bounds, examples and remarks. Each has the textbook's statement, the textbook's number, the call, and the
-value that it gives. The tests run every call and compare its value with the number, which they compute without Tacit.
-This page is generated from the table in `docs/lecture/`.
-
-Where the textbook's number is a bound, the sign says so: *at most* means that the value is within it. Parameters are
-exact: `"0.1"` and `Fraction(1, 10)` are the same number, and answers are fractions wherever they can be.
+bounds and examples, each with the call, the value that it gives and the textbook's number. The tests run every call and
+compare its value with the number, which they compute without Tacit. *At most* and *at least* mean that the number is a
+bound. The link leads to the page that has more. The table is written in `docs/lecture/`.
 
 Every call below can be typed after these lines:"""
 REFERENCES = """\
@@ -47,34 +44,22 @@ def page() -> str:
     """The page, from the table alone: nothing is run here, the tests do that."""
     header = _fenced([f">>> {line}" for line in HEADER.splitlines()])
     parts = ["# From the lecture to the call", INTRODUCTION, header]
-    number = 0
+    number = 1
     for chapter in CHAPTERS:
-        parts += [f"## {chapter.title}", chapter.words, _summary(chapter, number + 1)]
-        for row in chapter.rows:
-            number += 1
-            parts.append(_block(row, number))
+        parts += [f"## {chapter.title}", chapter.words, _table(chapter, number)]
+        number += len(chapter.rows)
     parts.append(REFERENCES)
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(chapter: Chapter, first: int) -> str:
-    lines = ["| | concept | the textbook's number | | the call gives |", "|---|---|---|---|---|"]
+def _table(chapter: Chapter, first: int) -> str:
+    lines = ["| | concept | call | gives | textbook |", "|---|---|---|---|---|"]
     for number, row in enumerate(chapter.rows, start=first):
-        cells = (str(number), row.concept, row.number, _SIGNS[row.how], f"`{row.value}`")
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        call = "<br>".join(f"`{line}`" for line in row.call.strip().splitlines())
+        textbook = f"{_SIGNS[row.how]} {row.number}".strip()
+        cells = (str(number), f"[{row.concept}]({row.place}). {row.says}", call, f"`{row.value}`", textbook)
+        lines.append("|" + "|".join(cell.replace("|", "\\|") for cell in cells) + "|")
     return "\n".join(lines)
-
-
-def _block(row: Row, number: int) -> str:
-    file, _, name = row.test.partition("::")
-    return "\n\n".join(
-        [
-            f"### {number}. {row.concept}",
-            f"{row.says} *Textbook:* {row.number}.",
-            _fenced([*row.lines, row.value]),
-            f"More: [{row.place}]({row.place}). Test: `{name}` in `{file}`.",
-        ]
-    )
 
 
 def _fenced(lines: list[str]) -> str:

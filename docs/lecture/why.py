@@ -12,6 +12,64 @@ CHAPTER = Chapter(
     "Names off, only totals, a little noise, a few rows: each was relied on, and each is broken by a short program.",
     (
         Row(
+            "Trusted curator",
+            "One party holds the complete data and answers with noise; analysts see answers only.",
+            "charged 0.5 of 1",
+            "'Charged epsilon 0.5 to people'",
+            """\
+import pyarrow as pa
+curator = tacit.open(pa.table({"ill": [1, 0, 1]}), unit="row", epsilon="1")
+curator.sql("SELECT COUNT(*) AS n FROM data", epsilon="0.5").charge.text""",
+            "'Charged epsilon 0.5 to people'",
+            "first-answer.md",
+            "tests/cli/test_share_a_project.py::test_every_command_of_the_page",
+        ),
+        Row(
+            "Interactive setting",
+            "Queries come one by one and may depend on earlier answers, until the budget is spent.",
+            "1/0.1 = 10 queries",
+            "10",
+            """\
+from tacit.accounting.filters import PureFilter
+PureFilter(epsilon=1).how_many(tacit.PureDP("0.1"))""",
+            "10",
+            "composition.md",
+            "tests/unit/test_filters.py::test_how_many_charges_fit",
+        ),
+        Row(
+            "Non-interactive setting",
+            "Everything is released at once: `tacit release`, a histogram, a synthetic table.",
+            "ε = 1 for all 100 counts",
+            "1",
+            "tacit.Histogram(epsilon=1, bins=range(100)).guarantee.epsilon",
+            "Fraction(1, 1)",
+            "tutorials/share-a-project.md",
+            "tests/unit/test_sensitivity.py::test_a_histogram_by_hand",
+        ),
+        Row(
+            "Auxiliary information",
+            "Whatever an attacker knows beforehand, the odds move by at most e^ε.",
+            "9:1 becomes 27:1, so 27/28",
+            "Fraction(27, 28)",
+            """\
+coin = lab.randomized_response(ratio=3)
+p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
+9 * p / (9 * p + q)""",
+            "Fraction(27, 28)",
+            "why-not-just-anonymise.md",
+            "tests/unit/test_lab_finite.py::test_randomized_response_is_exactly_ln_3",
+        ),
+        Row(
+            "The single HIV case",
+            "An exact count of one names the person; a noisy one is at most e^ε times as likely with the case.",
+            "e^(ln 2) = 2",
+            "2",
+            "lab.geometric(ratio=2, rows=1).ratio().value",
+            "Fraction(2, 1)",
+            "why-not-just-anonymise.md",
+            "tests/unit/test_lab_finite.py::test_folded_geometric_counts_are_tight",
+        ),
+        Row(
             "Linkage attack",
             "A table without names is joined with a list of people on what both contain; a row that is alone is found.",
             "3 of 5 rows are alone",
@@ -161,7 +219,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
             "tests/unit/test_lab_finite.py::test_sampling_rows_is_not_private_for_any_epsilon",
         ),
         Row(
-            "Perfect privacy is impossible (smoking and cancer)",
+            "Semantic security (perfect privacy) cannot be had: smoking and cancer",
             "A study teaches something about people who are not in it; no useful release can prevent that.",
             "from 5.9% to 15%: 9.1 points learned",
             "0.091",
