@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 HERE = Path(__file__).parent
-PAGE = HERE / "tutorials" / "forty-questions.md"
+PAGE = HERE / "tutorials" / "queries-by-example.md"
 
 Rows = list[dict[str, Any]]
 
@@ -554,21 +554,17 @@ def write_project(schema: Schema, folder: Path, project: str | None = None) -> P
 
 
 def page() -> Iterator[str]:
-    """Text of the page."""
-    yield "# Forty questions, and twenty more\n"
+    """Text of the page: the questions of one schema, which show every form of the others."""
+    yield "# Queries by example\n"
     yield (
-        "Three made-up databases (a hospital, a shop, an app) and the questions that analysts ask of them, as they write "
-        "them. Every question below runs in the tests: with so much budget that noise vanishes it gives what plain SQL "
-        "gives, and at ε = 1 it is answered with intervals. The data and the project files are in "
-        "`docs/forty_questions.py`; [what can be asked](../what-can-be-asked.md) lists all functions and clauses.\n"
+        "Twenty questions to a made-up hospital, and the SQL that answers them. Each runs in the tests: with so much budget "
+        "that noise vanishes it gives what plain SQL gives, and at ε = 1 it is answered with intervals. Forty more, to a "
+        "shop and an app, are in `docs/forty_questions.py` with all data and project files; "
+        "[what can be asked](../what-can-be-asked.md) lists all clauses and functions.\n"
     )
-    yield "```python\nfrom forty_questions import HOSPITAL, write_project  # in docs/\n\nimport tacit\n\n"
-    yield 'curator = tacit.open(write_project(HOSPITAL, folder))\nprint(curator.sql("SELECT COUNT(*) AS visits FROM visits", epsilon="1"))\n```\n'
-    for schema in SCHEMAS:
-        yield f"## The {schema.name}\n\n{schema.words}\n"
-        yield f'??? note "The project file"\n\n    ```toml\n{_indented(schema.project)}\n    ```\n'
-        for number, asked in enumerate(schema.questions, start=1):
-            yield f"**{number}. {asked.words}**\n\n```sql\n{asked.sql}\n```\n"
+    yield f'??? note "The project file"\n\n    ```toml\n{_indented(HOSPITAL.project)}\n    ```\n'
+    for asked in HOSPITAL.questions:
+        yield f"**{asked.words}**\n\n```sql\n{asked.sql}\n```\n"
 
 
 def _indented(text: str) -> str:

@@ -143,15 +143,19 @@ def cell(text: str) -> str:
 
 
 def code(sql: str) -> str:
-    """A question in a cell of a table."""
+    """A question in a cell of a table; a call on its own stands for a column of `visits`."""
+    for before, after in (("SELECT COUNT(", ") FROM visits"), ("SELECT ", " AS x FROM visits")):
+        call = sql.removeprefix(before).removesuffix(after)
+        if sql == before + call + after and re.match(r"\w+\(", call) and re.sub(r"[^()]", "", call).startswith("("):
+            return f"`{cell(call)}`"
     return f"`{cell(sql)}`"
 
 
 def clauses() -> Iterator[str]:
     """The clauses."""
-    yield from ("| clause | rule | for example |", "|---|---|---|")
+    yield from ("|clause|rule|for example|", "|---|---|---|")
     for name, rule, example in CLAUSES:
-        yield f"| {name} | {rule} | {code(checked(example))} |"
+        yield f"|{name}|{rule}|{code(checked(example))}|"
 
 
 def example_of(name: str) -> str:
@@ -193,17 +197,17 @@ def from_corpus(name: str) -> str:
 
 def aggregates() -> Iterator[str]:
     """The aggregates."""
-    yield from ("| aggregate | over persons | inside a person | for example |", "|---|---|---|---|")
-    yield f"| COUNT(*) | released | exact | {code(checked('SELECT COUNT(*) FROM visits'))} |"
-    yield f"| COUNT(DISTINCT x) | released | exact | {code(checked('SELECT COUNT(DISTINCT patient_id) FROM visits'))} |"
+    yield from ("|aggregate|over persons|inside a person|for example|", "|---|---|---|---|")
+    yield f"|COUNT(*)|released|exact|{code(checked('SELECT COUNT(*) FROM visits'))}|"
+    yield f"|COUNT(DISTINCT x)|released|exact|{code(checked('SELECT COUNT(DISTINCT patient_id) FROM visits'))}|"
     for name in ("SUM", "AVG"):
         sql = f"SELECT {name}(DISTINCT nights) FROM visits"
-        yield f"| {name}(DISTINCT x) | released | no | {code(checked(sql))} |"
+        yield f"|{name}(DISTINCT x)|released|no|{code(checked(sql))}|"
     for entry in AGGREGATES.values():
         for name in entry.names:
             released = "released" if entry.family is not None else "no"
             exact = "exact" if entry.unit is not None else "no"
-            yield f"| {name.upper()} | {released} | {exact} | {example_of(name)} |"
+            yield f"|{name.upper()}|{released}|{exact}|{example_of(name)}|"
     for name in PICKS:
         given = (
             "(cost ORDER BY seen)"
@@ -213,44 +217,44 @@ def aggregates() -> Iterator[str]:
             else "(cost, seen)"
         )
         sql = f"SELECT AVG(x) FROM (SELECT patient_id, {name.upper()}{given} AS x FROM visits GROUP BY patient_id)"
-        yield f"| {name.upper()} | no | exact | {code(checked(sql))} |"
+        yield f"|{name.upper()}|no|exact|{code(checked(sql))}|"
 
 
 def functions() -> Iterator[str]:
     """The functions of row values."""
-    yield from ("| function | meaning | for example |", "|---|---|---|")
+    yield from ("|function|meaning|for example|", "|---|---|---|")
     for name, meaning in function_meanings().items():
         summary = REGISTRY[meaning].summary if meaning in REGISTRY else ""
         shown = next(
             (code(sql) for given in ARGUMENTS if accepted(sql := f"SELECT COUNT({name.upper()}({given})) FROM visits")),
             None,
         )
-        yield f"| {name.upper()} | {cell(summary)} | {shown or from_corpus(name)} |"
+        yield f"|{name.upper()}|{cell(summary)}|{shown or from_corpus(name)}|"
 
 
 def windows() -> Iterator[str]:
     """The windows."""
-    yield from ("| window | for example |", "|---|---|")
+    yield from ("|window|for example|", "|---|---|")
     for call in WINDOWS:
         inner = f"SELECT {call} OVER (PARTITION BY patient_id ORDER BY seen) AS x FROM visits"
-        yield f"| {call.split('(')[0]} | {code(checked(f'SELECT AVG(CLAMP(x, 0, 60)) FROM ({inner})'))} |"
+        yield f"|{call.split('(')[0]}|{code(checked(f'SELECT AVG(CLAMP(x, 0, 60)) FROM ({inner})'))}|"
 
 
 def refusals() -> Iterator[str]:
     """The reasons of refusals."""
-    yield from ("| code | stands for |", "|---|---|")
+    yield from ("|code|stands for|", "|---|---|")
     for reason, meaning in CODES.items():
-        yield f"| `query.{reason}` | {cell(meaning)} |"
+        yield f"|`query.{reason}`|{cell(meaning)}|"
 
 
 def page() -> str:
     """The whole page."""
     parts = [
         "# What can be asked",
-        "Every clause, aggregate and function that a question may hold, each with an example that is accepted. The page is made from the code by "
-        "`docs/what_can_be_asked.py`; the meaning and the proof of each rule are in [what a protected query means](semantics.md). The tables of the examples: protected "
+        "Every clause, aggregate and function that a query may have, each with an example that is accepted; a call on its own is an expression over `visits`. "
+        "The page is made from the code by `docs/what_can_be_asked.py`; the meaning and the proof of each rule are in [what a protected query means](semantics.md). The tables of the examples: protected "
         "`patients`, `visits` and `prescriptions` (which lead to the patient), public `wards`.",
-        "A question that is not accepted is refused, for nothing. The refusal names the part of the text and the reason, and shows a question near it that is accepted.",
+        "A query that is not accepted is refused, at no cost. The refusal names the part of the text and the reason, and shows a query near it that is accepted.",
         "## Clauses",
         "\n".join(clauses()),
         "## Aggregates",
