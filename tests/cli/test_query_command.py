@@ -253,3 +253,30 @@ def test_an_epsilon_that_was_typed_is_shown_everywhere(clinic: Path, run: Run) -
         assert "epsilon 0.5 (rho 0.0" in curator.history()._repr_html_()
         by_rho = curator.sql("SELECT COUNT(*) AS n FROM visits WHERE cost > 10", rho="0.01")
         assert by_rho.charge.text == "Charged rho 0.01 to patients"
+
+
+def test_rows_that_are_not_shown_are_counted(clinic: Path, run: Run) -> None:
+    (clinic / "beds.csv").write_text("beds\n" + "".join(f"{i}\n" for i in range(1160)))
+    with (clinic / "tacit.toml").open("a") as file:
+        file.write('\n[tables.beds]\nsource = "beds.csv"\npublic = true\ncolumns.beds.type = "integer"\n')
+    assert "more row" not in run("query", "SELECT beds FROM beds WHERE beds < 9").stdout
+    shown = run("query", "SELECT beds FROM beds").stdout
+    assert "\n1,100 more rows. All are in --format csv, and in a file: --output answer.csv.\n" in shown
+
+
+def test_the_mark_of_a_number_is_explained_where_it_stands(clinic: Path, run: Run) -> None:
+    explained = "* What was left out may exceed the interval; --json has bias_low and bias_high"
+    cut = run("query", ALL, "--epsilon", "2", "--max-rows", "1").stdout
+    assert " *" in cut.partition("Charged")[0], "of five rows one counts"
+    assert f"\n{explained}" in cut
+    assert explained not in run("query", ALL, "--epsilon", "2").stdout
+
+
+def test_settings_of_a_server_come_from_the_environment(
+    clinic: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TACIT_SERVE_SET", "threads=many")
+    assert "must be name=number, got 'threads=many'" in run("serve").stderr
+    monkeypatch.setenv("TACIT_SERVE_SET", "threads=2")
+    monkeypatch.setenv("TACIT_SERVE_WORKERS", "0")
+    assert "--workers: must be a number above 0, got 0" in run("serve").stderr

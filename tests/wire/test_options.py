@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from io import StringIO
@@ -80,6 +81,14 @@ def test_the_client_writes_and_the_server_reads_it(option: QuestionOption) -> No
     assert exactly(read, option) == exactly(written, option)
     again, key = job_back(job_text(read, "key"))
     assert (again, key) == (read, "key"), "a job keeps it"
+
+
+def test_a_number_may_be_text() -> None:
+    read = ask_of(b'{"sql": "SELECT 1", "epsilon": "0.05", "within": {"n": "1e1"}, "confidence": 0.9}')
+    assert (read.epsilon, read.within, read.confidence) == ("0.05", {"n": "1e1"}, "0.9")
+    for text in ("", "1,5", "-1", "nan", "0x1", "1_0", " 1", "01"):
+        with pytest.raises(InputError, match=r"such as 0[.]5 .*, not text"):
+            ask_of(json.dumps({"sql": "SELECT 1", "epsilon": text}).encode())
 
 
 @EVERY

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.releases.views.answer_object import Answer
 
+#: As after a Python answer, with what the command line has for it.
+_MARKED = "* What was left out may exceed the interval; --json has bias_low and bias_high, which allow for it."
 FORMATS = ("table", "csv", "json", "parquet")
 _BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet", ".txt": "table"}
 
@@ -69,10 +71,13 @@ def print_answer(curator: Curator, answer: Answer, form: str, output: Path | Non
 
 def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
     """The table with its errors, what was charged, and what is left."""
-    from tacit.releases.views.answer_text import rich_table
+    from tacit.releases.views.answer_text import cut_note, has_marks, rich_table
 
     screen.print(rich_table(answer))
-    for line in _lines(curator, answer):
+    cut = cut_note(answer)
+    words = [f"{cut} All are in --format csv, and in a file: --output answer.csv."] if cut else []
+    words += [_MARKED] if has_marks(answer) else []
+    for line in (*words, *_lines(curator, answer)):
         screen.print(line, style="dim", markup=False, soft_wrap=True)
 
 

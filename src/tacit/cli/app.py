@@ -28,8 +28,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (demo, init, query, explain, budget, release, plan, synth, serve, mcp, audit, attack, doctor):
+for command in (demo, init, query, explain, budget, release, plan, synth, mcp, audit, attack, doctor):
     app.command()(command)
+# Containers and services are set up by their environment: each option of serve is read from there as well.
+app.command(context_settings={"auto_envvar_prefix": "TACIT_SERVE"})(serve)
 app.add_typer(analysts.app, name="analysts")
 app.add_typer(course.app, name="course")
 app.add_typer(ledger.app, name="ledger")

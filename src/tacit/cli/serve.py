@@ -70,7 +70,10 @@ def serve(
         str | None, typer.Option(help="File for the access log, a line per request; - for standard error.")
     ] = None,
     limits: Annotated[
-        list[str] | None, typer.Option("--set", help="Another setting, such as asks_per_minute=120 or threads=4.")
+        list[str] | None,
+        typer.Option(
+            "--set", envvar="TACIT_SERVE_SET", help="Another setting, such as asks_per_minute=120 or threads=4."
+        ),
     ] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Serve a made-up hospital, to look around.")] = False,
     as_json: JsonFlag = False,
@@ -79,6 +82,8 @@ def serve(
 
     The first start prints a link with which the owner sets a password. Stop it with Ctrl-C: questions under way are
     finished first.
+
+    Each option may be a variable of the environment instead: --behind-proxy is TACIT_SERVE_BEHIND_PROXY=1.
 
     tacit serve --demo
     """

@@ -1,11 +1,13 @@
 """Bodies of requests: one class reads a body and describes it in OpenAPI; unknown fields are refused.
 
-Numbers of privacy are JSON numbers, read from their digits (:class:`NumberText`), so that one tenth stays one tenth.
+Numbers of privacy are JSON numbers, read from their digits (:class:`NumberText`), so that one tenth stays one tenth;
+or the same digits as text, for programs that would write a double.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -38,6 +40,8 @@ _KNOWN_SCOPES: Final = get_args(get_args(Scopes)[0])
 _MOST_NAMES: Final = 256
 _LONGEST: Final = 200
 _MOST_DAYS: Final = 3650
+#: A number as text: as JSON writes one that is not negative.
+_DECIMAL: Final = r"(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 
 
 class NumberText(str):
@@ -58,8 +62,8 @@ def _text(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: Any) -> str:
-    if not isinstance(value, NumberText):
-        raise InputError(name, f"must be a JSON number such as 0.5, not {_kind(value)}")
+    if not isinstance(value, NumberText) and not (isinstance(value, str) and re.fullmatch(_DECIMAL, value)):
+        raise InputError(name, f'must be a number such as 0.5 or "0.5", not {_kind(value)}')
     return str(value)
 
 
@@ -195,8 +199,7 @@ def _by(read: Callable[[str, Any], Any]) -> PlainValidator:
 
 
 _AMOUNT: Final = {
-    "type": "number",
-    "exclusiveMinimum": 0,
+    "anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_DECIMAL}$"}],
     "description": "read exactly from its decimal text; at most 40 digits",
 }
 _AMOUNTS: Final = {"type": "object", "additionalProperties": _AMOUNT}

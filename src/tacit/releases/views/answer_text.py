@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tacit.core.numbers import with_noun
 from tacit.query.types import Kind, SqlType, Value, ordinal
 from tacit.releases.views.arrow_tables import plain
 
@@ -143,8 +144,17 @@ def _number(place: Fraction, kind: SqlType, spread: Fraction | None) -> str:
     return f"{number:,.{digits}f}"
 
 
-def _caption(answer: AnswerViews) -> str:
+def cut_note(answer: AnswerViews) -> str:
+    """Number of rows that a table leaves out, such as ``9,939 more rows.``; empty where it shows them all."""
     rest = len(answer.finished.values) - _MOST_ROWS
-    more = f"{rest} more rows. " if rest > 0 else ""
-    marked = any(mark for row in _marks(answer) for mark in row)
-    return " ".join(filter(None, [f"{more}{answer.note}", answer.zeros_note, MARK_WORDS if marked else ""]))
+    return f"{with_noun(rest, 'more row')}." if rest > 0 else ""
+
+
+def has_marks(answer: AnswerViews) -> bool:
+    """Whether a cell of the table has the mark."""
+    return any(mark for row in _marks(answer) for mark in row)
+
+
+def _caption(answer: AnswerViews) -> str:
+    words = [cut_note(answer), answer.note, answer.zeros_note, MARK_WORDS if has_marks(answer) else ""]
+    return " ".join(filter(None, words))
