@@ -21,7 +21,7 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
 from tacit.releases.views import answer_text
 from tacit.releases.views.answer_object import Answer
-from tacit.releases.views.answer_text import format_value
+from tacit.releases.views.answer_text import _cell, format_value
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
 CATALOG = Catalog(
@@ -137,6 +137,8 @@ def test_plots_show_one_column_or_all(answer: Answer) -> None:
 
 
 def test_keys_cannot_steer_a_terminal() -> None:
+    assert _cell(2024, (2024, 2024), INTEGER, known=False) == ("2024", "")
+    assert _cell(2024, (2000, 2048), INTEGER, known=True) == ("2,024", " ± 24")
     assert format_value("a\x1b[31m\nb", TEXT) == "a·[31m·b"
 
 

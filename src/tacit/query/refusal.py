@@ -63,6 +63,7 @@ CODES: Final[dict[str, str]] = {
     "nested_aggregate": "an aggregate inside an aggregate",
     "grouping_sets": "GROUPING SETS, CUBE or ROLLUP",
     "several_aggregations": "aggregated rows beside rows of persons",
+    "empty_groups": "a number or a mean of released groups, some of which may have nobody",
     "key_type": "a group key that cannot be compared exactly",
     "too_many_keys": "more public keys than can be returned",
     "bounds": "no bounds can be derived for a value",

@@ -333,6 +333,8 @@ _HAND: list[tuple[str, str]] = [
     ("arguments", "SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT -1"),
     ("arguments", "SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 1.5"),
     ("arguments", "SELECT ward, COUNT(*) FROM visits GROUP BY ward OFFSET 99999999999"),
+    ("empty_groups", "SELECT COUNT(*) FROM (SELECT DISTINCT doctor FROM visits)"),
+    ("empty_groups", "SELECT MEDIAN(n) FROM (SELECT admitted, COUNT(*) AS n FROM visits GROUP BY admitted)"),
     # bounds must be public constants
     ("bounds", "SELECT SUM(CLAMP(score, 0, points)) FROM visits"),
     ("bounds", "SELECT SUM(CLAMP(score, 5, 1)) FROM visits"),

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import unit_call
 from tacit.query.planning.work import rows_inside
-from tacit.query.question import FinalAggregation, Keep, OutputColumn, Regroup, Sort, Step
+from tacit.query.question import (
+    Derive,
+    Extend,
+    FinalAggregation,
+    Keep,
+    OutputColumn,
+    Regroup,
+    Slice,
+    Sort,
+    Step,
+    Totals,
+    Unique,
+)
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression, references
@@ -63,10 +75,41 @@ class ReleasedCells(ReleasedBuilder):
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
         """An exact aggregate of noisy cells."""
+        self._check_groups(asked.function)
         made, domain = unit_call(asked, rows_inside(self.shape()))
         if made not in self.calls:
             self.calls.append(made)
         return self.calls.index(made), made.type, replace(domain, range=UNKNOWN)
+
+    def _check_groups(self, function: str) -> None:
+        """Refuse numbers and means of groups when which groups there are does not follow from people.
+
+        Every value of a range is a group, whether or not anybody has it, and of private groups only large ones are
+        released: COUNT(*) would be shown as exact and be wrong, and AVG would divide by it.
+        """
+        released, final = self.rows.released, self.rows.released.final
+        if function in _UNMOVED or _are_kept_by_numbers(released) or any(map(self._reads_noise, self._where())):
+            return
+        enumerated = final.public_keys and not all(_is_declared(key.expression) for key in final.keys)
+        counts = function in ("count_rows", "count", "count_distinct")
+        if counts and final.keys and not final.aggregates:
+            names = ", ".join(key.name for key in final.keys)
+            raise Refusal(
+                "empty_groups",
+                f"The released values of {names} are those that are listed or have enough people, not those that "
+                f"people have; write COUNT(DISTINCT {names}), which is noisy and counts those.",
+            )
+        if enumerated or (counts and not final.public_keys):
+            names = ", ".join(key.name for key in final.keys)
+            why = "every value of a range, also those nobody has" if enumerated else "only those with enough people"
+            raise Refusal(
+                "empty_groups",
+                f"The released groups by {names} are {why}, so {function.removesuffix('_rows').upper()} over them is "
+                "wrong; keep the groups whose count noise alone does not reach, such as HAVING COUNT(*) > 20.",
+            )
+
+    def _reads_noise(self, step: Step) -> bool:
+        return isinstance(step, Keep) and self.rows.released.is_noisy(step.condition)
 
     def is_noisy(self, expression: Expression) -> bool:
         """Aggregates of cells count as noisy, keys and plain columns as the columns they read."""
@@ -88,6 +131,41 @@ class ReleasedCells(ReleasedBuilder):
             return released.final, (*released.steps, *where), len(released.columns)
         regroup = Regroup(tuple(e for _, e in self.clauses.keys), tuple(self.calls))
         return released.final, (*released.steps, *where, regroup), self.first + len(self.calls)
+
+
+#: Aggregates of cells that groups of nobody, which are noisy zeros, hardly change.
+_UNMOVED: Final = frozenset({"sum", "max"})
+
+
+def _is_declared(key: Expression) -> bool:
+    """Whether the values of a key follow from declared categories, which the owner lists because people have them."""
+    return all(part.values is not None for part in references(key))
+
+
+def _are_kept_by_numbers(released: ReleasedRelation) -> bool:
+    """Whether a condition on released numbers, or a LIMIT, decides which groups there are."""
+    keys = len(released.final.keys)
+    noisy = [False] * keys + [True] * len(released.final.aggregates)
+    for step in released.steps:
+        match step:
+            case Keep() if len(noisy) and any(noisy[part.slot] for part in references(step.condition)):
+                return True
+            case Slice() if step.limit is not None:
+                return True
+            case Regroup():
+                return True
+            case Derive():
+                noisy = [any(noisy[part.slot] for part in references(e)) for e in step.expressions]
+            case Extend():
+                noisy += [True] * len(step.calls)
+            case Totals():
+                noisy = [False] * (2 * keys) + noisy[keys:]
+            case Keep() | Sort() | Unique():
+                pass
+            case _:
+                # Rows of other relations come beside: which of them there are is not about groups alone.
+                return True
+    return False
 
 
 def distinct_rows(

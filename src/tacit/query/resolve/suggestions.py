@@ -482,6 +482,31 @@ def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # 
     yield _instead_of(renamed), tree
 
 
+def _inhabited_groups(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    """COUNT(DISTINCT k) for the rows of SELECT DISTINCT k, and groups of some people alone."""
+    for inner in [node for node in tree.find_all(exp.Select) if node is not tree]:
+        again, at = tree.copy(), list(tree.find_all(exp.Select)).index(inner)
+        node = list(again.find_all(exp.Select))[at]
+        plain_count = isinstance(tree, exp.Select) and len(tree.expressions) == 1 and len(list(tree.args)) > 1
+        if node.args.get("distinct") is not None and plain_count and not tree.args.get("where"):
+            keys = [item.unalias().copy() for item in node.expressions]
+            count = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=keys)])
+            node.set("distinct", None)
+            node.set(
+                "expressions", [exp.alias_(count, tree.expressions[0].alias) if tree.expressions[0].alias else count]
+            )
+            yield "without counting NULL", node.copy()
+        elif node.args.get("group") is not None:
+            large = exp.GT(
+                this=exp.Anonymous(this="COUNT", expressions=[exp.Star()]), expression=exp.Literal.number(20)
+            )
+            having = node.args.get("having")
+            node.set(
+                "having", exp.Having(this=large if having is None else exp.And(this=having.this, expression=large))
+            )
+            yield "for groups with more than 20 rows alone", again
+
+
 def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     group = tree.args.get("group")
     items = tree.expressions
@@ -549,6 +574,7 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "quantile": (_plain_arguments,),
     "volatile": (_constants,),
     "function": (_known_function,),
+    "empty_groups": (_inhabited_groups,),
     "key_type": (_floored_keys,),
     "type": (_known_part, _numbers),
     "arguments": (_known_part,),

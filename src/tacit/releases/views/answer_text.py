@@ -99,7 +99,7 @@ def _marked(cell: tuple[str, str], mark: bool) -> tuple[str, str]:
 def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> tuple[str, str]:
     low, high = ends
     if not known:
-        return format_value(value, kind), ""
+        return format_key(value, kind), ""
     if low is None or high is None:
         return format_value(value, kind), " (no bound)"
     if value is None or not kind.is_numeric:
@@ -116,6 +116,12 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
         return text, f" ± {_number(widest, kind, widest)}"
     low_text, high_text = (_number(ordinal(end, kind), kind, widest) for end in (low, high))
     return text, f" ({low_text} to {high_text})"
+
+
+def format_key(value: Value | None, kind: SqlType) -> str:
+    """A value without noise for people: a whole number is a year or a code, which has no thousands."""
+    text = format_value(value, kind)
+    return text.replace(",", "") if kind.kind is Kind.INTEGER else text
 
 
 def format_value(value: Value | None, kind: SqlType, spread: Fraction | None = None) -> str:

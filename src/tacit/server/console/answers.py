@@ -14,7 +14,7 @@ from typing import Final
 from tacit.query.postprocess.cells import Ends
 from tacit.query.types import SqlType, Value, ordinal
 from tacit.releases.views.answer_object import Answer
-from tacit.releases.views.answer_text import format_value
+from tacit.releases.views.answer_text import format_key, format_value
 from tacit.server.console.drawings import NUMBER, TIME, Drawing, Panel, Point, Series, time_place
 
 _MOST_ROWS: Final = 2_000
@@ -93,7 +93,7 @@ def drawing_of(answer: Answer) -> Drawing | None:
     for i in drawn[:_MOST_PANELS]:
         series: dict[str, list[Point]] = {}
         for cells, mark in zip(rows, marks, strict=True):
-            name = "" if split is None else format_value(cells[split][0], answer.columns[split].type)
+            name = "" if split is None else format_key(cells[split][0], answer.columns[split].type)
             place = None if axis is None else _place(cells[axis][0])
             if axis is not None and place is None:
                 continue
@@ -154,7 +154,7 @@ def level_of(answer: Answer) -> str:
 def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> PageCell:
     low, high = ends
     if not known or low is None or high is None:
-        return PageCell(format_value(value, kind))
+        return PageCell(format_value(value, kind) if known else format_key(value, kind))
     words = f"between {format_value(low, kind)} and {format_value(high, kind)}"
     if value is None or not kind.is_numeric:
         return PageCell(format_value(value, kind), f"{format_value(low, kind)} to {format_value(high, kind)}", words)
@@ -175,7 +175,7 @@ def _spread(widest: Fraction, kind: SqlType) -> str:
 
 
 def _label(cells: Sequence[tuple[Value | None, Ends]], answer: Answer, labels: list[int]) -> str:
-    return ", ".join(format_value(cells[i][0], answer.columns[i].type) for i in labels) or "all"
+    return ", ".join(format_key(cells[i][0], answer.columns[i].type) for i in labels) or "all"
 
 
 def _point(label: str, *places: Value | None) -> Point | None:

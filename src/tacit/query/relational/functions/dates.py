@@ -240,7 +240,7 @@ def _years_by(year_of: Callable[[Time], int]) -> Callable[[Args, SqlType], Range
     def span(args: Args, kind: SqlType) -> Range:  # noqa: ARG001
         ends = args[0].range.ends
         if ends is None:
-            return Range(Fraction(1), Fraction(9999))
+            return UNKNOWN
         low, high = (_whole_time(end, args[0].type) for end in ends)
         return UNKNOWN if low is None or high is None else Range(Fraction(year_of(low)), Fraction(year_of(high)))
 
