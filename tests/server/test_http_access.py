@@ -225,7 +225,7 @@ def test_receipts_and_jobs_of_others_do_not_exist(served: Served) -> None:
         other, none = (served.get(f"/v1/{kind}/{place}", "bob") for place in (mine, never))
         assert (other.status_code, other.content) == (none.status_code, none.content)
         assert other.status_code == 404
-    for odd in ("0", "-1", "01x", "1e3", "9" * 40, "%D9%A1", "%00", "x"):
+    for odd in ("0", "-1", "01x", "1e3", "9" * 40, "%D9%A1", "x"):
         assert served.get(f"/v1/receipts/{odd}").status_code == 404
         assert served.get(f"/v1/jobs/{odd}").status_code == 404
     assert served.get(f"/v1/receipts/{position}", "audrey").status_code == 200
@@ -277,6 +277,23 @@ def test_too_many_failures_from_one_address_are_told_to_wait() -> None:
     # A client with a token is not kept out by neighbours.
     assert served.raw("GET", "/v1/me")[0] == 200
     served.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/%62udget", "/v1/budge%74", "/v1/b%75dget", "/v1%2Fbudget%2e", "/v1/./budget", "/v1/../v1/budget",
+        "/v1/budget/..",
+        "/v1/%2e%2e/v1/budget", "/v1/budget%00", "/v1/budget%0a", "/v1/budget%", "/v1/budget%4", "/v1/budget%zz",
+        "/v1/receipts/%31", "/v1/receipts/1%7f", "/v1/receipts/%c0%ae", "/v1/receipts/%ed%a0%80", "/v1/receipts/\u0661",
+        "/v1/bud get", "/console/%61sk", "/v1/people/%ff",
+    ],
+)  # fmt: skip
+def test_odd_encodings_of_a_path_are_refused(served: Served, path: str) -> None:
+    """A proxy in front that looks at paths may read them in another way."""
+    status, _, body = served.raw("GET", path)
+    assert status == 400, body
+    assert served.raw("GET", "/v1/people/%C3%A9ve%2Fx%20y", name="olga")[0] in (200, 404, 405)
 
 
 def test_one_person_does_not_take_the_time_of_others() -> None:

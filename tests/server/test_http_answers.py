@@ -197,13 +197,31 @@ def test_equal_questions_at_once_are_one_release(served: Served) -> None:
     assert served.spent() == Fraction(1, 2)
 
 
+def test_only_a_repeat_does_not_tell_what_others_asked(served: Served) -> None:
+    free = {"Tacit-Repeat": "only"}
+    before = served.ask(epsilon=0.5, name="bob", headers=free)
+    paid = served.ask(epsilon=0.5)
+    assert served.ask(epsilon=0.5, name="bob", headers=free).content == before.content
+    # Neither the hash of the charge, which the next charge's receipt names, nor another person's code is a way in.
+    hash_of_charge = paid.json()["receipt"]["receipt"]["ledger"]["hash"]
+    for known in (hash_of_charge, paid.headers["tacit-release"], "0" * 64):
+        found = served.ask(epsilon=0.5, name="bob", headers={"Tacit-Repeat": known})
+        assert (found.status_code, found.content) == (409, before.content)
+    # An answer that was given is given again, also with another interval.
+    given = served.ask(epsilon=0.5, name="bob")
+    again = served.ask(epsilon=0.5, name="bob", headers={"Tacit-Repeat": given.headers["tacit-release"]})
+    assert (given.headers["tacit-repeat"], again.content) == ("true", given.content)
+    assert served.ask(epsilon=0.5, name="olga", headers=free).status_code in (200, 403)
+    assert served.spent() == Fraction(1, 2)
+
+
 def test_only_a_repeat(served: Served) -> None:
     free = {"Tacit-Repeat": "only"}
     none = served.ask(epsilon=0.5, headers=free)
     assert (none.status_code, error(none.content)["code"]) == (409, "input.conflict")
     assert served.spent() == 0
     first = served.ask(epsilon=0.5)
-    again = served.ask(epsilon=0.5, name="bob", headers=free)
+    again = served.ask(epsilon=0.5, headers=free)
     assert again.content == first.content
     assert again.headers["tacit-repeat"] == "true"
     wider = served.ask(epsilon=0.5, confidence=0.99, headers=free)

@@ -17,7 +17,7 @@ from tacit.ledger.history import page
 from tacit.query.catalog import Catalog, Population
 from tacit.query.request import Request
 from tacit.server.errors import Unknown
-from tacit.server.service import _Seen
+from tacit.server.service import ONLY, _Seen
 
 
 def test_a_part_of_a_catalogue_has_the_digest_of_the_whole() -> None:
@@ -146,10 +146,14 @@ def test_what_holds_no_answer_is_not_shown(served: Served) -> None:
 def test_only_for_nothing(served: Served) -> None:
     ask = Request(sql=COUNT, epsilon="0.5")
     with pytest.raises(ConflictError):
-        served.service.ask(served.access(), ask, free=True)
+        served.service.ask(served.access(), ask, free=ONLY)
     assert served.spent() == 0
     first = served.service.ask(served.access("carol"), ask)
-    assert AnswerBody.of(served.service.ask(served.access(), ask, free=True)) == AnswerBody.of(first)
+    with pytest.raises(ConflictError):
+        served.service.ask(served.access(), ask, free=ONLY)
+    mine = served.service.release_code(served.access(), first)
+    for name, free in (("carol", ONLY), ("alice", mine)):
+        assert AnswerBody.of(served.service.ask(served.access(name), ask, free=free)) == AnswerBody.of(first)
 
 
 def test_many_at_once(served: Served) -> None:

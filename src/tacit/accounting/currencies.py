@@ -209,7 +209,7 @@ class _ZCDP(Currency):
         return GDP(sqrt_bounds(2 * rho)[0]).to_approx(2 * account.delta or _SHOWN_DELTA) if rho else None
 
     def as_pair(self, guarantee: ZCDP) -> ApproxDP:
-        return guarantee.to_approx(min(max(_SHOWN_DELTA, 2 * guarantee.delta), Fraction(1, 2)))
+        return guarantee.to_approx(max(_SHOWN_DELTA, min(2 * guarantee.delta, (1 + guarantee.delta) / 2)))
 
 
 class _GDP(Currency):

@@ -9,6 +9,7 @@ Modules:
 * :mod:`.audit` — ``tacit audit``: check the claims of Tacit, or of anything else that can be called
 * :mod:`.budget` — ``tacit budget``: show what is spent, what is left, and how many more questions of a kind fit
 * :mod:`.course` — ``tacit course``: chapters, the answer sheet, and the check of answers
+* :mod:`.deliver` — ``tacit deliver``: run what was paid for and never answered, under its charge
 * :mod:`.demo` — ``tacit demo``: the story of an example hospital
 * :mod:`.doctor` — ``tacit doctor``: check a project, one line per check, with the remedy where one fails
 * :mod:`.errors` — Exit codes and messages for errors

@@ -10,6 +10,7 @@ from tacit.cli import analysts, course, ledger, receipt
 from tacit.cli.attack import attack
 from tacit.cli.audit import audit
 from tacit.cli.budget import budget
+from tacit.cli.deliver import deliver
 from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
 from tacit.cli.init import init
@@ -28,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (demo, init, query, explain, budget, release, plan, synth, mcp, audit, attack, doctor):
+for command in (demo, init, query, explain, budget, deliver, release, plan, synth, mcp, audit, attack, doctor):
     app.command()(command)
 # Containers and services are set up by their environment: each option of serve is read from there as well.
 app.command(context_settings={"auto_envvar_prefix": "TACIT_SERVE"})(serve)

@@ -55,16 +55,26 @@ def budget(
             else:
                 accounts = [curator.budget(population=name) for name in _populations(curator, population)]
             shown = {"", *(account.population for account in accounts)}
+            waiting = [entry for entry in curator.undelivered() if entry.population in shown]
             decided = [each for each in curator.ledger.overrides() if each.population in shown]
     if as_json:
         from tacit.client.account_responses import ShareSchema
 
         told = [ShareSchema.of(account).plain() for account in accounts]
-        print_json({"budgets": told, "overrides": [asdict(each) for each in decided]})
+        positions = [entry.number for entry in waiting]
+        print_json({"budgets": told, "overrides": [asdict(each) for each in decided], "undelivered": positions})
         return
     screen = console()
     for account in accounts:
         show_budget(screen, account)
+    if waiting:
+        say("Paid, not delivered (running, or their process ended):")
+        lines = (f"{each.number} {each.text}: {' '.join(each.sql.split())}" for each in waiting)
+        say(
+            *(f"  {visible(line)}" for line in lines),
+            "`tacit deliver --all` answers them under their charges.",
+            whole=True,
+        )
     say(*(f"Decided by an operator: {visible(str(each))}." for each in decided), style="yellow", whole=True)
 
 

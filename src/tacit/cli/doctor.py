@@ -278,7 +278,7 @@ def _ledger(project: Path, loaded: Project) -> Iterator[DoctorCheck]:
     yield from _units(place, loaded)
     yield from _decided(place)
     if place.is_file:
-        yield from _guarded(Path(place.ledger), "ledger file")
+        yield from _guarded(Path(place.ledger), "ledger file", private=True)
     yield _looked("keys", lambda: _keys(place), f"chmod 600 {place.key}, or restore it from your backup")
     yield from _opening(place, loaded)
 
@@ -397,14 +397,16 @@ def _keys(place: LedgerLocation) -> str:
     return f"{place.key}: for its owner alone; receipts are signed with {key_id(public)}"
 
 
-def _guarded(path: Path, what: str) -> Iterator[DoctorCheck]:
-    """A finding if others may write what decides about privacy."""
+def _guarded(path: Path, what: str, *, private: bool = False) -> Iterator[DoctorCheck]:
+    """A finding if others may write what decides about privacy, or read what is ``private``."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:
         return
     if mode & 0o022:
         yield DoctorCheck(what, False, f"{path}: others may change it", f"chmod go-w {path}")
+    elif private and mode & 0o044:
+        yield DoctorCheck(what, False, f"{path}: others may read the queries in it", f"chmod 600 {path}")
 
 
 def _folder(folder: Path) -> Iterator[DoctorCheck]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -108,6 +109,42 @@ def adopt(
     words = f"Accepted: ledger {told['ledger']}; entry {told['position']} says so for good."
     more = [visible(each[:1].upper() + each[1:]) + "." for each in lost]
     tell({**told, "lost": lost}, words, *more, as_json=as_json)
+
+
+@app.command()
+def backup(
+    target: Annotated[Path, typer.Argument(help="The copy, a new file; the key goes beside it.", show_default=False)],
+    project: ProjectOption = DEFAULT_PROJECT,
+    with_key: Annotated[bool, typer.Option("--key/--no-key", help="Also copy the key file, to TARGET.key.")] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Copy the ledger, as it is at one moment, while servers use it; and verify the copy.
+
+    Never put a copy back unless the newest ledger is lost: it lacks the charges since. Tacit then refuses it, and
+    `tacit ledger adopt` accepts it.
+    """
+    from tacit.ledger import Ledger
+    from tacit.ledger.disk import Disk
+    from tacit.releases.keys import open_keys
+
+    with reported("target", as_json=as_json):
+        place = find_ledger(project)
+        key = target.with_name(f"{target.name}.key")
+        for each in (target, key) if with_key else (target,):
+            if each.exists():
+                raise InputError("target", f"there is {each} already; name a new file")
+        report = Ledger.back_up(place.ledger, target, check_outcome=receipt_check(place))
+        if with_key:
+            open_keys(place.key, make=False)
+            Disk().create(key.resolve(), Path(place.key).read_bytes(), replace=False)
+    files = [str(target), *([str(key)] if with_key else [])]
+    if as_json:
+        print_json({**_report_json(report), "files": files})
+    else:
+        _show_report(report)
+        say(f"Copied to {' and '.join(files)}.", whole=True)
+    if not report.ok:
+        raise typer.Exit(EXIT_CODES["internal.ledger"])
 
 
 @app.command()

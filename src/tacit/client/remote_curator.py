@@ -151,7 +151,7 @@ class RemoteCurator(Closing):
         reply = self._ask(request, idempotency_key)
         with parsing("the answer"):
             body = AnswerBody.read(reply.content)
-            rows = RemoteRows.of(body, lambda other: self._at(replace(request, confidence=other)))
+            rows = RemoteRows.of(body, lambda other: self._at(replace(request, confidence=other), reply))
         if body.public:
             if body.receipt is not None or body.charge is not None:
                 raise TrustError("the server charged for an answer that it calls public")
@@ -483,9 +483,10 @@ class RemoteCurator(Closing):
             self._confirmed({SEEN: head_text(head)})
         return True
 
-    def _at(self, request: Request) -> RemoteRows:
+    def _at(self, request: Request, before: HttpReply) -> RemoteRows:
         """The same release with other intervals; the server is told to give nothing that would cost something."""
-        reply = self._ask(request, "", **{"Tacit-Repeat": "only"})
+        known = before.headers.get("tacit-release", "only")
+        reply = self._ask(request, "", **{"Tacit-Repeat": known})
 
         def never(_: Fraction) -> RemoteRows:
             raise InputError("confidence", "ask the answer itself")

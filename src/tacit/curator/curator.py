@@ -20,6 +20,7 @@ from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.query.types import Kind
 from tacit.releases.accounts import Budget, Entry
 from tacit.releases.batch import BatchRelease, Progress, release_batch
+from tacit.releases.delivery import deliver, undelivered
 from tacit.releases.keys import key_of
 from tacit.releases.mechanism import DirectRelease, ReleasingMechanism, charge_directly, release_directly
 from tacit.releases.model import Fitted, ModelRelease, fit_privately, published_models, read_model
@@ -205,6 +206,20 @@ class Curator(Closing):
         with hide_internal_errors():
             records = self.ledger.history(population=name, analyst=analyst or "")
             return ChargeList(entry_of(record) for record in records)
+
+    def undelivered(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
+        """Charges that have no outcome: a run goes on, or its process died before the outcome was written down."""
+        name = "" if population is None else self._population(population)
+        found = undelivered(self._context, population=name, analyst=analyst or "")
+        return ChargeList(entry_of(record) for record in found)
+
+    def deliver(self, position: int) -> Answer | WorkloadAnswer:
+        """Run what a charge has paid for, if it has no outcome yet, on the data as they are now; free.
+
+        Args:
+            position: of a query or a workload, from :meth:`undelivered`.
+        """
+        return deliver(self._context, position)
 
     def release(
         self,

@@ -79,6 +79,7 @@ def page(
     look: int = 2000,
     analyst: str = "",
     populations: Collection[str] | None = None,
+    undelivered: bool = False,
 ) -> Page:
     """Charges before a place in the ledger, newest first.
 
@@ -89,6 +90,7 @@ def page(
         look: the most entries looked at; a page may have fewer charges than ``limit`` because of it, even none.
         analyst: only theirs.
         populations: only of these.
+        undelivered: only those that were paid for and have no outcome.
     """
     who = plain_name(analyst, "analyst", empty=True)
     wanted = None if populations is None else {plain_name(name, "population") for name in populations}
@@ -99,7 +101,10 @@ def page(
         if body["kind"] != "reserve" or (who and body["analyst"] != who):
             continue
         if wanted is None or body["population"] in wanted:
-            found.append(_record(ledger.journal, entry, body))
+            record = _record(ledger.journal, entry, body)
+            if undelivered and not record.undelivered:
+                continue
+            found.append(record)
             if len(found) == limit:
                 break
     return Page(tuple(found), last if last > 1 else None)

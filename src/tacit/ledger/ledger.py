@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final, Self
 
 from tacit.accounting.prices import Charge
@@ -34,7 +35,15 @@ from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, 
 from tacit.ledger.journal import Clock, Journal
 from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.messages import budget, shortage
-from tacit.ledger.opening import check_anchor, check_not_gone, choose_anchor, open_journal, open_reader, open_store
+from tacit.ledger.opening import (
+    check_anchor,
+    check_not_gone,
+    choose_anchor,
+    is_postgres,
+    open_journal,
+    open_reader,
+    open_store,
+)
 from tacit.ledger.operator_entries import Override, Overrides
 from tacit.ledger.protection import ProtectedUnits
 from tacit.ledger.protocol import AlreadyTaken, Appended, Head, InsufficientBudget, Name, Store, digest
@@ -181,6 +190,25 @@ class Ledger(Registrations, Closing):
                 report = replace(report, problems=(*report.problems, str(problem)))
             return report
 
+    @classmethod
+    def back_up(
+        cls,
+        place: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        *,
+        check_outcome: Callable[[Outcome], str | None] | None = None,
+    ) -> VerificationReport:
+        """Copy the SQLite file of a ledger, while processes may use it, to a new file; verify and describe the copy."""
+        if is_postgres(place) or place == MEMORY:
+            raise InputError("ledger", "is no file; copy a ledger in PostgreSQL with pg_dump, or by its own backups")
+        from tacit.ledger.storage.sqlite_database import copy_file
+
+        to = Path(target).resolve()
+        with storage_errors():
+            copy_file(place, to)
+            with open_reader(to, still=True) as (reader, _):
+                return verify.verify(reader, check_outcome=check_outcome)
+
     def rehearsal(self) -> Self:
         """The same ledger to try things on: its writes are forgotten. For one thread, and a short while."""
         with self.journal.working():
@@ -282,6 +310,19 @@ class Ledger(Registrations, Closing):
                 terms = self.journal.terms(body["population"])
                 raise BudgetError(shortage(body, result.balances, filter_from_terms(terms)))
             return self._known(body, result)
+
+    def resume(self, seq: int, order: Order) -> Reservation | Outcome:
+        """The charge at ``seq``, to run its order once more under it, or its outcome. Never charges anything.
+
+        Raises:
+            ConflictError: the charge was for another order.
+        """
+        with self.journal.working():
+            body = reserve_body(order, lambda population: self.price(population, order.charge))
+            _, paid = self.journal.read(seq, "reserve")
+            if any(paid[name] != body[name] for name in ("population", "event", "analyst", "project", "sql", "plan")):
+                raise ConflictError("position", f"the charge at {seq} was for another release")
+            return self._kept(seq) or self._reservation(seq, resumed=True)
 
     def run_again(self, reservation: Reservation) -> int:
         """Write down that a charge is run once more; the number of this run, from 2 on, or 0 if it must not be.

@@ -186,6 +186,11 @@ class Record:
         """Whether something was released under it."""
         return self.committed is not None and not self.failed
 
+    @property
+    def undelivered(self) -> bool:
+        """Whether it was paid for and has no outcome: its run goes on, or its process died."""
+        return self.committed is None and any(each.amount for each in self.amounts)
+
 
 @dataclass(frozen=True, slots=True)
 class Analyst:

@@ -237,6 +237,7 @@ def pay(
     departure: Departure | None = None,
     plan: TimedWork | None = None,
     keep_failure: bool = True,
+    under: int | None = None,
 ) -> Paid[Made]:
     """Charge for work, do it once, and keep its outcome with a receipt.
 
@@ -251,6 +252,7 @@ def pay(
         plan: of a question, or other work on data.
         keep_failure: whether a failed run is the outcome of its charge. Otherwise the failure is raised, and the next
             equal order runs under the same charge.
+        under: position of the charge that has paid for the order already; None to charge it.
 
     Raises:
         BudgetError: the account, or a share of it, does not allow the charge.
@@ -260,7 +262,7 @@ def pay(
     with context.locks.take(order.repeat_key):
         if statement is not None:
             context.keys.check(context.ledger)
-        found = context.ledger.reserve(order)
+        found = context.ledger.reserve(order) if under is None else context.ledger.resume(under, order)
         if isinstance(found, Outcome):
             return Paid(found, now=False)
         charge: Reservation = found

@@ -83,8 +83,12 @@ def charged_answer(
     progress: Callable[[float], None] | None = None,
     *,
     departure: Departure | None = None,
+    under: int | None = None,
 ) -> Answer:
-    """As :func:`answer`, of a question about people; one about public tables alone is refused."""
+    """As :func:`answer`, of a question about people; one about public tables alone is refused.
+
+    With the position of a charge ``under`` which it was paid for, nothing is charged.
+    """
     planned = quote(context, sql, request)
     plan = planned.plan
 
@@ -101,6 +105,7 @@ def charged_answer(
             statement,
             departure=departure,
             plan=plan,
+            under=under,
         )
         return to_answer(context, planned, sql, paid.outcome, beside, analyst=caller.analyst, paid=paid.now)
 

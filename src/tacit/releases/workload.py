@@ -177,6 +177,7 @@ def answer_workload(
     caller: Caller,
     *,
     departure: Departure | None = None,
+    under: int | None = None,
 ) -> WorkloadAnswer:
     """Answer a workload; see :meth:`tacit.curator.curator.Curator.answer_workload`.
 
@@ -187,6 +188,7 @@ def answer_workload(
         options: the price.
         caller: who asks.
         departure: decides when the outcome may become known, for callers who must not see how long it took.
+        under: position of the charge that has paid for it already; None to charge it.
     """
     with hide_internal_errors():
         priced = _price(context, source, workload, options)
@@ -231,7 +233,7 @@ def answer_workload(
         work = counts.work(priced.sets)
         if departure is not None and context.ledger.outcome_under(counts.population, order.repeat_key) is None:
             departure.check(work)
-        paid = pay(context, order, run, noisy_to_text, statement, departure=departure, plan=work)
+        paid = pay(context, order, run, noisy_to_text, statement, departure=departure, plan=work, under=under)
         check_succeeded(paid.outcome)
         charge = entry_of(paid.outcome, sql=label, digest=about["plan"], analyst=caller.analyst, paid=paid.now)
         return _answer(priced, paid.outcome, charge)

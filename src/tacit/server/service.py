@@ -14,8 +14,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hmac import compare_digest
 from typing import TYPE_CHECKING, Final
 
+from tacit.core.canonical import canonical
 from tacit.core.errors import AccessError, InputError, TacitError
 from tacit.curator.conversation import Conversation
 from tacit.curator.curator import Curator, TableInfo
@@ -25,6 +27,7 @@ from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, page
 from tacit.query.catalog import Catalog
 from tacit.query.request import Request
 from tacit.releases.accounts import Budget
+from tacit.releases.delivery import deliver
 from tacit.releases.model import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
 from tacit.releases.planner import QuestionContext
@@ -73,6 +76,8 @@ if TYPE_CHECKING:
 ASK: Final = "ask"
 AUDIT: Final = "audit"
 ADMIN: Final = "admin"
+#: Of :meth:`CuratorService.ask`: answer only what the person paid for.
+ONLY: Final = "only"
 #: Synthetic tables that are kept in memory.
 _MOST_DRAWN: Final = 4
 
@@ -100,7 +105,7 @@ class CuratorService:
         ask: Request,
         *,
         key: str = "",
-        free: bool = False,
+        free: str = "",
         departure: QuestionDeparture | None = None,
         conversation: Conversation | None = None,
     ) -> Answer:
@@ -110,7 +115,8 @@ class CuratorService:
             access: who asks.
             ask: what.
             key: a name for this request, under which it may be sent again.
-            free: answer only what was released before, and never charge.
+            free: :data:`ONLY`, or what :meth:`release_code` returned: answer only what the person paid for, or the
+                release with this code; and never charge.
             departure: decides when a fresh answer, or that there is none, is written down.
             conversation: with an assistant, whose share the charge is counted to as well.
 
@@ -126,7 +132,7 @@ class CuratorService:
             if public is not None:
                 return public
             if free:
-                return _repeat(context, access, ask)
+                return _repeat(context, access, ask, free)
             if departure is not None:
                 _check_late(context, ask, departure)
             conversation = _counted(access, conversation)
@@ -137,6 +143,10 @@ class CuratorService:
             # Were an answer written down at once, then its history, its receipt and its repeats would tell how long
             # the question took, however long the answer itself is held.
             return charged_answer(context, ask.sql, ask, caller, departure=departure)
+
+    def release_code(self, access: Access, answer: Answer) -> str:
+        """A code by which a person who was given an answer can ask for it again at no cost, whoever paid for it."""
+        return _code(self._for(access).context, access, answer.charge.number)
 
     def check_synthesis(self, access: Access, said: SynthesisSchema) -> str:
         """The price of a synthetic table in words; refuses one that cannot be made. Free; reads no data."""
@@ -299,8 +309,31 @@ class CuratorService:
         """Public metadata of the tables that the person sees."""
         return self._for(access).context.catalog
 
+    def deliver(
+        self, access: Access, position: int, *, departure: QuestionDeparture | None = None
+    ) -> Answer | WorkloadAnswer:
+        """Run what a charge has paid for and nobody was given, and answer; free. One's own, and all for owners.
+
+        Raises:
+            Unknown: there is no such charge for the person.
+            InputError: it cannot be run from the ledger alone.
+        """
+        self._need(access, ASK, ADMIN)
+        with hide_internal_errors():
+            found = charge_at(self.curator.ledger, position)
+            own = found is not None and found.record.analyst == plain_name(access.person.name, "name")
+            if found is None or not self._may_see(access, found.record) or not (own or ADMIN in access.scopes):
+                raise Unknown("charge")
+        return deliver(self._for(access).context, position, departure=departure)
+
     def history(
-        self, access: Access, *, before: int | None = None, limit: int | None = None, everyone: bool = False
+        self,
+        access: Access,
+        *,
+        before: int | None = None,
+        limit: int | None = None,
+        everyone: bool = False,
+        undelivered: bool = False,
     ) -> Page:
         """Charges, newest first: the person's own, or those of all people for those who may audit.
 
@@ -309,6 +342,7 @@ class CuratorService:
             before: the ``next`` of the page before; None for the newest.
             limit: the most charges of a page.
             everyone: not only the person's own.
+            undelivered: only those that were paid for and have no outcome.
         """
         if everyone:
             self._need(access, AUDIT, ADMIN)
@@ -325,6 +359,7 @@ class CuratorService:
                 look=self.settings.history_look,
                 analyst="" if everyone else access.person.name,
                 populations=access.person.populations if everyone else None,
+                undelivered=undelivered,
             )
 
     def receipt(self, access: Access, position: int) -> Receipt:
@@ -440,14 +475,29 @@ def _is_among(population: str | None, names: frozenset[str]) -> bool:
     return population is not None and plain_name(population, "population") in names
 
 
-def _repeat(context: QuestionContext, access: Access, ask: Request) -> Answer:
-    """The earlier answer to a question; nothing is reserved, so nothing can be charged."""
+def _repeat(context: QuestionContext, access: Access, ask: Request, known: str) -> Answer:
+    """The earlier answer to a question; nothing is reserved, so nothing can be charged.
+
+    Were the answers that others paid for among them, anyone could find out at no cost what others asked.
+    """
     planned = quote(context, ask.sql, ask)
     with hide_internal_errors():
         found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
+        if found is not None and not _audits(access):
+            position = found.reservation.seq
+            charged = charge_at(context.ledger, position)
+            paid = charged is not None and charged.record.analyst == plain_name(access.person.name, "name")
+            if not paid and not compare_digest(
+                known.encode(errors="replace"), _code(context, access, position).encode()
+            ):
+                found = None
     if found is None:
-        raise ConflictError("Tacit-Repeat", "nothing was released for this question yet; nothing was charged")
+        raise ConflictError("Tacit-Repeat", "you have no answer to this question yet; nothing was charged")
     return _told(context, planned, ask.sql, found, access.person.name)
+
+
+def _code(context: QuestionContext, access: Access, position: int) -> str:
+    return context.keys.veil(canonical(["repeat", access.person.name, position]))
 
 
 def _check_late(context: QuestionContext, ask: Request, departure: QuestionDeparture) -> None:

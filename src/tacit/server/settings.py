@@ -63,7 +63,8 @@ class Settings:
         asks_per_minute: of one person, at all workers together; as many may come at once.
         quotes_per_minute: likewise.
         reads_per_minute: likewise, for everything else.
-        failures_per_minute: failed sign-ins from one address, and as many requests without a token that counts.
+        failures_per_minute: failed sign-ins as one account from one address, ten times as many as any account, and as
+            many requests without a valid token.
         history_page: the most charges of one page.
         history_look: the most entries of the ledger that one page looks at.
         job_seconds: how long a worker may be silent about a job before another takes it over.

@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
@@ -122,6 +122,7 @@ class SqliteDatabase:
             if exists and path.stat().st_nlink > 1:
                 raise StorageError(f"the ledger {path} has a second name (hard link); each would get a log of its own")
             disk.make_folder(path.parent)
+            _keep_private(path)
             _pass_gate(disk, path, lambda: _prepare(connect(path), schema, application))
             disk.sync_folder(path.parent)
             return cls(path, connect=connect, disk=disk)
@@ -240,6 +241,29 @@ def read_only(place: str | os.PathLike[str], *, still: bool) -> Iterator[Run]:
                 yield read
 
 
+def copy_file(place: str | os.PathLike[str], target: Path) -> None:
+    """Copy a file, as it is at one moment, to a new one, durably; other processes may go on writing meanwhile."""
+    path, disk = Path(place).resolve(), Disk()
+    with failures(f"the copy {target}"):
+        if not path.exists():
+            raise StorageError(f"there is no ledger at {path}")
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with (
+                _readable(path) as uri,
+                closing(sqlite3.connect(uri, uri=True)) as source,
+                closing(connect_to(target)) as copy,
+            ):
+                # All pages in one step, which is one read transaction.
+                source.backup(copy, pages=-1)
+                # A file alone: its log would lie beside it.
+                copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+            disk.sync_folder(target.parent)
+        except BaseException:
+            target.unlink()
+            raise
+
+
 @contextmanager
 def _reading(connection: sqlite3.Connection, *, still: bool) -> Iterator[Run]:
     """Statements on a connection that is closed afterwards."""
@@ -285,6 +309,21 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _keep_private(path: Path) -> None:
+    """Make the file readable by its owner alone, before SQLite, which gives its log and index the same mode, opens it.
+
+    It holds the queries of all analysts and the secrets by which they sign in.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    for each in (path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm", "gate"))):
+        # Another user's file stays as it is: `tacit doctor` says so.
+        with suppress(FileNotFoundError, PermissionError):
+            mode = each.stat().st_mode
+            if mode & 0o077:
+                each.chmod(mode & 0o7700)
 
 
 def _gate_of(path: Path) -> Path:

@@ -73,6 +73,11 @@ _ABOUT: Final = {
     "GET /v1/budget": _About("Amounts spent and left", {200: accounts.Budgets}, fails=(404,)),
     "GET /v1/tables": _About("Tables, as their owner declared them", {200: accounts.TablesSchema}),
     "GET /v1/history": _About("Charges, newest first", {200: accounts.History}, fails=(403,)),
+    "POST /v1/deliver/{position}": _About(
+        "Run what a charge has paid for and nobody was given, and answer: a question, or a workload; free",
+        {200: sent.AnswerBody},
+        fails=(403, 404, 409, 422),
+    ),
     "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: sent.ReceiptBody}, fails=(404,)),
     "GET /v1/jobs/{id}": _About("State of a question that was put off", {200: jobs.JobBody}, fails=(404,)),
     "GET /v1/key": _About(
@@ -123,6 +128,7 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "before": {"type": "integer", "minimum": 1},
     "limit": {"type": "integer", "minimum": 1, "maximum": 50},
     "everyone": {"type": "string", "enum": ["true", "false"]},
+    "undelivered": {"type": "string", "enum": ["true", "false"]},
     "position": {"type": "integer", "minimum": 1},
     "form": {"type": "string", "enum": ["json", "csv", "parquet"]},
     "table": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
@@ -143,7 +149,11 @@ _NAMED: Final = _named(
 _ASKING: Final[tuple[_Header, ...]] = (
     _NAMED,
     ("Prefer", {"type": "string", "enum": ["respond-async"]}, "answer 202 and a job to poll"),
-    ("Tacit-Repeat", {"type": "string", "enum": ["only"]}, "answer only what costs nothing"),
+    (
+        "Tacit-Repeat",
+        {"type": "string", "pattern": "^(only|[0-9a-f]{64})$"},
+        "answer only what the caller paid for, or the answer that came with this Tacit-Release; charge nothing",
+    ),
 )
 _SEEN: Final[_Header] = (
     "Tacit-Seen",

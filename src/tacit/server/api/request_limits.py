@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -37,6 +37,12 @@ _ONCE: Final = frozenset(
         b"x-csrf-token",
     )
 )
+#: Percent signs that encode nothing, a character that needs no encoding (RFC 3986, 2.3) or a control character; signs
+#: that have to be encoded; steps up. A proxy in front may read such a path in another way.
+_ODD_PATH: Final = re.compile(
+    rb"%(?![0-9A-Fa-f]{2})|%([01][0-9A-Fa-f]|7[EeFf]|2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])"
+    rb"|[^\x21-\x7e]|/\.\.?(/|\Z)"
+)
 _JSON: Final = re.compile(rb'application/json(\s*;\s*charset\s*=\s*("utf-8"|utf-8))?\s*\Z', re.IGNORECASE)
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,200}\Z")
 _CLOSE: Final = ((b"connection", b"close"),)
@@ -48,6 +54,8 @@ def check_scope(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
     raw = scope.get("raw_path") or scope["path"].encode("utf-8", "replace")
     if len(raw) + len(scope.get("query_string", b"")) > settings.max_path:
         raise RequestError("path", 414, "the path is too long", _CLOSE)
+    if _ODD_PATH.search(raw) or not _is_text(raw):
+        raise RequestError("path", 400, "the path is encoded in an unusual way")
     lines = scope["headers"]
     if len(lines) > settings.max_headers or sum(len(k) + len(v) for k, v in lines) > settings.max_header_bytes:
         raise RequestError("headers", 431, "the headers are too many or too long", _CLOSE)
@@ -125,6 +133,15 @@ def idempotency_key(headers: dict[bytes, bytes]) -> str:
     if _KEY.match(text) is None:
         raise InputError("Idempotency-Key", "must be 1 to 200 visible ASCII characters, without spaces")
     return text
+
+
+def _is_text(raw: bytes) -> bool:
+    """Whether the bytes that a path encodes are UTF-8."""
+    try:
+        unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _too_large(most: int) -> RequestError:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+import re
+from typing import Final
 
 from tacit.client import account_responses as told
 from tacit.client import people_responses as people
 from tacit.client import responses as wire
+from tacit.client.release_responses import WorkloadBody
 from tacit.core.errors import InputError
+from tacit.releases.views.answer_object import Answer
 from tacit.server.api import admin_routes as operating
 from tacit.server.api import release_routes
 from tacit.server.api.content_negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job
@@ -16,10 +19,9 @@ from tacit.server.api.jobs import poll, put_off
 from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
 from tacit.server.api.request_body import ask_of
 from tacit.server.api.request_limits import idempotency_key
-from tacit.server.service import ADMIN, AUDIT
+from tacit.server.service import ADMIN, AUDIT, ONLY
 
-if TYPE_CHECKING:
-    from tacit.releases.views.answer_object import Answer
+_CODE: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def query(call: ApiRequest) -> ApiResponse:
@@ -70,18 +72,27 @@ def tables(call: ApiRequest) -> ApiResponse:
 def history(call: ApiRequest) -> ApiResponse:
     """A page of charges, newest first."""
     words = call.query
-    everyone = words.get("everyone", "false")
-    if everyone not in ("true", "false"):
-        raise InputError("everyone", "must be true or false")
+    everyone, undelivered = (_truth(name, words.get(name, "false")) for name in ("everyone", "undelivered"))
     page = call.runtime.service.history(
         call.user,
         before=_whole("before", words.get("before")),
         limit=_whole("limit", words.get("limit")),
-        everyone=everyone == "true",
+        everyone=everyone,
+        undelivered=undelivered,
     )
     return json_response(
         told.History(entries=[told.EntryTold.of(record) for record in page.records], next=page.next).plain()
     )
+
+
+def deliver(call: ApiRequest) -> ApiResponse:
+    """Run what a charge has paid for and nobody was given, and answer."""
+    position = call.position("charge")
+    call.held = True
+    found = call.runtime.service.deliver(call.user, position, departure=call.departure)
+    if isinstance(found, Answer):
+        return _answered(call, found, JSON, ())
+    return json_response(WorkloadBody.of(found).plain())
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -120,6 +131,9 @@ def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
 def _answered(call: ApiRequest, answer: Answer, form: str, seen: tuple[tuple[bytes, bytes], ...]) -> ApiResponse:
     call.about |= wire.about_answer(answer)
     headers = ((b"tacit-repeat", b"true" if answer.charge.repeated else b"false"), *seen)
+    if not answer.is_public:
+        code = call.runtime.service.release_code(call.user, answer)
+        headers = ((b"tacit-release", code.encode()), *headers)
     return ApiResponse(200, _shown(call, answer, form), form, headers)
 
 
@@ -144,12 +158,18 @@ def _written(answer: Answer, form: str) -> bytes:
     return json_bytes(wire.AnswerBody.of(answer).plain())
 
 
-def _free(headers: dict[bytes, bytes]) -> bool:
-    """Whether the caller wants a repeat or nothing."""
-    said = headers.get(b"tacit-repeat")
-    if said not in (None, b"only"):
-        raise InputError("Tacit-Repeat", "must be 'only', or be left out")
-    return said is not None
+def _free(headers: dict[bytes, bytes]) -> str:
+    """Which repeat the caller wants or nothing; empty where a fresh answer will do."""
+    said = headers.get(b"tacit-repeat", b"").decode("latin-1")
+    if said and said != ONLY and _CODE.match(said) is None:
+        raise InputError("Tacit-Repeat", "must be 'only' or the Tacit-Release of an answer, or be left out")
+    return said
+
+
+def _truth(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise InputError(name, "must be true or false")
+    return text == "true"
 
 
 def _whole(name: str, text: str | None) -> int | None:
@@ -165,7 +185,8 @@ ROUTES: Final = (
     Route("POST", "/v1/explain", explain, rate="quotes", takes=True),
     Route("GET", "/v1/budget", budget, query=("population",)),
     Route("GET", "/v1/tables", tables),
-    Route("GET", "/v1/history", history, query=("before", "limit", "everyone")),
+    Route("GET", "/v1/history", history, query=("before", "limit", "everyone", "undelivered")),
+    Route("POST", "/v1/deliver/{position}", deliver, rate="asks", asks=True),
     Route("GET", "/v1/receipts/{position}", receipt),
     Route("GET", "/v1/jobs/{id}", poll),
     Route("GET", "/v1/key", key),

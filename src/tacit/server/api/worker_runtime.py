@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _SHOWN: Final = 16_000_000
 #: Sign-ins that are looked at at once, and that may wait: a password takes much memory and time, on purpose.
 _ENTERING: Final = 2, 32
+#: Accounts at which one address may fail as often as a single account allows.
+_ACCOUNTS: Final = 10
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
 
@@ -62,6 +64,7 @@ class WorkerRuntime:
         self._strangers, self._guesses = (
             RateLimit(settings.failures_per_minute, buckets=counted, name=name) for name in ("strangers", "guesses")
         )
+        self._sprays = RateLimit(_ACCOUNTS * settings.failures_per_minute, buckets=counted, name="sprays")
 
     async def ask(
         self, access: Access, ask: Request, key: str = "", conversation: Conversation | None = None
@@ -74,6 +77,16 @@ class WorkerRuntime:
             return await self.asking.run_for(
                 name, self.service.ask, access, ask, key=key, departure=departure, conversation=conversation
             )
+        finally:
+            await departure.hold()
+
+    async def deliver(self, access: Access, position: int) -> None:
+        """As :meth:`CuratorService.deliver`, in a thread; the outcome leaves at a time that was decided before."""
+        name = access.person.name
+        self.rates["asks"].take(name)
+        departure = self.departure(name)
+        try:
+            await self.asking.run_for(name, self.service.deliver, access, position, departure=departure)
         finally:
             await departure.hold()
 
@@ -102,20 +115,25 @@ class WorkerRuntime:
             await self._ticks.hold(arrived)
 
     async def enter(
-        self, address: str, work: Callable[Words, Result | None], *args: Words.args, **words: Words.kwargs
+        self, address: str, account: str, work: Callable[Words, Result | None], *args: Words.args, **words: Words.kwargs
     ) -> Result | None:
-        """Run an attempt to sign in, in a thread kept for that; None also for too many attempts from the address.
+        """Run an attempt to sign in, in a thread kept for that; None also for too many attempts.
 
         An attempt is counted before it is made and forgiven when it was right, so that concurrent ones count as well.
+        It is counted for the account at the address, because many people may share an address, and for the address at
+        a higher limit, because one guess at each of many accounts is also guessing.
         """
         network = network_of(address)
+        counters = (self._guesses, f"{network} {account}"), (self._sprays, network)
         try:
-            self._guesses.take(network)
+            for limit, counter in counters:
+                limit.take(counter)
         except TooMany:
             return None
-        found = await self.entering.run(work, *args, **words)
+        found = await self.entering.run_for(network, work, *args, **words)
         if found is not None:
-            self._guesses.give_back(network)
+            for limit, counter in counters:
+                limit.give_back(counter)
         return found
 
     async def prove(self, name: str, shown: ClientProof, address: str) -> tuple[Access, bytes] | None:
@@ -127,7 +145,7 @@ class WorkerRuntime:
         people = self.service.people
         found = await self.run(people.prove_token, name, shown)
         if found is None:
-            found = await self.enter(address, people.prove_password, name, shown, origin=address)
+            found = await self.enter(address, name, people.prove_password, name, shown, origin=address)
         return found
 
     def authenticated(self, token: str, address: str) -> Access:
@@ -153,9 +171,10 @@ class WorkerRuntime:
             return problem.seconds
         return 0.0
 
-    def wait_for(self, address: str) -> float:
-        """Seconds until the next sign-in attempt from an address is allowed; 0 for now."""
-        return self._guesses.wait_for(network_of(address))
+    def wait_for(self, address: str, account: str) -> float:
+        """Seconds until the next attempt to sign in as an account from an address is allowed; 0 for now."""
+        network = network_of(address)
+        return max(self._guesses.wait_for(f"{network} {account}"), self._sprays.wait_for(network))
 
     @property
     def under_way(self) -> int:

@@ -30,6 +30,7 @@ from tacit.server.console.question_pages import opened
 from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_public_quote, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
+from tacit.server.service import ONLY
 
 
 async def show_ask(visit: PageRequest) -> Response:
@@ -110,13 +111,22 @@ async def ask_again(visit: PageRequest) -> Response:
     form = await _like(visit, visit.form.get("position", ""))
     shown: dict[str, Any] = {}
     try:
-        answer = await visit.run(visit.service.ask, visit.user, form.ask(), free=True)
+        answer = await visit.run(visit.service.ask, visit.user, form.ask(), free=ONLY)
         shown = await answered(visit, answer, form)
     except ConflictError:
         shown["note"] = (
             "What was asked then is not free now: the data has changed, or more was stated. Nothing was asked."
         )
     return await _bench(visit, form, await _quote(visit, form), **shown)
+
+
+async def deliver(visit: PageRequest) -> Response:
+    """The answer that a charge of the history has paid for and nobody was given."""
+    text = visit.form.get("position", "")
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise Unknown("page")
+    await visit.runtime.deliver(visit.user, int(text))
+    return visit.redirect(f"/console/answers/{int(text)}")
 
 
 async def build_question(visit: PageRequest) -> Response:
@@ -161,6 +171,7 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
         files = {"fields": () if form is None else tuple(form.fields().items()), "csrf": visit.user.csrf}
         return {"sheet": await visit.run(sheet_of, answer), "picture": None, "result": result | files}
     budget = await visit.run(visit.service.curator.budget, answer, analyst=visit.name)
+    code = visit.service.release_code(visit.user, answer)
     theirs = await visit.run(_is_theirs, visit, answer.charge.number)
     return {
         "sheet": await visit.run(sheet_of, answer),
@@ -172,7 +183,7 @@ async def answered(visit: PageRequest, answer: Answer, form: AskForm | None = No
             "charged": charge_text({each.currency: each.amount for each in answer.charge.amounts}, answer.charge.typed),
             "words": _words(answer, again=again),
             "position": answer.charge.number,
-            "fields": () if form is None else tuple(form.fields().items()),
+            "fields": () if form is None else tuple((form.fields() | {"release": code}).items()),
             "csrf": visit.user.csrf,
             "receipt": "" if theirs else answer.paid[1].to_json(),
             "left": left_words(budget, visit.name),
@@ -262,7 +273,7 @@ def _stops(quoted: dict[str, Any]) -> bool:
 
 def _is_free(visit: PageRequest, wanted: Request) -> bool:
     try:
-        visit.service.ask(visit.user, wanted, free=True)
+        visit.service.ask(visit.user, wanted, free=ONLY)
     except TacitError:
         return False
     return True

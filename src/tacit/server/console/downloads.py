@@ -12,6 +12,7 @@ from tacit.server.api.release_routes import FORMS
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
+from tacit.server.service import ONLY
 
 #: Media types by the form in the address.
 _FORMS: Final = {**FORMS, "tsv": "text/tab-separated-values; charset=utf-8"}
@@ -27,8 +28,8 @@ async def by_position(visit: PageRequest) -> Response:
 
 async def again(visit: PageRequest) -> Response:
     """The answer to the question in a form as a file; only if it was released before, so that nothing is charged."""
-    form = _form(visit)
-    answer = await visit.run(visit.service.ask, visit.user, AskForm.of(visit.form).ask(), free=True)
+    form, known = _form(visit), visit.form.get("release", "") or ONLY
+    answer = await visit.run(visit.service.ask, visit.user, AskForm.of(visit.form).ask(), free=known)
     return await _file(visit, answer, form, "answer")
 
 

@@ -31,10 +31,13 @@ _PAGES: Final = 4
 async def show_history(visit: PageRequest) -> Response:
     """Charges, newest first."""
     before = _position(visit.request.query_params.get("before", ""))
-    everyone = _sees_all(visit.user)
-    found = await visit.run(visit.service.history, visit.user, before=before, everyone=everyone)
+    everyone, undelivered = _sees_all(visit.user), visit.request.query_params.get("undelivered", "") == "1"
+    found = await visit.run(
+        visit.service.history, visit.user, before=before, everyone=everyone, undelivered=undelivered
+    )
     return await visit.page(
         "history.html",
+        undelivered=undelivered,
         everyone=everyone,
         can_ask=visit.user.has(TokenScope.ASK),
         entries=[_entry(record, visit.name) for record in found.records],
@@ -100,6 +103,7 @@ def _entry(record: Record, name: str) -> dict[str, Any]:
         "charge": charge_text(amounts, record.typed) or "nothing",
         "released": record.answered,
         "failed": record.failed,
+        "undelivered": record.undelivered,
         "mine": record.analyst == name,
     }
 

@@ -55,6 +55,7 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("POST", "/build", ask_page.build_question, _ASKS),
         ("POST", "/curve", price_curve.curve, _ASKS),
         ("POST", "/again", ask_page.ask_again, _ASKS),
+        ("POST", "/deliver", ask_page.deliver, _ASKS),
         ("GET", "/questions", question_pages.show_questions, _ASKS),
         ("POST", "/questions", question_pages.save, _ASKS),
         ("POST", "/questions/share", question_pages.share, _ASKS),

@@ -31,7 +31,7 @@ async def show_sign_in(visit: PageRequest) -> Response:
 async def sign_in(visit: PageRequest) -> Response:
     """Sign a user in; wrong, unknown, revoked and too often look the same."""
     name, password, where = (visit.form.get(key, "") for key in ("name", "password", "next"))
-    opened = await visit.runtime.enter(visit.address, visit.people.sign_in, name, password, origin=visit.address)
+    opened = await visit.runtime.enter(visit.address, name, visit.people.sign_in, name, password, origin=visit.address)
     if opened is None:
         return await _sign_in(visit, _next(where), name=name, problem=_WRONG, status=401)
     if visit.session_text:
@@ -57,7 +57,7 @@ async def change_password(visit: PageRequest) -> Response:
     except InputError as problem:
         return await show_password(visit, problem=str(problem), status=400)
     work = visit.people.change_password
-    opened = await visit.runtime.enter(visit.address, work, visit.name, old, new, origin=visit.address)
+    opened = await visit.runtime.enter(visit.address, visit.name, work, visit.name, old, new, origin=visit.address)
     if opened is None:
         return await show_password(visit, problem=_NOT_YOURS, status=401)
     return visit.signed_in(opened, "/console/password?changed=1")

@@ -83,7 +83,7 @@ class Hashing:
     memory_cost: int = 65536
     parallelism: int = 4
     at_once: int = 2
-    iterations: int = 100_000
+    iterations: int = 600_000
 
     @classmethod
     def cheap(cls) -> Hashing:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -195,14 +195,4 @@ def _database(place: str | os.PathLike[str]) -> Database:
         return MemoryDatabase(_WHAT)
     path = Path(place).resolve()
     with failures(_WHAT):
-        _close_to_others(path)
         return SqliteDatabase(path, what=_WHAT)
-
-
-def _close_to_others(path: Path) -> None:
-    """Let the file's owner and their group read it alone: hashes of passwords will be in it."""
-    for each in (path, *(path.with_name(f"{path.name}-{kind}") for kind in ("wal", "shm"))):
-        with suppress(FileNotFoundError, PermissionError):
-            mode = each.stat().st_mode
-            if mode & 0o007:
-                each.chmod(mode & 0o7770)
