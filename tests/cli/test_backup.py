@@ -95,6 +95,7 @@ def test_a_damaged_ledger_is_copied_and_said_to_be_damaged(clinic: Path, run: Ru
             connection.execute(f"DROP TRIGGER {name}")
         lower = "UPDATE entries SET body = replace(body, '1/2', '1/4') WHERE body LIKE '%\"kind\":\"reserve\"%'"
         assert connection.execute(lower).rowcount == 1
+    connection.close()
     found = run("ledger", "backup", str(tmp_path / "copy"), "--json")
     assert found.exit_code == 9
     assert not json.loads(found.stdout)["ok"]

@@ -5,6 +5,7 @@ Modules:
 * :mod:`.batch` — Planned releases: a set of statistics under one total, computed once
 * :mod:`.batch_file` — File of a planned release: named statistics and one total
 * :mod:`.budget_split` — Division of a planned release's total among its statistics
+* :mod:`.delivery` — Charges that have no outcome yet, and their delivery
 * :mod:`.keys` — Keys of a ledger: signing key and group secret, in a file and while the ledger is open
 * :mod:`.mechanism` — Mechanisms used from Python, charged and receipted like questions
 * :mod:`.model` — Models fitted to protected rows inside the curator, charged and receipted like questions
