@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 
@@ -13,6 +13,8 @@ class UnpaidReadingWarning(UserWarning):
     """The guarantee that an estimator states does not cover all that was done with the rows."""
 
 
+#: Modules of scikit-learn whose estimators fit others to the same rows.
+_SEVERAL: Final = ("sklearn.calibration", "sklearn.ensemble", "sklearn.multiclass", "sklearn.multioutput")
 #: What was said of searches and pipelines that are still there.
 _SAID: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
@@ -42,6 +44,12 @@ def warn_of_unpaid_reading(private: type) -> None:
                     f"the steps {', '.join(unpaid)} read the rows without a price, before this estimator; guarantee_ "
                     "does not cover them. Use the scalers of tacit.learn, or bounds and categories of the estimator."
                 )
+        elif str(module).startswith(_SEVERAL) and name == "fit" and "self" in known:
+            owner = known["self"]
+            found.append(
+                f"{type(owner).__name__} fits this estimator several times, or reads the rows itself, without a price; "
+                "guarantee_ is that of one fit, and those of several add up."
+            )
         frame = frame.f_back
     said = _SAID.setdefault(owner, set()) if found else set()
     for words in [each for each in dict.fromkeys(found) if each not in said]:
