@@ -173,6 +173,7 @@ def test_the_hospital_is_attacked_without_a_project() -> None:
     assert result.exit_code == 0, result.stderr
     assert "made-up hospital: 12,000 patients" in result.stdout
     assert "in the long run no attack above 20%" in result.stdout
+    assert result.stderr.splitlines()[-1] == "1 of 1: small-cells: epsilon 0.1", "where no bar is shown, lines are"
 
 
 @pytest.mark.parametrize(

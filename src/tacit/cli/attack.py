@@ -105,7 +105,7 @@ def _about(scene: Scene, *, demo: bool) -> str:
 def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet: bool) -> list[Chapter]:
     from tacit.audit.attacks.scenarios import ATTACKS
 
-    with progress_bar(quiet=quiet) as advance:
+    with progress_bar(quiet=quiet, lines=True) as advance:
 
         def run(done: int, name: str) -> Chapter:
             advance(done, len(wanted), name)

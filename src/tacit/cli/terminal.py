@@ -74,8 +74,11 @@ def tell(content: object, *lines: str, as_json: bool) -> None:
 
 
 @contextmanager
-def progress_bar(*, quiet: bool) -> Iterator[Callable[[int, int | None, str], None]]:
-    """Progress bar on standard error where that is a terminal; what it yields takes done, total and a description."""
+def progress_bar(*, quiet: bool, lines: bool = False) -> Iterator[Callable[[int, int | None, str], None]]:
+    """Progress bar on standard error where that is a terminal; what it yields takes done, total and a description.
+
+    With ``lines``, elsewhere a line for each description.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -83,7 +86,13 @@ def progress_bar(*, quiet: bool) -> Iterator[Callable[[int, int | None, str], No
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=screen, transient=True, disable=quiet or not screen.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+
+        def advance(done: int, total: int | None, what: str) -> None:
+            if lines and not quiet and not screen.is_terminal and bar.tasks[0].description != what:
+                typer.echo(f"{done + 1} of {total}: {what}" if total else what, err=True)
+            bar.update(task, completed=done, total=total, description=what)
+
+        yield advance
 
 
 def is_interactive() -> bool:
