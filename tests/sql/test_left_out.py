@@ -16,7 +16,7 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.explain import explain
-from tacit.query.planning.left_out import CLIPPING, GROUPS, KEYS, ROWS, LossTable, loss_table
+from tacit.query.planning.left_out import CASTS, CLIPPING, GROUPS, KEYS, ROWS, LossTable, loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.bounding_loss import BoundingLoss
@@ -27,6 +27,7 @@ COLUMNS = (
     Column("patient", INTEGER),
     Column("ward", TEXT, categories=("a", "b", "c")),
     Column("cost", INTEGER, bounds=(0, 100)),
+    Column("amount", TEXT),
 )
 CATALOG = Catalog(
     (
@@ -113,6 +114,27 @@ def test_rows_beyond_max_rows() -> None:
         (frozenset({ROWS}), 0): 1,
         (frozenset({ROWS}), 1): 1,
         (frozenset({ROWS}), 3): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("argument", "unread"),
+    [
+        ("COUNT(CAST(amount AS DECIMAL(10, 2)))", ("1,5", "x")),
+        ("SUM(CLAMP(CAST(amount AS DECIMAL(10, 2)), 0, 9) * 1)", ("1,5", "x")),
+        ("COUNT(STRPTIME(amount, '%d.%m.%Y'))", ("2024-03-04", "31.12.24")),
+    ],
+)
+def test_texts_that_a_cast_does_not_read_are_lost_rows(argument: str, unread: tuple[str, str]) -> None:
+    read = "01.02.2024" if "STRPTIME" in argument else "2.5"
+    texts = [[read, None], [read, unread[0]], [unread[0], *unread, None], [None]]
+    rows = [{"patient": u, "ward": "a", "cost": 1, "amount": text} for u, each in enumerate(texts) for text in each]
+    found = cells_of(f"SELECT {argument} FROM visits", rows)
+    one_row = 2 if "SUM" in argument else 0
+    assert {loss for loss in found.items() if loss[0][1] < 0} == {((frozenset(), -1), 2)}
+    assert {loss for loss in found.items() if loss[0][1] >= 0} == {
+        ((frozenset({CASTS}), one_row), 1),
+        ((frozenset({CASTS}), one_row + 1), 1),
     }
 
 

@@ -303,6 +303,19 @@ def test_groups_that_people_have_are_averaged(sql: str) -> None:
     resolve(sql, CATALOG)
 
 
+def test_a_misspelt_category_is_named_before_it_is_charged() -> None:
+    refusal = _refusal("SELECT COUNT(*) FROM visits WHERE ward = 'onclogy' AND urgent")
+    assert str(refusal).startswith("'onclogy' is none of the categories of 'ward'; the nearest is 'oncology'.")
+    proposed = "SELECT COUNT(*) FROM visits WHERE ward = 'oncology' AND urgent"
+    assert refusal.proposal == Proposal(proposed, "with oncology for onclogy")
+    for sql in (
+        "SELECT COUNT(*) FROM visits WHERE ward <> '' AND doctor = 'onclogy'",
+        "SELECT COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward WHERE w.ward = 'x'",
+        "SELECT COUNT(*) FROM (SELECT patient_id, note AS ward FROM visits) t WHERE ward = 'x'",
+    ):
+        resolve(sql, CATALOG)
+
+
 def test_years_of_a_day_without_bounds_are_not_listed() -> None:
     sql = "SELECT EXTRACT(YEAR FROM CAST(note AS DATE)) AS y, COUNT(*) FROM visits GROUP BY 1"
     assert not resolve(sql, CATALOG).final.public_keys

@@ -90,7 +90,7 @@ class CellSchema(ResponseBody):
 class CauseTold(ResponseBody):
     """People of whom something was left out, for one cause."""
 
-    cause: Literal["max_groups", "max_rows", "clipping", "keys"]
+    cause: Literal["max_groups", "max_rows", "clipping", "keys", "casts"]
     limit: int | None
     people: int = Field(description="estimated number")
     share: Exact = Field(description="of all people in the question")

@@ -37,6 +37,7 @@ CODES: Final[dict[str, str]] = {
     "ambiguous_column": "a column name that several tables share",
     "duplicate_name": "two things of one name",
     "type": "an operator applied to values of the wrong type",
+    "category": "a text that is none of the declared categories of the column it is compared with",
     "literal": "a number, date or text constant that cannot be used",
     "arguments": "a function called with the wrong arguments",
     "function": "a function outside the allow-list",

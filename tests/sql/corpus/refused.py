@@ -333,6 +333,11 @@ _HAND: list[tuple[str, str]] = [
     ("arguments", "SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT -1"),
     ("arguments", "SELECT ward, COUNT(*) FROM visits GROUP BY ward LIMIT 1.5"),
     ("arguments", "SELECT ward, COUNT(*) FROM visits GROUP BY ward OFFSET 99999999999"),
+    ("category", "SELECT COUNT(*) FROM visits WHERE ward = 'onclogy'"),
+    (
+        "category",
+        "SELECT COUNT(*) FROM visits v JOIN wards w ON w.ward = v.ward WHERE v.ward IN ('oncology', 'Surgery')",
+    ),
     ("empty_groups", "SELECT COUNT(*) FROM (SELECT DISTINCT doctor FROM visits)"),
     ("empty_groups", "SELECT MEDIAN(n) FROM (SELECT admitted, COUNT(*) AS n FROM visits GROUP BY admitted)"),
     # bounds must be public constants

@@ -35,17 +35,18 @@ from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, c
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.relational.algebra import RelationNode, scans
-from tacit.query.relational.expressions import Call, Case, Cast, Expression, Literal, literal
+from tacit.query.relational.expressions import Call, Case, Cast, Expression, Literal, literal, references, walk
 from tacit.query.relational.functions import call, case
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType, Value, from_ordinal, ordinal
 
-#: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, and rows whose
-#: key is NULL or not listed.
+#: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, rows whose key
+#: is NULL or not listed, and texts that a CAST cannot read.
 GROUPS: Final = "max_groups"
 ROWS: Final = "max_rows"
 CLIPPING: Final = "clipping"
 KEYS: Final = "keys"
-CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS)
+CASTS: Final = "casts"
+CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS, CASTS)
 #: Powers of two of a loss in rows; the last one has no end.
 _MOST_BUCKETS: Final = 10
 #: Parts of a row in which the loss of sums and means is counted, and their power of two.
@@ -133,6 +134,7 @@ def loss_table(final: FinalAggregation) -> LossTable | None:
         ROWS: bool(rows) and most > min(rows),
         CLIPPING: any(_may_be_clipped(measure) for measure in final.measures),
         KEYS: final.public_keys and any(_may_be_dropped(key) for key in final.keys),
+        CASTS: any(unread_text(measure) is not None for measure in final.measures),
     }
     causes = tuple(cause for cause in CAUSES if found[cause])
     if not causes:
@@ -164,6 +166,23 @@ def _is_bounded(argument: Expression) -> bool:
             return all(_is_bounded(part) for part in (*(then for _, then in argument.branches), argument.otherwise))
         case _:
             return argument.type.kind is Kind.BOOLEAN
+
+
+def unread_text(measure: Measure) -> Expression | None:
+    """Whether a text is there and a CAST in the argument cannot read it; None where no text is cast."""
+    argument = measure.argument
+    if argument is None:
+        return None
+    casts = [part for part in walk(argument) if isinstance(part, Cast) and part.operand.type.kind is Kind.TEXT]
+    casts = [part for part in casts if part.type.kind is not Kind.TEXT and references(part.operand)]
+    found = []
+    for made in dict.fromkeys(casts):
+        read = tuple(dict.fromkeys(references(made.operand)))
+        # A format is a CASE around its CAST: where nothing else is read, the whole argument says whether it was read.
+        whole = argument if set(references(argument)) == set(read) else made
+        there = [call("not", call("is_null", part)) for part in read]
+        found.append(call("and", *there, call("is_null", whole)))
+    return None if not found else found[0] if len(found) == 1 else call("or", *found)
 
 
 def _may_be_dropped(key: GroupKey) -> bool:
@@ -222,6 +241,12 @@ class CountedValues(NamedTuple):
     measure: Measure
     clipped: bool
     most: int | None = None
+
+    @property
+    def unread(self) -> Expression | None:
+        """The condition of rows whose text a CAST cannot read; None where no text is cast."""
+        lost, where = unread_text(self.measure), self.measure.where
+        return lost if lost is None or where is None else call("and", where, lost)
 
     @property
     def once(self) -> bool:

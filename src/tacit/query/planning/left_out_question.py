@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import unit_call
 from tacit.query.planning.left_out import (
+    CASTS,
     CLIPPING,
     EXCESSES,
     GROUPS,
@@ -114,8 +115,15 @@ def _staged(final: FinalAggregation, table: LossTable) -> tuple[RelationNode, Lo
     groups, others = parts.pop(), parts.pop()
     # Rows are turned into parts of rows once for a unit, not for each of its groups.
     losses = [
-        _Loss(_parts(number, table), cut if each.has_total else _parts(_beyond_all(each, number, cut), table), excess)
-        for (each, _), number, cut, excess in zip(counted, parts[::3], parts[1::3], parts[2::3], strict=True)
+        _Loss(
+            _parts(number, table),
+            cut if each.has_total else _parts(_beyond_all(each, number, cut), table),
+            excess,
+            _parts(unread, table),
+        )
+        for (each, _), number, cut, excess, unread in zip(
+            counted, parts[::4], parts[1::4], parts[2::4], parts[3::4], strict=True
+        )
     ]
     # One step more, so that an engine computes a loss once and not for every power of two.
     flags, loss, one = _flags(losses, groups, others, final, table)
@@ -140,18 +148,24 @@ def _named(source: RelationNode, parts: Sequence[Expression]) -> tuple[RelationN
 
 
 class _Loss(NamedTuple):
-    """For one kind of measurement: all values, values that are cut in their group, and excess.
+    """For one kind of measurement: all values, values that are cut in their group, excess, and texts that are not read.
 
-    In parts of a row; of a single group, values and those of them that are cut by their number in rows.
+    In parts of a row; of a single group, values, those of them that are cut by their number and texts in rows.
     """
 
     all: Expression
     cut: Expression
     excess: Expression
+    unread: Expression
+
+    @property
+    def beside(self) -> Expression:
+        """What is lost of rows that are kept."""
+        return _plus(self.excess, self.unread)
 
 
 def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
-    """Number of values, then the total of a sum, then the excess; as far as there are."""
+    """Number of values, then the total of a sum, the excess, and the number of unread texts; as far as there are."""
     measure = each.measure
     calls = [_called(*each.values)]
     if each.has_total:
@@ -161,6 +175,8 @@ def _calls(each: CountedValues) -> list[tuple[UnitCall, Domain]]:
         outside = _outside(measure.argument, limits[0])
         where = outside if measure.where is None else call("and", measure.where, outside)
         calls.append(_called("sum", _beyond(measure.argument, limits), where))
+    if each.unread is not None:
+        calls.append(_called("count_rows", None, each.unread))
     return calls
 
 
@@ -211,8 +227,9 @@ def _losses(
         elif not each.once and ROWS in table.causes and each.most is None:
             most = _whole(each.measure.rows)
             cut = call("sub", call("greatest", number, most), most)
+        unread = columns.pop() if each.unread is not None else _whole(0)
         excess = call("coalesce", columns[-1], _whole(0)) if each.clipped else _whole(0)
-        found.append(_Loss(number, cut, excess))
+        found.append(_Loss(number, cut, excess, unread))
     return found
 
 
@@ -294,9 +311,10 @@ def _flags(
         ROWS: _any(loss.cut for loss in losses),
         CLIPPING: _any(loss.excess for loss in losses),
         KEYS: call("gt", others, _whole(0)),
+        CASTS: _any(loss.unread for loss in losses),
     }
     cut = GROUPS in table.causes
-    amounts = [_amount(loss, groups, kept) if cut else _plus(loss.cut, loss.excess) for loss in losses]
+    amounts = [_amount(loss, groups, kept) if cut else _plus(loss.cut, loss.beside) for loss in losses]
     loss = amounts[0] if len(amounts) == 1 else call("greatest", *amounts)
     one: Expression = _whole(1)
     # A unit may be in no listed group at all.
@@ -325,4 +343,4 @@ def _amount(loss: _Loss, groups: Expression, kept: Expression) -> Expression:
     remaining = loss.all if loss.cut == _whole(0) else call("sub", loss.all, loss.cut)
     stays = call("mul", remaining, call("least", groups, kept))
     missing = call("sub", call("mul", loss.all, groups), stays)
-    return missing if loss.excess == _whole(0) else _plus(missing, call("mul", loss.excess, groups))
+    return missing if loss.beside == _whole(0) else _plus(missing, call("mul", loss.beside, groups))

@@ -25,7 +25,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.numbers import float_nearest
-from tacit.query.planning.left_out import CLIPPING, GROUPS, KEYS, ROWS, LossTable, loss_table, row_value
+from tacit.query.planning.left_out import (
+    CASTS,
+    CLIPPING,
+    GROUPS,
+    KEYS,
+    ROWS,
+    LossTable,
+    loss_table,
+    row_value,
+    unread_text,
+)
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.postprocess.cells import MeasureBias
@@ -191,6 +201,7 @@ class BoundingLoss:
             ROWS: f"had {'a sum' if sums else 'rows'} beyond max_rows = {limit}",
             CLIPPING: "had values outside their bounds",
             KEYS: "had rows whose key is NULL or not listed",
+            CASTS: "had texts that the CAST does not read, which became NULL",
         }[cause]
         if not seen and share + error >= _UNKNOWN:
             return f"how many people {had} cannot be told from the noise"
@@ -305,7 +316,8 @@ class BoundingLoss:
             # A unit counts once in a cell, and so loses one there.
             return MeasureBias(_ZERO, min(lost, self.most_people), _ZERO, lost)
         if measure.kind in _COUNTS:
-            counted = lost if {GROUPS, ROWS} & set(causes) else _ZERO
+            lowering = {GROUPS, ROWS} if unread_text(measure) is None else {GROUPS, ROWS, CASTS}
+            counted = lost if lowering & set(causes) else _ZERO
             return MeasureBias(_ZERO, counted, _ZERO, counted)
         amount = lost * row_value(measure)
         if measure.kind is MeasureKind.SUM and not outside:
@@ -404,7 +416,7 @@ def _rows(final: FinalAggregation) -> int:
 
 
 def _name(cause: str, limit: int | None) -> str:
-    named = {CLIPPING: "the bounds of values", KEYS: "the list of keys"}
+    named = {CLIPPING: "the bounds of values", KEYS: "the list of keys", CASTS: "CAST of texts it does not read"}
     return named.get(cause) or f"{cause} = {limit}"
 
 

@@ -2,6 +2,8 @@
 
 Modules:
 * :mod:`.aggregation` — Aggregation: aggregate calls read, and the final aggregation built from them and its keys
+* :mod:`.category_constants` — Constants that a column of declared categories never equals: a misspelt filter is refused
+  before it is charged
 * :mod:`.constants` — Constants and names of types in SQL text
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS stand
   for

@@ -39,6 +39,7 @@ from tacit.query.relational.functions import call, case
 from tacit.query.relational.narrowing import conjuncts
 from tacit.query.request import agreed
 from tacit.query.resolve.aggregation import FinalBuilder
+from tacit.query.resolve.category_constants import check_category_constants
 from tacit.query.resolve.kept_public_rows import refuse_kept_rows
 from tacit.query.resolve.public_order import column_keys, in_place, is_cut
 from tacit.query.resolve.released_cells import ReleasedCells, ReleasedRows, distinct_rows, in_order
@@ -542,6 +543,8 @@ def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) ->
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)
     queries = Queries(catalog, replace(parsed.options, max_rows=rows))
     released = queries.question(parsed.tree)
+    # Last, so that a refusal of its own comes first.
+    check_category_constants(parsed.tree, catalog)
     if isinstance(released, RelationNode):
         return _public_question(released)
     _check_names(released.columns)

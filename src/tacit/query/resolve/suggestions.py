@@ -21,6 +21,7 @@ from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog, Table
 from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
 from tacit.query.refusal import Proposal, Refusal
+from tacit.query.resolve.category_constants import misspelt_constants
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
 from tacit.query.resolve.sql_functions import function_meanings
 from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
@@ -482,6 +483,14 @@ def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # 
     yield _instead_of(renamed), tree
 
 
+def _known_category(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
+    pairs = [(node, near) for _, node, near in misspelt_constants(tree, catalog)]
+    said = _instead_of((node.name, near) for node, near in pairs)
+    for node, near in pairs:
+        node.replace(exp.Literal.string(near))
+    yield said, tree
+
+
 def _inhabited_groups(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """COUNT(DISTINCT k) for the rows of SELECT DISTINCT k, and groups of some people alone."""
     for inner in [node for node in tree.find_all(exp.Select) if node is not tree]:
@@ -574,6 +583,7 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "quantile": (_plain_arguments,),
     "volatile": (_constants,),
     "function": (_known_function,),
+    "category": (_known_category,),
     "empty_groups": (_inhabited_groups,),
     "key_type": (_floored_keys,),
     "type": (_known_part, _numbers),

@@ -31,6 +31,7 @@ from tacit.engines.duckdb.fast.array_totals import (
 from tacit.engines.sql.scalars import scalar_sql
 from tacit.engines.sql.unit_totals import counts_sql
 from tacit.query.planning.left_out import (
+    CASTS,
     EXCESSES,
     GROUPS,
     KEYS,
@@ -283,7 +284,7 @@ def loss_plan(
         columns: that are read, by name; those that count values are added.
         known: which of them measures of the first statement read.
     """
-    if not lists_exactly(final, table):
+    if not lists_exactly(final, table) or CASTS in table.causes:
         return None
     losses = []
     excesses: dict[str, Read] = {}
