@@ -448,7 +448,9 @@ def _join(d: Dialect, node: Join, needed: Slots, tables: Tables, secret: bytes |
         for side, part in zip((node.left, node.right), _split(read, left, right), strict=True)
     ]
     if not node.left.is_public and not node.right.is_public:
-        return _both_read(d, columns, (sides[0], sides[1]), node.kind, node.condition, left)
+        parts = _split(read, left, right)
+        named = (_named_side(d, sides[0], parts[0]), _named_side(d, sides[1], parts[1]))
+        return _both_read(d, columns, named, node.kind, node.condition, left)
     kind = node.kind.value.upper()
     before, sources = "", [f"({side})" for side in sides]
     if d.computes_again and not matching(node.condition, left).is_looked_up:
@@ -469,6 +471,21 @@ _KEPT = {
 }
 
 
+def _named_side(d: Dialect, side: str, slots: Slots) -> str:
+    """One side of a join whose sides are both computed whole, as its own columns, the flag `h` and a row of nobody."""
+    return _with_nobody(d, side, [column(slot) for slot in sorted(slots)] or ["nothing"])
+
+
+def _with_nobody(d: Dialect, side: str, columns: list[str]) -> str:
+    """The rows of a relation with a flag that is true, and one row of NULLs with a flag that is NULL.
+
+    A hash table that is empty is not looked up: with the row of nobody each row of the other side is hashed, whether
+    or not a person has a row here. Keys that are NULL match nothing, and a flag that is NULL keeps no row.
+    """
+    nobody = ", ".join("NULL" for _ in range(len(columns) + 1))
+    return f"(SELECT {', '.join(columns)}, TRUE AS h FROM {d.derived(side)} UNION ALL SELECT {nobody})"
+
+
 def _both_read(
     d: Dialect, columns: Mapping[int, str], sides: tuple[str, str], kind: JoinKind, condition: Expression, width: int
 ) -> str:
@@ -477,7 +494,7 @@ def _both_read(
     Databases skip one side of a join where the other side is empty, and with it every expression over its rows: one
     person's row would decide about work on the rows of all. A FULL JOIN needs both. Its rows are those of the
     wanted kind where `h` says so; the columns are guarded likewise, because a condition above that rejects NULL would
-    make it an INNER JOIN again.
+    make it an INNER JOIN again. Both sides come from :func:`_with_nobody`.
     """
     name, kept = _sides(width), _KEPT[kind]
     matched, where = [condition], kept
@@ -488,9 +505,8 @@ def _both_read(
         beside = [condition_sql(d, part, name) for part in parts if equated(part, width) is None]
         where = f"coalesce({' AND '.join(['l.h', 'r.h', *beside])}, FALSE)"
     on = " AND ".join(condition_sql(d, part, name) for part in matched)
-    marked = [f"(SELECT *, TRUE AS h FROM {d.derived(side)})" for side in sides]
     guarded = {slot: f"CASE WHEN {kept} THEN {sql} END" for slot, sql in columns.items()}
-    return f"SELECT {_listed(guarded)} FROM {marked[0]} AS l FULL JOIN {marked[1]} AS r ON {on} WHERE {where}"
+    return f"SELECT {_listed(guarded)} FROM {sides[0]} AS l FULL JOIN {sides[1]} AS r ON {on} WHERE {where}"
 
 
 def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret: bytes | None) -> str:
@@ -507,13 +523,15 @@ def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret:
     rows, columns[width] = f"({source}) AS l", ""
     found = matching(node.condition, width)
     if not node.other.is_public:
-        return _marked_by_unit(d, columns, (source, inner), node.condition, width)
+        return _marked_by_unit(d, columns, ((source, own), (inner, other)), node.condition, width)
     if not d.computes_again or not (found.is_looked_up or found.crosses or found.reads_left):
         columns[width] = f"EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {condition_sql(d, node.condition, name)})"
         return f"SELECT {_listed(columns)} FROM {rows}"
     columns[width] = "r.h IS NOT NULL"
     if not found.crosses and not found.reads_left:
-        return f"SELECT {_listed(columns)} FROM {rows} LEFT JOIN {_keys_met(d, found, inner)}"
+        keys, on = _keys_met(d, found, inner)
+        met = f"(SELECT *, TRUE AS h FROM {d.derived(keys)})"
+        return f"SELECT {_listed(columns)} FROM {rows} LEFT JOIN {met} AS r ON {on}"
     # Rows are numbered, once for both readers, so that those with a match are found by their numbers.
     numbered = f"l {d.materialized} (SELECT *, row_number() OVER () AS place FROM {d.derived(source)})"
     met = f"SELECT DISTINCT l.place, TRUE AS h FROM l JOIN ({inner}) AS r ON {condition_sql(d, node.condition, name)}"
@@ -521,7 +539,11 @@ def _mark(d: Dialect, node: ExistsColumn, needed: Slots, tables: Tables, secret:
 
 
 def _marked_by_unit(
-    d: Dialect, columns: Mapping[int, str], sides: tuple[str, str], condition: Expression, width: int
+    d: Dialect,
+    columns: Mapping[int, str],
+    sides: tuple[tuple[str, Slots], tuple[str, Slots]],
+    condition: Expression,
+    width: int,
 ) -> str:
     """A mark by a protected relation; both relations are computed whole, as :func:`_both_read` says.
 
@@ -531,32 +553,30 @@ def _marked_by_unit(
     name, found = _sides(width), matching(condition, width)
     kept = _KEPT[JoinKind.LEFT]
     guarded = {slot: f"CASE WHEN {kept} THEN {sql} END" for slot, sql in columns.items() if slot < width}
-    source, inner = sides
+    (source, own), (inner, other) = sides
+    marked = {**guarded, width: "coalesce(r.h, NOT l.h)"}
     if not found.crosses and not found.reads_left:
-        marked = {**guarded, width: "coalesce(r.h, NOT l.h)"}
-        keys = _keys_met(d, found, inner)
-        return (
-            f"SELECT {_listed(marked)} FROM (SELECT *, TRUE AS h FROM {d.derived(source)}) AS l FULL JOIN {keys}"
-            f" WHERE {kept}"
-        )
+        keys, on = _keys_met(d, found, inner)
+        met = _with_nobody(d, keys, [f"k{i}" for i in range(len(found.right))])
+        return f"SELECT {_listed(marked)} FROM {_named_side(d, source, own)} AS l FULL JOIN {met} AS r ON {on} WHERE {kept}"
     tried = condition_sql(d, condition, name)
     if not d.reads_once:
         exists = f"coalesce(EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {tried}), l.{column(0)} IS NULL)"
         return f"SELECT {_listed({**columns, width: exists})} FROM ({source}) AS l"
     numbered = f"l {d.materialized} (SELECT *, row_number() OVER () AS place FROM {d.derived(source)})"
-    pairs = _both_read(d, {0: "l.place"}, ("SELECT * FROM l", inner), JoinKind.INNER, condition, width)
-    met = f"SELECT DISTINCT {column(0)} AS place, TRUE AS h FROM {d.derived(pairs)}"
-    marked = {**guarded, width: "coalesce(r.h, NOT l.h)"}
+    listed = [*(column(slot) for slot in sorted(own)), "place"]
+    rows = _with_nobody(d, "SELECT * FROM l", listed)
+    pairs = _both_read(d, {0: "l.place"}, (rows, _named_side(d, inner, other)), JoinKind.INNER, condition, width)
+    met = _with_nobody(d, f"SELECT DISTINCT {column(0)} AS place FROM {d.derived(pairs)}", ["place"])
     return (
-        f"WITH {numbered} SELECT {_listed(marked)} FROM (SELECT *, TRUE AS h FROM l) AS l FULL JOIN ({met}) AS r"
-        f" ON r.place = l.place WHERE {kept}"
+        f"WITH {numbered} SELECT {_listed(marked)} FROM {rows} AS l FULL JOIN {met} AS r ON r.place = l.place WHERE {kept}"
     )
 
 
-def _keys_met(d: Dialect, found: Matching, inner: str) -> str:
-    """The different keys of the other side, and the condition that joins them to a row."""
+def _keys_met(d: Dialect, found: Matching, inner: str) -> tuple[str, str]:
+    """The different keys of the other side, and the condition that joins them, as r, to a row."""
     keys = ", ".join(f"{scalar_sql(d, part)} AS k{i}" for i, part in enumerate(found.right))
     where = " AND ".join(condition_sql(d, part) for part in found.beside)
-    distinct = f"SELECT DISTINCT {keys}, TRUE AS h FROM {d.derived(inner)}{f' WHERE {where}' if where else ''}"
+    distinct = f"SELECT DISTINCT {keys} FROM {d.derived(inner)}{f' WHERE {where}' if where else ''}"
     own = [scalar_sql(d, part, lambda slot: f"l.{column(slot)}") for part in found.left]
-    return f"({distinct}) AS r ON {' AND '.join(f'{sql} = r.k{i}' for i, sql in enumerate(own))}"
+    return distinct, " AND ".join(f"{sql} = r.k{i}" for i, sql in enumerate(own))
