@@ -97,7 +97,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limit
     _set(connection, "preserve_insertion_order", "false")
     # Joins run in the order of the plan, whose intermediate rows are bounded, and read what it says: both of these
     # decide by what the tables hold, the second by the smallest and largest key of the other side.
-    _set(connection, "disabled_optimizers", "'join_order,join_filter_pushdown,statistics_propagation'")
+    _set(connection, "disabled_optimizers", "'join_order,join_filter_pushdown,statistics_propagation,filter_pushdown'")
     _set(connection, "ieee_floating_point_ops", "true")
     _set(connection, "allow_community_extensions", "false")
     _set(connection, "allow_persistent_secrets", "false")
