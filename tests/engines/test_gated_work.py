@@ -16,6 +16,8 @@ from functools import cache
 from typing import Any
 
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engines.makers import database, load
@@ -23,7 +25,7 @@ from sql.corpus.clinic import CATALOG
 from sql.corpus.data import DATABASE
 from sql.corpus.gated import PERSON, gated
 from support.engine_comparison import corpus_frames, opened
-from tacit.engines.duckdb import DuckDBEngine
+from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.postgres import PostgresEngine
@@ -32,7 +34,7 @@ from tacit.engines.postgres.session import SETTINGS
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.sql import relations
 from tacit.engines.sql.relations import tables_of
-from tacit.query.catalog import Catalog
+from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning import work
 from tacit.query.planning.work import unit_work
 from tacit.query.question import FinalAggregation
@@ -40,6 +42,7 @@ from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.relational.expressions import Expression
 from tacit.query.resolve import resolve
+from tacit.query.types import INTEGER, TEXT
 
 SECRET = b"secret"
 DECLARED = 20
@@ -249,6 +252,74 @@ def test_no_person_decides_whether_rows_of_others_are_read(pair: Callable[..., A
     assert {sql: rows for sql, rows in opened_by.items() if abs(rows) > CROWD // 20} == {}
 
 
+def operators(node: Any) -> Iterator[dict[str, Any]]:
+    """The operators of a profile of DuckDB."""
+    if isinstance(node, dict):
+        if "intermediate_rows" in node:
+            yield node
+        for part in node.values():
+            yield from operators(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from operators(part)
+
+
+def profiles(engine: DuckDBEngine, sql: str, catalog: Catalog = FEW) -> Iterator[dict[str, Any]]:
+    """The operators of the statements of a query, with their profiles."""
+    final = resolve(sql, catalog).final
+    with engine._sources.reading() as sources:
+        cursor = sources.new_cursor()
+        for name in tables_of(final.source):
+            frame = sources.tables[name].frame
+            if frame is not None:
+                cursor.register(*frame)
+        for statement in DuckDBWriter.of(DUCKDB, final, sources.tables, SECRET).statements():
+            ((_, told),) = cursor.execute(f"EXPLAIN (ANALYZE, FORMAT json) {statement.sql}").fetchall()
+            yield from operators(json.loads(told))
+        cursor.close()
+
+
+BUSY = "SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.nights < b.nights"
+
+
+@pytest.mark.parametrize("sql", [*GATES, BUSY])
+def test_no_hash_table_is_empty(sql: str) -> None:
+    """DuckDB looks nothing up in an empty one: a person with a row there costs a look for each row of all others."""
+    without, _ = crowds()
+    with opened(FEW, corpus_frames(without)) as engine:
+        joins = [node for node in profiles(engine, sql) if node["type"] == "HASH_JOIN"]
+    assert joins
+    for join in joins:
+        sides = [entered(side) for side in join["children"]]
+        assert min(sides) >= 1 or max(sides) <= 1
+
+
+def entered(node: dict[str, Any]) -> int:
+    """The rows of an operator; the profile has none for unions."""
+    return sum(map(entered, node["children"])) if node["type"] == "UNION" else int(node["intermediate_rows"])
+
+
+def test_no_row_group_is_left_unread_for_what_its_statistics_say(tmp_path: Any) -> None:
+    """The last row group alone has a row of the person, who would decide whether it is read."""
+    rows = 4_096
+    read = []
+    for own in (0, 1):
+        columns = {
+            "patient": pa.array([*range(1000, 1000 + rows), *[PERSON] * own], pa.int64()),
+            "note": pa.array([*["z"] * rows, *["gate"] * own], pa.string()),
+        }
+        path = str(tmp_path / f"{own}.parquet")
+        pq.write_table(pa.table(columns), path, row_group_size=2_048)
+        declared = (Column("patient", INTEGER, nullable=False), Column("note", TEXT, nullable=False))
+        catalog = Catalog(
+            (Table("visits", declared, population="patients", unit="patient"),), (Population("patients"),)
+        )
+        with DuckDBEngine(catalog, {"visits": DataSource("parquet", path, None)}) as engine:
+            found = profiles(engine, "SELECT COUNT(*) FROM visits WHERE note = 'gate'", catalog)
+            read.append(max(node.get("rows_scanned", 0) for node in found))
+    assert read == [rows, rows + 1]
+
+
 @pytest.mark.parametrize("pair", [duckdb_pair, postgres_pair], ids=["duckdb", "postgres"])
 def test_a_side_that_may_be_skipped_is_found(pair: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """As databases join by themselves: the rows of all are read only where the person is there."""
@@ -256,7 +327,7 @@ def test_a_side_that_may_be_skipped_is_found(pair: Callable[..., Any], monkeypat
     def as_written(d: Any, columns: Any, sides: tuple[str, str], kind: Any, condition: Expression, width: int) -> str:
         on = relations.condition_sql(d, condition, relations._sides(width))
         listed = relations._listed(columns)
-        return f"SELECT {listed} FROM ({sides[0]}) AS l {kind.value.upper()} JOIN ({sides[1]}) AS r ON {on}"
+        return f"SELECT {listed} FROM {sides[0]} AS l {kind.value.upper()} JOIN {sides[1]} AS r ON {on}"
 
     monkeypatch.setattr(relations, "_both_read", as_written)
     with pair(crowds()) as engines:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import threading
 from fractions import Fraction
+from time import monotonic_ns
 from typing import Any
 
 import pytest
@@ -89,7 +91,7 @@ def test_an_answer_that_is_not_ready_is_looked_at_again_later() -> None:
 
 
 @pytest.mark.parametrize("prefer", [b"", b"respond-async"])
-def test_what_is_not_ready_at_its_last_departure_fails_for_good(prefer: bytes) -> None:
+def test_what_is_not_ready_at_its_last_departure_is_delivered_later_under_its_charge(prefer: bytes) -> None:
     engine = Gate()
     served = serve(engine=engine, slot=SLOT, late_per_analyst=2)
 
@@ -107,13 +109,28 @@ def test_what_is_not_ready_at_its_last_departure_fails_for_good(prefer: bytes) -
         await until(lambda: slots.waiting)
         assert slots.ring() == pytest.approx(last)
         if not prefer:
-            assert await asked == (500, (await ask(served))[1])
-            assert (await ask(served))[1]["code"] == "engine.failed"
-        await until(lambda: answered(served) == [(False, True)])
+            status, told = await asked
+            assert (status, told["code"]) == (503, "engine.delayed")
+            assert (await ask(served))[1]["code"] == "access.late"
+        else:
+            people = served.app.state.runtime.service.people
+            await until(lambda: [job.state for job in people.jobs.unfinished()] == ["waiting"])
+        assert answered(served) == [(False, False)], "no outcome"
         assert served.engine.measured == 1
+        # A day later one late answer is forgotten.
+        runtime.late._clock = lambda: monotonic_ns() + 86_400 * 10**9
+        runtime.slots = TestedSlots(SLOT)
+        engine.go.release()
+        if prefer:
+            (job,) = people.jobs.unfinished()
+            await served.app._jobs._run(job)
+            assert people.jobs.find(job.id, "alice").state == "done"
+        else:
+            assert (await ask(served))[0] == 200
+        assert answered(served) == [(True, False)]
 
     asyncio.run(story())
-    assert served.spent() == Fraction(1, 100)
+    assert served.spent() == Fraction(1, 100), "charged once"
     served.close()
 
 
@@ -209,7 +226,7 @@ def seen(there: bool, more: float) -> list[Any]:
     """All that two analysts see: statuses, times, the history; one of them waits for the only thread."""
     clock = Clock()
     engine = Gated(clock, there=there, more=more)
-    served = serve(engine=engine, slot=SLOT, threads=1, quick_threads=1)
+    served = serve(engine=engine, slot=SLOT, tick=0, threads=1, quick_threads=1)
     runtime = served.app.state.runtime
     slots = runtime.slots = TestedSlots(SLOT, clock)
     found: list[Any] = []
@@ -288,3 +305,97 @@ def _late_rate(there: bool, factor: int, rounds: int) -> float:
     asyncio.run(story())
     served.close()
     return late / rounds
+
+
+def test_a_query_of_too_much_work_is_refused_at_no_cost() -> None:
+    """Its quote and a job for it likewise; a repeat of one that was answered before is not."""
+    served = serve(slot=SLOT, work_seconds=1)
+    served.app.state.runtime.slots = TestedSlots(SLOT)
+
+    async def story() -> None:
+        assert (await ask(served, 1))[0] == 200
+        served.app.state.runtime._schedule._most_work = Fraction(1, 100)
+        spent, measured = served.spent(), served.engine.measured
+        for prefer in (b"", b"respond-async"):
+            status, told = await ask(served, 2, prefer=prefer)
+            assert (status, told["code"]) == (422, "query.work")
+            assert "row operations over all rows" in told["message"]
+            assert "of visits" in told["message"]
+        body = f'{{"sql": "{shifted(2)}", "epsilon": 0.01}}'.encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"authorization", f"Bearer {served.tokens['bob']}".encode()),
+        ]
+        assert (await raw(served.app, "POST", "/v1/explain", headers=headers, body=body))[0] == 422
+        assert (await ask(served, 1))[0] == 200, "a repeat reads nothing"
+        assert (served.spent(), served.engine.measured) == (spent, measured)
+
+    asyncio.run(story())
+    served.close()
+
+
+def test_one_analyst_has_a_share_of_the_processors_and_repeats_take_none_of_it() -> None:
+    served = serve(slot=SLOT, work_seconds=1, processor_share=0.001)
+    runtime = served.app.state.runtime
+    runtime.slots = TestedSlots(SLOT)
+    runtime._shares._rate, runtime._shares._deep = Fraction(1, 100), 150 * 10**9
+
+    async def story() -> None:
+        assert (await ask(served, 1))[0] == 200
+        for _ in range(30):
+            assert (await ask(served, 1))[0] == 200
+        found = [await ask(served, number) for number in range(2, 40)]
+        refused = [told["code"] for status, told in found if status == 429]
+        assert set(refused) == {"rate"}
+        assert (await ask(served, 100, "bob"))[0] == 200, "others go on"
+
+    asyncio.run(story())
+    served.close()
+
+
+class Stoppable(Gate):
+    """Ends with an error when its thread is told to stop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped: list[int] = []
+
+    def interrupt_thread(self, thread: int) -> None:
+        self.stopped.append(thread)
+        self.fail = EngineError("interrupted")
+        self.go.release()
+
+
+def test_an_operator_sees_running_queries_and_stops_one() -> None:
+    engine = Stoppable()
+    served = serve(engine=engine, slot=SLOT)
+
+    async def call(method: str, path: str, name: str) -> tuple[int, Any]:
+        token = [(b"authorization", f"Bearer {served.tokens[name]}".encode())]
+        status, _, body = await raw(served.app, method, path, headers=token)
+        return status, json.loads(body)
+
+    async def story() -> None:
+        served.app.state.runtime.slots = TestedSlots(SLOT)
+        asked = asyncio.ensure_future(ask(served))
+        await until(lambda: engine.begun == 1)
+        assert (await call("GET", "/v1/queries", "alice"))[0] == 403
+        _, told = await call("GET", "/v1/queries", "olga")
+        (running,) = told["queries"]
+        assert (running["analyst"], running["population"]) == ("alice", "patients")
+        assert running["expected"] > 0
+        assert (await call("DELETE", f"/v1/queries/{running['id']}", "alice"))[0] == 403
+        assert engine.stopped == []
+        assert (await call("DELETE", f"/v1/queries/{running['id']}", "olga"))[0] == 202
+        status, told = await asked
+        assert (status, told["code"]) == (503, "engine.delayed")
+        assert len(engine.stopped) == 1
+        assert answered(served) == [(False, False)], "the charge waits"
+        assert (await call("GET", "/v1/queries", "olga"))[1]["queries"] == []
+        engine.fail = None
+        engine.go.release()
+        assert (await ask(served))[0] == 200
+
+    asyncio.run(story())
+    assert served.spent() == Fraction(1, 100)
+    served.close()

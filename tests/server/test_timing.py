@@ -13,7 +13,11 @@ import pytest
 
 from support.bits import SeededBits
 from support.latency import late_probability
+from tacit.engines.duckdb import DuckDBEngine
 from tacit.noise import entropy
+from tacit.query.planning.work import WholeWork
+from tacit.query.refusal import Refusal
+from tacit.server.errors import TooMany
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
 from tacit.server.timing import (
@@ -26,13 +30,15 @@ from tacit.server.timing import (
     LateAnswers,
     LateLimit,
     LatenessVerdict,
+    ProcessorShares,
 )
 
 EPSILON = 0.5
+NONE = WholeWork(0, 0, "")
 
 
-def plan(work: int) -> Any:
-    return SimpleNamespace(unit_work=work, final=SimpleNamespace(population="patients"))
+def plan(work: int, whole: WholeWork = NONE) -> Any:
+    return SimpleNamespace(unit_work=work, whole_work=whole, final=SimpleNamespace(population="patients"))
 
 
 def settings(**words: Any) -> Settings:
@@ -54,14 +60,79 @@ def test_departures_follow_from_the_work_of_one_unit() -> None:
     schedule = DepartureSchedule(Settings())
     works = [1, 100, 768, 1792, 10_000, 106_859, 10**6]
     found = [schedule.decide(plan(work)) for work in works]
-    assert [each.first for each in found] == [0.25, 0.25, 0.5, 1.0, 4.0, 64.0, 512.0]
-    assert [each.unit_ticks for each in found] == [LEAST, LEAST, 77, 180, 1000, 10_686, 100_000]
+    assert [each.first for each in found] == [0.5, 0.5, 0.5, 1.0, 4.0, 64.0, 512.0]
+    assert [each.unit_ticks for each in found] == [LEAST, LEAST, LEAST, 180, 1000, 10_686, 100_000]
     for each in found:
         slots = each.times[0] / TICKS / 0.25
         assert math.log2(slots).is_integer()
         assert each.times[0] - 2 * each.shift >= 0.125 * TICKS, "half a slot to run in, and two margins"
         assert [b / a for a, b in zip(each.times, each.times[1:], strict=False)] == [LATER] * 3
         assert each.last == each.times[-1] / TICKS
+
+
+def test_departures_follow_from_the_work_of_the_whole_query() -> None:
+    """Once all processors are shared, the whole work is done two margins before the first departure."""
+    schedule = DepartureSchedule(Settings(threads=8, workers=1), None, DuckDBEngine, processors=2)
+    found = {}
+    for operations in (0, 10**6, 10**7, 10**8, 7 * 10**8):
+        each = plan(1, WholeWork(operations, operations, "the join of visits with visits"))
+        schedule.check(each)
+        decided = schedule.decide(each)
+        processor = DuckDBEngine.start_seconds + operations * DuckDBEngine.operation_seconds
+        assert decided.times[0] - 2 * decided.shift >= 4 * processor * TICKS, "eight threads on two processors"
+        found[operations] = decided.first
+    assert list(found.values()) == [0.5, 1.0, 4.0, 32.0, 128.0], "a small table answers within a second"
+
+
+def test_a_query_of_too_much_work_is_refused_with_the_number_and_the_operator() -> None:
+    schedule = DepartureSchedule(Settings(work_seconds=10), None, DuckDBEngine)
+    schedule.check(plan(1, WholeWork(10**8, 10**8, "x")))
+    with pytest.raises(Refusal, match="1,000,000,000 row operations") as caught:
+        schedule.check(plan(1, WholeWork(10**9, 9 * 10**8, "the conditions on rows of visits")))
+    assert caught.value.reason == "work"
+    assert "900,000,000 of them are in the conditions on rows of visits" in str(caught.value)
+    assert "10 s is the most" in str(caught.value)
+
+
+def test_an_analyst_has_a_share_of_the_processors() -> None:
+    """Half of two processors is 60 s a minute; another's share is untouched, and what was not used comes back."""
+    now = [0]
+    shares = ProcessorShares(Settings(), 2, Buckets(), lambda: now[0])
+    shares.take("a", Fraction(30))
+    shares.take("a", Fraction(30))
+    with pytest.raises(TooMany) as caught:
+        shares.take("a", Fraction(30))
+    assert caught.value.seconds == pytest.approx(30)
+    shares.take("b", Fraction(30))
+    now[0] = 30 * 10**9
+    shares.take("a", Fraction(30))
+    shares.give_back("a", Fraction(30))
+    shares.take("a", Fraction(30))
+    # A query that is allowed at all is allowed where a share of the machine is small.
+    ProcessorShares(Settings(processor_share=0.1), 1, Buckets(), lambda: 0).take("a", Fraction(30))
+
+
+def test_late_answers_are_forgotten_at_the_stated_rate() -> None:
+    """At most so many streams in any span of days as the proof says, and none but those of one start with no rate."""
+    day, now = 86_400 * 10**9, [10**15]
+    for per_day, within in ((1.0, 12), (0.5, 7), (0.0, 3)):
+        late = LateAnswers(
+            settings(late_per_population=2, late_per_analyst=10**6, late_per_day=per_day), Buckets(), lambda: now[0]
+        )
+        begun = 0
+        for _ in range(10 * 24):
+            now[0] += day // 24
+            for _ in range(3):
+                begun += late._stream("patients") is not None
+                late._streams.clear()
+        assert begun == within <= 1 + 2 + 10 * per_day, "workers, late_per_population and the days"
+    late = LateAnswers(settings(late_per_analyst=1), Buckets(), lambda: now[0])
+    assert late.verdict("a", "patients", DECIDED, 0, None) is LatenessVerdict.GIVEN_UP
+    with pytest.raises(LateLimit, match=r"1 of yours.*1 a day"):
+        late.check("a", "patients")
+    now[0] += day
+    late.check("a", "patients")
+    assert late.slow("a") == 0
 
 
 def test_a_longer_work_never_leaves_earlier() -> None:
@@ -81,13 +152,13 @@ def test_the_limit_of_the_project_ends_the_departures() -> None:
 
 def test_a_late_answer_has_later_departures_and_fewer_of_them() -> None:
     schedule = DepartureSchedule(Settings())
-    assert schedule.decide(plan(1), late=2, slow=1).times == (TICKS, 4 * TICKS)
-    assert schedule.decide(plan(1), late=3, slow=3).times == (16 * TICKS,)
+    assert schedule.decide(plan(1), late=2, slow=1).times == (2 * TICKS, 8 * TICKS)
+    assert schedule.decide(plan(1), late=3, slow=3).times == (32 * TICKS,)
     assert schedule.decide(plan(1), late=9, slow=9).times
 
 
 def test_what_was_typed_counts_and_not_its_nearest_double() -> None:
-    assert DepartureSchedule(settings(slot=0.1)).decide(plan(1)).times[0] == TICKS // 10
+    assert DepartureSchedule(settings(slot=0.1), processors=8).decide(plan(1)).times[0] == 2 * TICKS // 10
 
 
 @pytest.mark.parametrize("unit", [1, 7, 100, 1023, 1024, 1025, 99_991])
@@ -158,30 +229,30 @@ def test_a_stream_tells_of_one_late_answer_and_streams_are_counted_for_all_worke
     found = Counter(workers[i % 2].verdict(f"a{i}", "patients", DECIDED, 0, None) for i in range(3))
     assert found == {LatenessVerdict.LATE: 3}
     # One stream is left with each worker, and the next late answer of each is its last.
-    assert workers[0].verdict("x", "patients", DECIDED, 0, None) is LatenessVerdict.FAILED
+    assert workers[0].verdict("x", "patients", DECIDED, 0, None) is LatenessVerdict.GIVEN_UP
     with pytest.raises(LateLimit, match="3 about patients"):
         workers[0].check("new", "patients")
     workers[1].check("new", "patients")
     assert workers[1].verdict("x", "patients", DECIDED, 0, 0) is LatenessVerdict.ON_TIME
-    assert workers[1].verdict("x", "patients", DECIDED, 0, None) is LatenessVerdict.FAILED
+    assert workers[1].verdict("x", "patients", DECIDED, 0, None) is LatenessVerdict.GIVEN_UP
     for worker in workers:
         for taken in (0, 10**9, None):
-            assert worker.verdict("y", "patients", DECIDED, 0, taken) is LatenessVerdict.FAILED
+            assert worker.verdict("y", "patients", DECIDED, 0, taken) is LatenessVerdict.GIVEN_UP
         with pytest.raises(LateLimit):
             worker.check("new", "patients")
         worker.check("new", "employees")
     # A worker that is begun anew gets no stream for nothing.
-    assert answers(shared, **words).verdict("y", "patients", DECIDED, 0, 0) is LatenessVerdict.FAILED
+    assert answers(shared, **words).verdict("y", "patients", DECIDED, 0, 0) is LatenessVerdict.GIVEN_UP
 
 
 def test_where_nothing_may_be_late_no_noise_is_drawn_and_no_time_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     late = answers(late_per_population=1, late_per_analyst=1)
-    assert late.verdict("a", "patients", DECIDED, 0, None) is LatenessVerdict.FAILED
+    assert late.verdict("a", "patients", DECIDED, 0, None) is LatenessVerdict.GIVEN_UP
     drawn = []
     monkeypatch.setattr(entropy, "current", lambda: drawn.append(1))
     monkeypatch.setattr(Decided, "lateness", lambda *_: drawn.append(2))
     assert {late.verdict("a", "patients", DECIDED, 0, taken) for taken in (0, 1, 10**9, None)} == {
-        LatenessVerdict.FAILED
+        LatenessVerdict.GIVEN_UP
     }
     assert not drawn
 
@@ -190,7 +261,7 @@ def test_the_late_answers_of_one_analyst_are_limited(caplog: pytest.LogCaptureFi
     late = answers(late_per_analyst=2, late_per_population=100)
     with caplog.at_level(logging.WARNING, "tacit.operator"):
         assert late.verdict("a", "patients", DECIDED, 0, None) is LatenessVerdict.LATE
-        assert late.verdict("a", "patients", DECIDED, 1, None) is LatenessVerdict.FAILED
+        assert late.verdict("a", "patients", DECIDED, 1, None) is LatenessVerdict.GIVEN_UP
     assert "patients for a was not ready at its departure after 0.05 s" in caplog.text
     with pytest.raises(LateLimit, match="2 of yours") as caught:
         late.check("a", "patients")
@@ -199,10 +270,10 @@ def test_the_late_answers_of_one_analyst_are_limited(caplog: pytest.LogCaptureFi
     assert late.verdict("b", "patients", DECIDED, 0, 0) is LatenessVerdict.ON_TIME
 
 
-def test_what_is_late_at_its_last_departure_fails() -> None:
+def test_what_is_late_at_its_last_departure_is_given_up() -> None:
     late = answers()
     assert late.verdict("a", "patients", DECIDED, 1, None) is LatenessVerdict.LATE
-    assert late.verdict("a", "patients", DECIDED, 2, None) is LatenessVerdict.FAILED
+    assert late.verdict("a", "patients", DECIDED, 2, None) is LatenessVerdict.GIVEN_UP
 
 
 def test_counters_are_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Set
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from tacit.client.account_responses import ShareSchema
 from tacit.client.requests import Role, Scopes
@@ -90,6 +90,30 @@ class TokensSchema(ResponseBody):
     """All tokens."""
 
     tokens: list[TokenTold]
+
+
+class QueryRunning(ResponseBody):
+    """A query that reads data now."""
+
+    id: str
+    analyst: str
+    population: str
+    seconds: float = Field(description="since it began")
+    expected: float = Field(description="processor seconds, by its text and the declared sizes of tables")
+    operator: str = Field(description="the part of it that is most work")
+
+
+class QueriesRunning(ResponseBody):
+    """The queries that read data now, the longest first."""
+
+    worker: int = Field(description="the process that answers; other workers have their own")
+    queries: list[QueryRunning]
+
+
+class QueryStopped(ResponseBody):
+    """A query that is being stopped; its charge waits for another run."""
+
+    id: str
 
 
 class Withdrawn(ResponseBody):

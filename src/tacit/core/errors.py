@@ -10,6 +10,7 @@
     ├── AccountingError   accounting  no sound privacy statement can be made of the request
     ├── EngineError       engine      the database failed; opaque to analysts
     │   ├── FailedRunError      engine.failed  a charged query failed when it ran, and stays failed
+    │   ├── DelayedError        engine.delayed  a charged query was not answered in time, and waits for its next run
     │   └── MissingSourceError  engine.source  the data is not where the project says; opaque to analysts
     └── InternalError     internal    Tacit found itself in a state that must not occur; opaque to analysts
 
@@ -86,6 +87,27 @@ class EngineError(TacitError):
 
     code = "engine"
     opaque = True
+
+
+class DelayedError(EngineError):
+    """The answer to a charged question was not ready in time; the charge waits, and an equal question runs under it.
+
+    Args:
+        position: of the charge in the ledger.
+    """
+
+    code = "engine.delayed"
+    opaque = False
+
+    def __init__(self, position: int) -> None:
+        super().__init__(position)
+        self.position = position
+
+    def __str__(self) -> str:
+        return (
+            f"the answer was not ready in time: charge {self.position} waits, nothing was released, and asking again, "
+            f"best as a job, runs it under that charge for nothing"
+        )
 
 
 class FailedRunError(EngineError):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError, InternalError
@@ -147,7 +147,16 @@ class DoctorCheck:
 
 
 class Engine(Closing):
-    """A database that can be measured."""
+    """A database that can be measured.
+
+    Attributes:
+        operation_seconds: processor time of one row operation (:mod:`tacit.query.planning.work`) at most, as
+            ``benchmarks/work_search.py`` measures it.
+        start_seconds: of a query on few rows.
+    """
+
+    operation_seconds: ClassVar[float] = 5e-8
+    start_seconds: ClassVar[float] = 0.02
 
     @abstractmethod
     def check(self, final: FinalAggregation) -> None:
@@ -198,6 +207,9 @@ class Engine(Closing):
     @abstractmethod
     def interrupt(self) -> None:
         """Stop all questions that run; their callers get an EngineError."""
+
+    def interrupt_thread(self, thread: int) -> None:
+        """Stop what a thread runs, by its identifier; its caller gets an EngineError."""
 
     def explain(
         self,

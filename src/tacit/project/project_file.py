@@ -29,7 +29,7 @@ from tacit.project.declared_values import as_declared
 from tacit.project.read_project import read_toml
 from tacit.project.source import Source, column_types
 from tacit.query.canonical_unit import ROW
-from tacit.query.catalog import UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
+from tacit.query.catalog import TABLE_ROWS, TEXT_LENGTH, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.types import SqlType, Value, parse_type
 
@@ -105,6 +105,8 @@ class TableModel(_Strict):
     max_groups: ContributionField | None = None
     max_rows: ContributionField | None = None
     unit_rows: int = Field(default=UNIT_ROWS, ge=1, strict=True)
+    table_rows: int = Field(default=TABLE_ROWS, ge=1, strict=True)
+    text_length: int = Field(default=TEXT_LENGTH, ge=1, strict=True)
     max_groups_limit: int | None = Field(default=None, ge=1, strict=True)
     max_rows_limit: int | None = Field(default=None, ge=1, strict=True)
     columns: dict[str, ColumnModel] = Field(default_factory=dict)
@@ -315,6 +317,8 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         max_groups=_number(model, model.max_groups),
         max_rows=_number(model, model.max_rows),
         unit_rows=model.unit_rows,
+        table_rows=model.table_rows,
+        text_length=model.text_length,
         max_groups_limit=model.max_groups_limit,
         max_rows_limit=model.max_rows_limit,
         schema=model.named_in,

@@ -35,6 +35,8 @@ from tacit.query.types import BOOLEAN, MAX_VALUES, Domain, Kind, Range, SqlType,
 DEFAULT_SCHEMAS = ("public", "main", "dbo")
 #: Default number of rows of one unit in a table.
 UNIT_ROWS = 256
+#: Default number of rows of a protected table, and of characters of its texts, for the time that a query may take.
+TABLE_ROWS, TEXT_LENGTH = 2**20, 64
 
 
 @dataclass(frozen=True)
@@ -181,12 +183,17 @@ class Table:
         unit_rows: the most rows that one unit has, for the bound on its work (:mod:`tacit.query.planning.work`):
         believed where
             work grows with the rows, and enforced, by a keyed choice, before a join that multiplies them.
+        table_rows: the most rows of a protected table, as its owner makes known, for the response time of a query
+            (:func:`tacit.query.planning.work.whole_work`). The number of rows is itself not public, so it is declared
+            and never read: a power of two above the table says as much as is needed.
+        text_length: the most characters of most of its texts, likewise.
         max_groups_limit: the most groups that a question may state, as policy of the owner; None for any number.
         max_rows_limit: likewise the most rows.
         schema: the schema under which queries may also name it; ``public``, ``main`` and ``dbo`` are accepted for every
             table.
-        size: of a public table, once an engine has counted it. Neither this nor ``unit_rows`` nor a ceiling is part of
-            the digest: a question in which they decide anything says so in its own text, or is refused.
+        size: of a public table, once an engine has counted it. Neither this nor ``unit_rows``, ``table_rows``,
+            ``text_length`` or a ceiling is part of the digest: a question in which they decide anything says so in its
+            own text, or is refused.
         unread: names of further columns of the source, of a type that no query reads.
     """
 
@@ -199,6 +206,8 @@ class Table:
     max_groups: ContributionNumber = 1
     max_rows: ContributionNumber = 1
     unit_rows: int = field(default=UNIT_ROWS, repr=False)
+    table_rows: int = field(default=TABLE_ROWS, repr=False)
+    text_length: int = field(default=TEXT_LENGTH, repr=False)
     max_groups_limit: int | None = field(default=None, repr=False)
     max_rows_limit: int | None = field(default=None, repr=False)
     size: PublicSize | None = field(default=None, repr=False, compare=False)
@@ -218,7 +227,8 @@ class Table:
         for limit in ("max_groups", "max_rows"):
             number = contribution_number(getattr(self, limit), f"{self.name}.{limit}", most=10**9)
             object.__setattr__(self, limit, number)
-        object.__setattr__(self, "unit_rows", check_count(self.unit_rows, f"{self.name}.unit_rows", maximum=10**9))
+        for size, most in (("unit_rows", 10**9), ("table_rows", 2**40), ("text_length", 10**9)):
+            object.__setattr__(self, size, check_count(getattr(self, size), f"{self.name}.{size}", maximum=most))
         self._check_ceilings()
         if self.public and (self.population is not None or self.unit is not None):
             raise InputError(self.name, "a public table has no population and no unit")

@@ -20,8 +20,8 @@ the same charge would give that bit as often as wanted, and an answer besides. S
 and every equal question gets it, for nothing. Its words do not depend on what went wrong; the operator's log has that,
 under the first digits of the charge's hash.
 
-Not a failure of a run: the ledger is busy or stopped, the key that signs is missing (nothing can be written down), or
-the process was told to stop. The charge then waits for its next run.
+Not a failure of a run: the ledger is busy or stopped, the key that signs is missing (nothing can be written down), the
+process was told to stop, or the answer was not ready when it should have left. The charge then waits for its next run.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from tacit.core.canonical import digest_of
-from tacit.core.errors import EngineError, FailedRunError, InputError, InternalError, TacitError
+from tacit.core.errors import DelayedError, EngineError, FailedRunError, InputError, InternalError, TacitError
 from tacit.engines.protocol import Engine
 from tacit.ledger import FAILED, Amount, BusyError, Ledger, LedgerError, Order, Outcome, Record, Reservation
 from tacit.ledger.history import Charged, charge_at
@@ -48,6 +49,7 @@ from tacit.releases.keys import Keyring, commit_signed
 from tacit.releases.receipt import Receipt, ReceiptStatement, issue
 
 if TYPE_CHECKING:
+    from tacit.query.planning.work import WholeWork
     from tacit.query.question import FinalAggregation
 
 _OPERATOR = logging.getLogger("tacit.operator")
@@ -186,6 +188,18 @@ class TimedWork(Protocol):
     def unit_work(self) -> int:
         """Bound on the row operations of one unit in all of it."""
 
+    @property
+    def whole_work(self) -> WholeWork:
+        """Row operations of all rows in all of it, as tables are declared."""
+
+
+class Ending(Enum):
+    """Outcome of a run."""
+
+    DONE = "what the run made"
+    FAILED = "a failure"
+    DELAYED = "none: the charge waits for its next run"
+
 
 class Departure(Protocol):
     """Departure of one outcome: when it may become known. A server decides it before data is read."""
@@ -200,8 +214,8 @@ class Departure(Protocol):
     def begin(self, plan: TimedWork) -> None:
         """Data is about to be read for this work."""
 
-    def end(self, *, failed: bool) -> bool:
-        """The run has ended. Wait until its outcome may become known; False where it has to be a failure."""
+    def end(self, *, failed: bool) -> Ending:
+        """The run has ended. Wait until its outcome may become known, and say what it has to be."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +271,7 @@ def pay(
     Raises:
         BudgetError: the account, or a share of it, does not allow the charge.
         FailedRunError: the charge was of a process that died, too many times.
+        DelayedError: the outcome was not ready in time; nothing was released under the charge.
         LedgerError: the ledger failed; nothing more is authorised.
     """
     with context.locks.take(order.repeat_key):
@@ -281,7 +296,10 @@ def pay(
                 raise
             log_failed_run(charge, failure)
             made, problem = None, failure
-        if departure is not None and not departure.end(failed=problem is not None):
+        ending = Ending.DONE if departure is None else departure.end(failed=problem is not None)
+        if ending is Ending.DELAYED:
+            raise DelayedError(charge.seq)
+        if ending is Ending.FAILED:
             made, result = None, _FAILED
         if statement is None:
             outcome = context.ledger.commit(charge, result.encode())

@@ -8,16 +8,98 @@ from __future__ import annotations
 
 import threading
 from asyncio import get_running_loop
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
+from tacit.noise import entropy
+from tacit.releases.payment import Ending
 from tacit.server.response_slots import ResponseSlots
-from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, LatenessVerdict
+from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, LatenessVerdict, ProcessorShares
 
 if TYPE_CHECKING:
     from tacit.releases.payment import TimedWork
+    from tacit.server.shared_token_buckets import Buckets
 
 #: Seconds after which a thread that waits looks whether the loop still runs.
 _PATIENCE: Final = 0.5
+_ID_BITS: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RunningQuery:
+    """A query that reads data now.
+
+    Args:
+        id: under which an operator can stop it.
+        analyst: who asked.
+        population: whose budget was charged.
+        seconds: since it began.
+        expected: its processor seconds, by its text and the declared sizes of tables.
+        operator: the part of it that is most work.
+    """
+
+    id: str
+    analyst: str
+    population: str
+    seconds: float
+    expected: float
+    operator: str
+
+
+class RunningQueries:
+    """The queries that run in one process, for operators; safe to use from several threads.
+
+    Args:
+        interrupt: stops what a thread runs.
+        counts: shared by all worker processes, so that each can stop what runs in another.
+    """
+
+    def __init__(self, interrupt: Callable[[int], None], counts: Buckets) -> None:
+        self._interrupt = interrupt
+        self._counts = counts
+        self._lock = threading.Lock()
+        self._threads: dict[str, tuple[int, Callable[[], RunningQuery]]] = {}
+
+    def begin(self, describe: Callable[[str], RunningQuery]) -> str:
+        """Note that this thread begins; the id of its query."""
+        name = f"{entropy.current().bits(_ID_BITS):0{_ID_BITS // 4}x}"
+        with self._lock:
+            self._threads[name] = threading.get_ident(), lambda: describe(name)
+        return name
+
+    def end(self, name: str) -> None:
+        """Note that it reads data no longer."""
+        with self._lock:
+            self._threads.pop(name, None)
+
+    def listed(self) -> list[RunningQuery]:
+        """All of them, the longest first."""
+        with self._lock:
+            found = [describe() for _, describe in self._threads.values()]
+        return sorted(found, key=lambda each: -each.seconds)
+
+    def ask_to_stop(self, name: str) -> None:
+        """Have a query stopped, by the process that runs it; its charge waits for another run."""
+        self._counts.add(_stop(name), 1)
+        self.stop_asked()
+
+    def stop_asked(self) -> None:
+        """Stop those of this process that an operator wants stopped."""
+        with self._lock:
+            for name, (thread, _) in self._threads.items():
+                if self._counts.counted(_stop(name)):
+                    # Under the lock, so that the thread has not gone on to another query.
+                    self._interrupt(thread)
+
+    def is_stopped(self, name: str) -> bool:
+        """Whether an operator wanted it stopped."""
+        return bool(self._counts.counted(_stop(name)))
+
+
+def _stop(name: str) -> str:
+    return f"stop\0{name}"
 
 
 class QuestionDeparture:
@@ -28,12 +110,22 @@ class QuestionDeparture:
     """
 
     def __init__(
-        self, slots: ResponseSlots, schedule: DepartureSchedule | None, late: LateAnswers, analyst: str
+        self,
+        slots: ResponseSlots,
+        schedule: DepartureSchedule | None,
+        late: LateAnswers,
+        shares: ProcessorShares,
+        running: RunningQueries,
+        analyst: str,
     ) -> None:
         self._slots = slots
         self._schedule = schedule
         self._late = late
+        self._shares = shares
+        self._running = running
         self._analyst = analyst
+        self._id = ""
+        self._taken_share = Fraction(0)
         self._loop = get_running_loop()
         self._arrived = slots.now()
         self._lock = threading.Lock()
@@ -52,27 +144,47 @@ class QuestionDeparture:
         return None if self._decided is None else self._decided.last
 
     def check(self, plan: TimedWork) -> None:
-        """Refuse a fresh question of an analyst, or about a population, with too many late answers.
+        """Refuse a fresh query of too much work, or of an analyst or about a population with too many late answers.
 
         Raises:
-            LateLimit: nothing was charged.
+            Refusal: it is too much work.
+            LateLimit: too much was late.
+            TooMany: the analyst has used up their share of the processors.
         """
         if self._schedule is not None:
+            self._schedule.check(plan)
             self._late.check(self._analyst, plan.final.population)
+            seconds = self._schedule.seconds(plan)
+            self._shares.take(self._analyst, seconds)
+            self._taken_share = seconds
 
     def begin(self, plan: TimedWork) -> None:
         """Decide the departures, before data is read."""
+        self._began = self._slots.now()
+        expected = 0.0 if self._schedule is None else float(self._schedule.seconds(plan))
+        self._id = self._running.begin(
+            lambda name: RunningQuery(
+                name,
+                self._analyst,
+                plan.final.population,
+                self._slots.now() - self._began,
+                expected,
+                plan.whole_work.operator,
+            )
+        )
         if self._schedule is None:
             return
         self._population = plan.final.population
         self._decided = self._schedule.decide(plan, self._late.late(self._analyst), self._late.slow(self._analyst))
-        self._began = self._slots.now()
         self._slots.call_at(self._loop, self._began + self._decided.first, self._look)
 
-    def end(self, *, failed: bool) -> bool:
-        """For the thread: wait for the departure; whether the run counts as done."""
+    def end(self, *, failed: bool) -> Ending:
+        """For the thread: wait for the departure; what the outcome has to be."""
+        self._running.end(self._id)
+        stopped = failed and self._running.is_stopped(self._id)
+        own = Ending.DELAYED if stopped else Ending.FAILED if failed else Ending.DONE
         if self._decided is None:
-            return not failed
+            return own
         with self._lock:
             given_up = self._verdict is not None
             self._failed = failed
@@ -83,12 +195,16 @@ class QuestionDeparture:
         while not self._known.wait(_PATIENCE):
             # Where the loop has ended no caller is left, and work that was begun is finished.
             if self._loop.is_closed():
-                return not failed
-        return self._verdict is LatenessVerdict.ON_TIME
+                return own
+        if self._verdict is LatenessVerdict.ON_TIME:
+            return Ending.DONE
+        return Ending.FAILED if self._verdict is LatenessVerdict.FAILED and not stopped else Ending.DELAYED
 
     async def hold(self) -> None:
         """For the loop: hold responses that read no data (refusals, repeats) until a slot."""
         if self._decided is None:
+            self._shares.give_back(self._analyst, self._taken_share)
+            self._taken_share = Fraction(0)
             await self._slots.hold(self._arrived)
 
     def _look(self) -> None:

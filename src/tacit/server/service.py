@@ -25,6 +25,7 @@ from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, page
 from tacit.query.catalog import Catalog
+from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.releases.accounts import Budget
 from tacit.releases.delivery import deliver
@@ -61,7 +62,7 @@ from tacit.releases.workload import (
     quote_workload,
     read_workload,
 )
-from tacit.server.errors import Unauthenticated, Unknown
+from tacit.server.errors import TooMany, Unauthenticated, Unknown
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
 
@@ -505,7 +506,7 @@ def _check_late(context: QuestionContext, ask: Request, departure: QuestionDepar
     planned = quote(context, ask.sql, ask)
     try:
         departure.check(planned.plan)
-    except LateLimit:
+    except (LateLimit, Refusal, TooMany):
         with hide_internal_errors():
             found = context.ledger.outcome_under(planned.plan.final.population, release_key(context, planned.plan))
         if found is None:

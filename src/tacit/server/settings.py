@@ -17,6 +17,7 @@ _MAY_BE_ZERO: Final = (
     "queue",
     "quick_queue",
     "drain_seconds",
+    "late_per_day",
     "port",
     "postgres",
     "threads_per_analyst",
@@ -45,10 +46,14 @@ class Settings:
             switched off.
         row_seconds: how long one row operation takes at most; by how much one person can change a running time is
             this times the work that the text allows.
+        work_seconds: processor time that one query may take, by its text and the declared sizes of tables; one of more
+            is refused.
+        processor_share: of the processor time of the machine, for the queries that one person asks in a minute.
         time_epsilon: the most that readiness in time reveals, for each worker process and once more
             for each answer that was late.
         late_per_analyst: how many answers of one person may be late in one start of the server.
         late_per_population: how many about one population, for all workers together.
+        late_per_day: how many of these are forgotten in a day; each costs ``time_epsilon`` again. 0 for none.
         threads: questions that run at once.
         threads_per_analyst: of them, for one person; 0 for half of them.
         queue: questions that may wait for a thread; one more is told to come back.
@@ -83,9 +88,12 @@ class Settings:
     slot: float = 0.25
     tick: float = 0.01
     row_seconds: float = 1e-7
+    work_seconds: float = 30.0
+    processor_share: float = 0.5
     time_epsilon: float = 0.1
     late_per_analyst: int = 4
     late_per_population: int = 12
+    late_per_day: float = 1.0
     threads: int = 8
     threads_per_analyst: int = 0
     queue: int = 64

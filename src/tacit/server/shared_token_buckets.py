@@ -5,8 +5,9 @@ among a few others. Where all of those are taken, the one that will be full firs
 with it: a bucket that is full need not be remembered. The key is drawn for each memory, so no caller can choose names
 that fall on another's.
 
-Beside the buckets are counters. Counts of late answers limit what can be learned, so they are never forgotten: where
-all places are taken, nothing more is counted, and what needs counting is refused.
+Beside the buckets are counters. Counts of late answers limit what can be learned, so none makes room for another:
+where all places are taken, nothing more is counted, and what needs counting is refused. A count is forgotten one by
+one, at a stated rate or never.
 
 The supervisor makes the memory before it forks. It is guarded by a lock of the system that ends with the process that
 holds it, so that a worker may be killed at any moment.
@@ -72,22 +73,32 @@ class Buckets:
                 self._words[found + 1] = 0
         return 0
 
-    def counted(self, name: str) -> int:
-        """A count, which is never forgotten as long as the memory lasts."""
+    def counted(self, name: str, step: int = 0, now: int = 0) -> int:
+        """A count, of which one is forgotten after each ``step`` of time; with 0 none is."""
         place, mark = self._counter(name)
         with self._held(_COUNTING):
-            found = self._find_counter(place, mark)
-            return self._words[found + 1] if found is not None and self._words[found] == mark else 0
+            return self._count_at(self._find_counter(place, mark), mark, step, now)
 
-    def add(self, name: str, most: int) -> bool:
-        """Count one more, if that is at most ``most``; whether it was counted. Without room for it, it was not."""
+    def add(self, name: str, most: int, step: int = 0, now: int = 0) -> bool:
+        """Count one more, if that is at most ``most``; whether it was counted. Without room for it, it was not.
+
+        In any span of time at most ``most`` are counted, and one more for each ``step`` of it.
+        """
         place, mark = self._counter(name)
         with self._held(_COUNTING):
             found = self._find_counter(place, mark)
-            if found is None or (self._words[found] == mark and self._words[found + 1] >= most) or most < 1:
+            if found is None or most < 1 or self._count_at(found, mark, step, now) >= most:
                 return False
-            self._words[found], self._words[found + 1] = mark, self._words[found + 1] + 1
+            # With a step a counter is the time at which it will be zero.
+            before = self._words[found + 1] if self._words[found] == mark else 0
+            self._words[found], self._words[found + 1] = mark, (max(before, now) + step if step else before + 1)
         return True
+
+    def _count_at(self, found: int | None, mark: int, step: int, now: int) -> int:
+        if found is None or self._words[found] != mark:
+            return 0
+        word = self._words[found + 1]
+        return -(-max(word - now, 0) // step) if step else word
 
     def seal(self, purpose: str, content: bytes, size: int) -> bytes:
         """A code of some content that only the processes which share this memory can make."""

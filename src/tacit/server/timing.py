@@ -1,24 +1,32 @@
-"""Timing: departures decided from the plan, lateness released with noise.
+"""Timing: response times decided from the plan, lateness released with noise.
 
-A fresh question leaves at its *departure*: a number of seconds after it began, which follows from the slot and from how
-much work one person can cause in it (:attr:`tacit.query.planning.plan.Plan.unit_work`). The data decides one thing
-only: whether the answer was ready. That is compared with noise, as the sparse vector technique does, so that any number
-of answers on time cost one epsilon together, and each one that is late costs one more. The number of late answers is
-limited. ``timing.proof.md`` has the argument and what it assumes.
+The response to a fresh query leaves at its *departure*: a number of seconds after it began, which follows from the
+slot, from the work of the whole query over all rows (:attr:`tacit.query.planning.plan.Plan.whole_work`), and from the
+work of one person (``unit_work``). A query of more work than the server allows is refused, at no cost. The data decides
+one thing only: whether the answer was ready, and where the whole work takes no longer than stated it always is. It is
+compared with noise all the same, as the sparse vector technique does, so that any number of answers on time cost one
+epsilon together, and each one that is late costs one more. The number of late answers is limited, and forgotten at a
+stated rate. ``timing.proof.md`` has the argument and what it assumes.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.errors import AccessError
+from tacit.engines.protocol import Engine
 from tacit.mechanisms.sparse_vector import SparseVector
+from tacit.query.refusal import Refusal
+from tacit.server.errors import TooMany
 from tacit.server.shared_token_buckets import Buckets
 
 if TYPE_CHECKING:
@@ -30,7 +38,7 @@ _OPERATOR = logging.getLogger("tacit.operator")
 #: Ticks of a second: running times are whole numbers of them.
 TICKS: Final = 10**6
 #: By so many ticks one unit may change a running time at least, whatever a plan says: caches, pages, the interpreter.
-LEAST: Final = 25
+LEAST: Final = 100
 #: Steps into which the work of one unit is divided, so that noise of whole steps is fine enough.
 STEPS: Final = 1024
 #: Factor between departures of an answer that was not ready.
@@ -39,6 +47,9 @@ LATER: Final = 4
 _DEPARTURES: Final = 12
 #: The probability with which noise would call an answer ready that does not exist yet; it is late then.
 MISSED: Final = Fraction(1, 10**12)
+_SECOND: Final = 10**9
+_MINUTE: Final = 60 * _SECOND
+_DAY: Final = 86_400 * _SECOND
 #: Beyond this a running time is not distinguished; it is millions of years.
 _LARGEST: Final = 2**60
 
@@ -49,18 +60,19 @@ class LatenessVerdict(Enum):
     ON_TIME = "it leaves now"
     LATE = "it is looked at again at the next departure"
     FAILED = "it leaves now, as a failure"
+    GIVEN_UP = "it leaves now, without an answer; its charge waits for another run"
 
 
 class LateLimit(AccessError):  # noqa: N818  (a limit that was reached)
-    """Too many answers were late, of an analyst or about a population; fresh questions wait for an operator."""
+    """Too many answers were late, of an analyst or about a population; fresh queries wait until one is forgotten."""
 
     code = "access.late"
 
-    def __init__(self, whose: str) -> None:
+    def __init__(self, whose: str, per_day: float) -> None:
+        until = f"one is forgotten, {per_day:g} a day" if per_day else "the server starts again"
         super().__init__(
             f"too many answers were not ready when they should have left ({whose}), and how often that happens is "
-            f"limited, because it depends on data; fresh questions are refused until the operator has looked at the "
-            f"log and started the server again, with longer slots where questions take long; nothing was charged, and "
+            f"limited, because it depends on data; fresh queries are refused until {until}; nothing was charged, and "
             f"repeats of earlier answers stay free"
         )
 
@@ -103,17 +115,50 @@ class DepartureSchedule:
     """From a plan to its departures: a public function.
 
     Args:
-        settings: slot, ``time_epsilon`` and ``row_seconds``.
+        settings: slot, ``time_epsilon``, ``row_seconds``, ``work_seconds``, threads and workers.
         most_seconds: how long a question may run in this project; None for no limit of its own.
+        engine: with what its row operations cost.
+        processors: of the machine; None to count them.
     """
 
-    def __init__(self, settings: Settings, most_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        most_seconds: float | None = None,
+        engine: type[Engine] = Engine,
+        processors: int | None = None,
+    ) -> None:
+        self.processors = processors or os.cpu_count() or 1
+        self._operation, self._start = _exact(engine.operation_seconds), _exact(engine.start_seconds)
+        self._most_work = _exact(settings.work_seconds)
+        # All threads of all workers may run, and each gets its part of the processors.
+        self._load = max(Fraction(settings.workers * settings.threads, self.processors), Fraction(1))
         self._slot = _exact(settings.slot) * TICKS
         self._row_ticks = _exact(settings.row_seconds) * TICKS
         self._most = None if most_seconds is None else most_seconds * TICKS
         self._tries = settings.late_per_analyst
         # Where noise stays but for MISSED, in units of one unit's work.
         self._margin = Fraction(_stream(settings).error(MISSED, 1)) / STEPS
+
+    def seconds(self, plan: TimedWork) -> Fraction:
+        """Processor time of a plan over all rows, as tables are declared."""
+        return self._start + plan.whole_work.operations * self._operation
+
+    def check(self, plan: TimedWork) -> None:
+        """Refuse a plan of too much work.
+
+        Raises:
+            Refusal: with the number and the operator.
+        """
+        seconds, work = self.seconds(plan), plan.whole_work
+        if seconds > self._most_work:
+            raise Refusal(
+                "work",
+                f"This takes about {work.operations:,} row operations over all rows, as the sizes of tables are "
+                f"declared, or {math.ceil(seconds):,} s of a processor, and {float(self._most_work):g} s is the most; "
+                f"{work.largest:,} of them are in {work.operator}. Ask less in one query, or ask the owner about "
+                f"table_rows and work_seconds.",
+            )
 
     def decide(self, plan: TimedWork, late: int = 0, slow: int = 0) -> Decided:
         """The departures of a plan.
@@ -126,8 +171,9 @@ class DepartureSchedule:
         """
         unit_ticks = max(math.ceil(plan.unit_work * self._row_ticks), LEAST)
         shift = math.ceil(unit_ticks * self._margin)
+        needed = max(self._slot / 2, self.seconds(plan) * self._load * TICKS)
         step = self._slot
-        while step - 2 * shift < self._slot / 2:
+        while step - 2 * shift < needed:
             step *= 2
         first = math.ceil(step) * LATER ** min(slow, _DEPARTURES)
         times = (first * LATER**i for i in range(min(max(self._tries - late, 1), _DEPARTURES)))
@@ -144,7 +190,8 @@ class LateAnswers:
 
         where
           * ε is ``time_epsilon``;
-          * k is how many streams are begun: at most ``workers + late_per_population`` in one start of the server;
+          * k is how many streams are begun: in one start of the server at most ``workers + late_per_population``, and
+            ``late_per_day`` more for each day that it runs;
           * n is how many verdicts there are.
 
     Sensitivity:
@@ -165,22 +212,25 @@ class LateAnswers:
     Args:
         settings: limits and ``time_epsilon``.
         counts: shared by all worker processes.
+        clock: in nanoseconds, never set back, and the same in all processes.
     """
 
-    def __init__(self, settings: Settings, counts: Buckets) -> None:
+    def __init__(self, settings: Settings, counts: Buckets, clock: Callable[[], int] = monotonic_ns) -> None:
         self._settings = settings
         self._counts = counts
+        self._clock = clock
+        self._step = math.ceil(_DAY / _exact(settings.late_per_day)) if settings.late_per_day else 0
         self._streams: dict[str, SparseVector] = {}
         self._lock = threading.Lock()
         self._most = settings.workers + settings.late_per_population
 
     def late(self, analyst: str) -> int:
         """Number of an analyst's answers that were late, or failed."""
-        return self._counts.counted(_of_analyst(analyst))
+        return self._counted(_of_analyst(analyst))
 
     def slow(self, analyst: str) -> int:
         """Number of an analyst's answers that were late."""
-        return self._counts.counted(_slow(analyst))
+        return self._counted(_slow(analyst))
 
     def check(self, analyst: str, population: str) -> None:
         """Refuse a fresh question where too many answers were late.
@@ -189,10 +239,11 @@ class LateAnswers:
             LateLimit: with words for analysts.
         """
         if self.late(analyst) >= self._settings.late_per_analyst:
-            raise LateLimit(f"{self._settings.late_per_analyst} of yours")
+            raise LateLimit(f"{self._settings.late_per_analyst} of yours", self._settings.late_per_day)
         with self._lock:
-            if population not in self._streams and self._counts.counted(_of_population(population)) >= self._most:
-                raise LateLimit(f"{self._settings.late_per_population} about {population}")
+            if population not in self._streams and self._counted(_of_population(population)) >= self._most:
+                whose = f"{self._settings.late_per_population} about {population}"
+                raise LateLimit(whose, self._settings.late_per_day)
 
     def verdict(
         self, analyst: str, population: str, decided: Decided, place: int, taken: int | None, *, failed: bool = False
@@ -200,17 +251,17 @@ class LateAnswers:
         """Decide about a question at one of its departures, after so many ticks that it ran; None while it runs."""
         with self._lock:
             stream = self._stream(population)
-            # Nothing may be late any more, so what runs ends as a failure whether or not it is ready: no data decides.
+            # Nothing may be late any more, so what runs is given up whether or not it is ready: no data decides.
             if stream is None or self.late(analyst) >= self._settings.late_per_analyst:
-                return LatenessVerdict.FAILED
+                return LatenessVerdict.GIVEN_UP
             noisy = taken is not None and stream.ask(decided.lateness(taken, place))
             if not noisy and taken is not None and not failed:
                 return LatenessVerdict.ON_TIME
             # It has told all that it may.
             del self._streams[population]
-            self._counts.add(_of_analyst(analyst), self._settings.late_per_analyst)
+            self._add(_of_analyst(analyst), self._settings.late_per_analyst)
             if not failed:
-                self._counts.add(_slow(analyst), self._settings.late_per_analyst)
+                self._add(_slow(analyst), self._settings.late_per_analyst)
             last = place + 1 == len(decided.times) or self.late(analyst) >= self._settings.late_per_analyst
             closed = self._stream(population) is None
         words = "failed" if failed else "was not ready"
@@ -218,14 +269,61 @@ class LateAnswers:
             "an answer about %s for %s %s at its departure after %g s; see slot, row_seconds and late_per_analyst",
             population, analyst, words, decided.times[place] / TICKS,
         )  # fmt: skip
-        return LatenessVerdict.FAILED if failed or last or closed else LatenessVerdict.LATE
+        if failed:
+            return LatenessVerdict.FAILED
+        return LatenessVerdict.GIVEN_UP if last or closed else LatenessVerdict.LATE
 
     def _stream(self, population: str) -> SparseVector | None:
         """The stream of a population in this process, begun if there is none; None where no more may be begun."""
         found = self._streams.get(population)
-        if found is None and self._counts.add(_of_population(population), self._most):
+        if found is None and self._add(_of_population(population), self._most):
             found = self._streams[population] = _stream(self._settings)
         return found
+
+    def _counted(self, name: str) -> int:
+        return self._counts.counted(name, self._step, self._clock())
+
+    def _add(self, name: str, most: int) -> bool:
+        return self._counts.add(name, most, self._step, self._clock())
+
+
+class ProcessorShares:
+    """Processor time that one analyst may ask for in a minute: a share of what the machine has.
+
+    What a query counts is what its plan says (:meth:`DepartureSchedule.seconds`), so nothing here depends on data.
+
+    Args:
+        settings: ``processor_share`` and ``work_seconds``, which one query may take at once.
+        processors: of the machine.
+        counts: shared by all worker processes.
+        clock: in nanoseconds, never set back, and the same in all processes.
+    """
+
+    def __init__(
+        self, settings: Settings, processors: int, counts: Buckets, clock: Callable[[], int] = monotonic_ns
+    ) -> None:
+        self._rate = _exact(settings.processor_share) * processors
+        self._deep = max(_MINUTE, math.ceil(_exact(settings.work_seconds) * _SECOND / self._rate))
+        self._counts = counts
+        self._clock = clock
+
+    def take(self, analyst: str, seconds: Fraction) -> None:
+        """Count the processor time of a query.
+
+        Raises:
+            TooMany: the analyst has to wait; nothing was counted.
+        """
+        wait = self._pour(analyst, seconds)
+        if wait > 0:
+            raise TooMany(wait / _SECOND)
+
+    def give_back(self, analyst: str, seconds: Fraction) -> None:
+        """Take back what was not used: the answer was there already."""
+        self._pour(analyst, -seconds)
+
+    def _pour(self, analyst: str, seconds: Fraction) -> int:
+        step = int(seconds * _SECOND / self._rate)
+        return self._counts.pour(f"processor\0{analyst}", step, self._clock(), self._deep)
 
 
 def _stream(settings: Settings) -> SparseVector:

@@ -24,7 +24,7 @@ from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
 from tacit.query.limits import MAX_EXPRESSION, MAX_KEYS
 from tacit.query.planning.measures import AggregateKind, ContributionLimit, MeasureKind, count_measure
-from tacit.query.planning.work import Sizes, first_rows, unit_work
+from tacit.query.planning.work import Sizes, WholeWork, first_rows, unit_work, whole_work
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, reference, relation_text, scanned
@@ -102,10 +102,11 @@ class PublicColumn:
 
 @dataclass(frozen=True)
 class CountingWork:
-    """Counts as work on data, from the first statement and what one unit can cause in all of them."""
+    """Counts as work on data, from the first statement and the work of all of them."""
 
     final: FinalAggregation
     unit_work: int
+    whole_work: WholeWork
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,8 @@ class MarginalCounts:
     def work(self, sets: Iterable[tuple[str, ...]]) -> CountingWork:
         """The counts of some sets of columns as work, of which it is public how much one unit can cause."""
         finals = [self.final(names) for names in self._statements(sets)]
-        return CountingWork(finals[0], sum(map(unit_work, finals)))
+        whole = reduce(WholeWork.__add__, map(whole_work, finals))
+        return CountingWork(finals[0], sum(map(unit_work, finals)), whole)
 
     def count(
         self, context: CountingContext, sets: Iterable[tuple[str, ...]], *, seconds: float | None = None

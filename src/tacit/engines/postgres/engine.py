@@ -105,6 +105,7 @@ class PostgresEngine(SqlEngine):
     """
 
     dialect = POSTGRES
+    operation_seconds = 1e-7
     writer = PostgresWriter
 
     def __init__(

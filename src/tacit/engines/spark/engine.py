@@ -179,6 +179,8 @@ class SparkEngine(SqlEngine):
     """
 
     dialect = SPARK
+    operation_seconds = 2e-7
+    start_seconds = 1.0
     writer = SparkWriter
 
     def __init__(

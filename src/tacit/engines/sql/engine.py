@@ -71,7 +71,8 @@ class ActiveSessions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sessions: set[SqlSession] = set()
+        #: With the threads that run them.
+        self._sessions: dict[SqlSession, int] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -80,17 +81,17 @@ class ActiveSessions:
     def entered(self, session: SqlSession) -> Iterator[None]:
         """Count a session as running in this block."""
         with self._lock:
-            self._sessions.add(session)
+            self._sessions[session] = threading.get_ident()
         try:
             yield
         finally:
             with self._lock:
-                self._sessions.discard(session)
+                self._sessions.pop(session, None)
 
-    def interrupt(self) -> None:
-        """Stop all of them."""
+    def interrupt(self, thread: int | None = None) -> None:
+        """Stop all of them, or those of one thread."""
         with self._lock:
-            sessions = list(self._sessions)
+            sessions = [session for session, own in self._sessions.items() if thread in (None, own)]
         # Outside the lock: a database may take its time, and others begin and end meanwhile.
         for session in sessions:
             session.interrupt()
@@ -293,6 +294,10 @@ class SqlEngine(Engine):
     def interrupt(self) -> None:
         """Stop all running statements."""
         self._running.interrupt()
+
+    def interrupt_thread(self, thread: int) -> None:
+        """Stop the statements that a thread runs."""
+        self._running.interrupt(thread)
 
     def _hidden(self, relation: RelationNode, run: Callable[[], Result]) -> Result:
         return opaquely(run, lambda: self._operator_words(relation))

@@ -412,15 +412,26 @@ def _first_rows(d: Dialect, node: FirstRows, needed: Slots, below: str, secret: 
     if not d.ranks_heavy_units:
         seated = f"SELECT *, {seat} FROM {d.derived(below)}"
         return f"SELECT {_columns(needed)} FROM {d.derived(seated)} WHERE seat <= {node.most}"
-    # Few units have too many rows, and ranking is the longest part. Rows are numbered in any order, once.
-    heavy = f"SELECT {column(unit)} FROM numbered GROUP BY {column(unit)} HAVING count(*) > {node.most}"
-    seated = f"SELECT number, {seat} FROM numbered WHERE {column(unit)} IN ({heavy})"
+    # Few units have too many rows, and ranking is the longest part. Rows are numbered in any order, once. Both joins
+    # look every row up, whether or not any unit has too many: see :func:`_with_nobody`.
+    own = column(unit)
+    counted = f"SELECT {own} FROM numbered GROUP BY {own} HAVING count(*) > {node.most}"
+    heavy = _with_nobody(d, counted, [own])
+    of_heavy = f"SELECT l.* FROM numbered AS l FULL JOIN {heavy} AS r ON l.{own} = r.{own} WHERE {_MATCHED}"
+    seated = f"SELECT number, {seat} FROM {d.derived(of_heavy)}"
     parts = {
         f"numbered {d.materialized}": f"SELECT *, row_number() OVER () AS number FROM {d.derived(below)}",
         "beyond AS": f"SELECT number FROM {d.derived(seated)} WHERE seat > {node.most}",
     }
     named = ", ".join(f"{name} ({sql})" for name, sql in parts.items())
-    return f"WITH {named} SELECT {_columns(needed)} FROM numbered ANTI JOIN beyond USING (number)"
+    beyond = _with_nobody(d, "SELECT number FROM beyond", ["number"])
+    kept = f"SELECT l.* FROM numbered AS l FULL JOIN {beyond} AS r ON l.number = r.number WHERE {_UNMATCHED}"
+    return f"WITH {named} SELECT {_columns(needed)} FROM {d.derived(kept)}"
+
+
+#: Whether a numbered row of a FULL JOIN has a match, and whether it has none; never NULL.
+_MATCHED = "coalesce(l.number IS NOT NULL AND r.h, FALSE)"
+_UNMATCHED = "coalesce(l.number IS NOT NULL AND r.h IS NULL, FALSE)"
 
 
 def _sides(left: int) -> Callable[[int], str]:
@@ -558,7 +569,8 @@ def _marked_by_unit(
     if not found.crosses and not found.reads_left:
         keys, on = _keys_met(d, found, inner)
         met = _with_nobody(d, keys, [f"k{i}" for i in range(len(found.right))])
-        return f"SELECT {_listed(marked)} FROM {_named_side(d, source, own)} AS l FULL JOIN {met} AS r ON {on} WHERE {kept}"
+        rows = _named_side(d, source, own)
+        return f"SELECT {_listed(marked)} FROM {rows} AS l FULL JOIN {met} AS r ON {on} WHERE {kept}"
     tried = condition_sql(d, condition, name)
     if not d.reads_once:
         exists = f"coalesce(EXISTS (SELECT 1 FROM ({inner}) AS r WHERE {tried}), l.{column(0)} IS NULL)"
@@ -568,9 +580,8 @@ def _marked_by_unit(
     rows = _with_nobody(d, "SELECT * FROM l", listed)
     pairs = _both_read(d, {0: "l.place"}, (rows, _named_side(d, inner, other)), JoinKind.INNER, condition, width)
     met = _with_nobody(d, f"SELECT DISTINCT {column(0)} AS place FROM {d.derived(pairs)}", ["place"])
-    return (
-        f"WITH {numbered} SELECT {_listed(marked)} FROM {rows} AS l FULL JOIN {met} AS r ON r.place = l.place WHERE {kept}"
-    )
+    joined = f"{rows} AS l FULL JOIN {met} AS r ON r.place = l.place"
+    return f"WITH {numbered} SELECT {_listed(marked)} FROM {joined} WHERE {kept}"
 
 
 def _keys_met(d: Dialect, found: Matching, inner: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named
 from tacit.core.errors import InputError, InternalError
@@ -35,7 +35,7 @@ from tacit.query.planning.pricing import buy, check_charge
 from tacit.query.planning.releases import KeySelection, Priced, PricedPart, Release, Weights
 from tacit.query.planning.set_totals import check_units_of_totals, set_sizes, sets_of_part, totals_of_part
 from tacit.query.planning.total_bound import with_stated_total
-from tacit.query.planning.work import cuts, unit_work
+from tacit.query.planning.work import WholeWork, cuts, unit_work, whole_work
 from tacit.query.question import Aggregate, Append, Combine, Derive, FinalAggregation, Match, Question, Regroup, TotalOf
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import Scan, released_values, scans
@@ -162,6 +162,17 @@ class Plan:
             work += unit_work(auto_limits.search_of(self.final))
         work += 0 if self.left_out is None else unit_work(self.left_out.final)
         return work + sum(other.unit_work for other in self.others)
+
+    @cached_property
+    def whole_work(self) -> WholeWork:
+        """Row operations of all rows in the whole query, as tables are declared."""
+        once = whole_work(self.final)
+        work = once if self.priced.first is None else once + once
+        if self.priced.limits is not None:
+            work += whole_work(auto_limits.search_of(self.final))
+        if self.left_out is not None:
+            work += whole_work(self.left_out.final)
+        return reduce(WholeWork.__add__, (other.whole_work for other in self.others), work)
 
     @property
     def seeks_limits(self) -> bool:

@@ -1,4 +1,4 @@
-"""Work: bound on the row operations that one unit can cause.
+"""Work: bounds on the row operations of a query, of one unit and of all rows.
 
 ``WHERE patient = 17`` makes one person's rows decide whether anything that follows has rows at all. So whatever follows
 must be bounded in the rows it makes of one unit's: a question whose bound exceeds
@@ -28,6 +28,10 @@ of text cost by the length of their texts, which is presumed to be that of ordin
 copies of stored text that a value may hold (:attr:`~tacit.query.types.Domain.growth`); those that search cost by their
 pattern as well.
 
+*All rows.* The same sum over all rows of the tables is what a server sizes response times by, and above what it
+refuses a query (:func:`whole_work`): rows of protected tables as declared (``table_rows``), texts by their declared
+length (``text_length``), and for a join the pairs that the rows of one unit allow for each row.
+
 *Fan-out.* How many rows a row can meet: for an owned relation every number is about the rows of *one unit*, for a
 public one about all of its rows. The numbers bound work and never decide a value. The declarations of a table about its
 units (``unit_rows``, unique columns) are believed here; :class:`~tacit.query.relational.algebra.FirstRows` makes them
@@ -38,12 +42,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tacit.core.errors import InternalError
 from tacit.query import limits
 from tacit.query.aggregates import AGGREGATES
+from tacit.query.catalog import TEXT_LENGTH
 from tacit.query.planning.join_spread import Fan, Matching, matching
 from tacit.query.question import FinalAggregation, Question
 from tacit.query.refusal import Refusal
@@ -64,6 +69,7 @@ from tacit.query.relational.algebra import (
     UnitCall,
     UnitWindow,
     reference,
+    scans,
     sources,
     with_sources,
 )
@@ -82,9 +88,12 @@ _TEXT_CAST: Final = 16
 _PATTERN: Final = 16
 
 
-def cost(expressions: Iterable[Expression | None]) -> int:
-    """Row operations for all of some expressions, beyond the one for the row itself."""
-    return sum(_operators(part) for part in expressions if part is not None) // _PLAIN
+def cost(expressions: Iterable[Expression | None], length: int = 1) -> int:
+    """Row operations for all of some expressions, beyond the one for the row itself.
+
+    ``length`` is how many times as long as ordinary ones texts are.
+    """
+    return sum(_operators(part, length) for part in expressions if part is not None) // _PLAIN
 
 
 def log2(count: int) -> int:
@@ -92,11 +101,12 @@ def log2(count: int) -> int:
     return max(1, (count - 1).bit_length())
 
 
-def _operators(expression: Expression) -> int:
+def _operators(expression: Expression, length: int) -> int:
     total, stack = 0, [expression]
     while stack:
         here = stack.pop()
-        total += _own(here)
+        longer = length if any(part.type == TEXT for part in children(here)) else 1
+        total += _own(here) * longer
         stack.extend(children(here))
     return total
 
@@ -246,6 +256,49 @@ class Sizes:
         return min(found, default=self.rows(node))
 
 
+class WholeSizes:
+    """The most rows of relations, those of all units together; fan-outs are those of one unit."""
+
+    def __init__(self) -> None:
+        self._of_unit = Sizes()
+        self._rows: dict[int, tuple[RelationNode, int]] = {}
+
+    def rows(self, node: RelationNode) -> int:
+        """The most rows of a relation."""
+        known = self._rows.get(id(node))
+        if known is None:
+            known = self._rows[id(node)] = (node, self._count(node))
+        return known[1]
+
+    def _count(self, node: RelationNode) -> int:
+        if node.is_public:
+            return self._of_unit.rows(node)
+        match node:
+            case Scan():
+                return node.table_rows
+            case UnionAll():
+                return sum(map(self.rows, node.parts))
+            case Join():
+                unmatched = 0 if node.kind is JoinKind.INNER else self.rows(node.left) + self.rows(node.right)
+                return self.fan(node).pairs + unmatched
+            case _:
+                return self.rows(sources(node)[0])
+
+    def fan(self, node: Join) -> Fan:
+        """Pairs of a join: for each owned row those that one unit, or the public relation, has for it."""
+        return self._pairs(self._of_unit.fan(node), node.left, node.right)
+
+    def mark_fan(self, node: ExistsColumn) -> Fan:
+        """The same for a mark."""
+        return self._pairs(self._of_unit.mark_fan(node), node.source, node.other)
+
+    def _pairs(self, one: Fan, left: RelationNode, right: RelationNode) -> Fan:
+        by_left, by_right = self.rows(left) * one.right, self.rows(right) * one.left
+        if left.is_public or right.is_public:
+            return replace(one, pairs=by_right if left.is_public else by_left)
+        return replace(one, pairs=min(by_left, by_right))
+
+
 def rows_inside(source: RelationNode) -> int | None:
     """The most rows of one unit that an aggregate or window inside the unit is presumed to see; None if unknown.
 
@@ -336,6 +389,49 @@ def unit_work(final: FinalAggregation) -> int:
     return _Work().final(final)
 
 
+@dataclass(frozen=True, slots=True)
+class WholeWork:
+    """Row operations of all rows, how many of them the dearest operator takes, and which that is."""
+
+    operations: int
+    largest: int
+    operator: str
+
+    def __add__(self, other: WholeWork) -> WholeWork:
+        largest = max(self, other, key=lambda each: each.largest)
+        return WholeWork(self.operations + other.operations, largest.largest, largest.operator)
+
+
+def whole_work(final: FinalAggregation) -> WholeWork:
+    """The row operations of a final aggregation over all rows, as tables and texts are declared."""
+    lengths = [scan.text_length for scan in scans(final.source) if not scan.is_public]
+    counted = _Work(WholeSizes(), -(-max(lengths, default=1) // TEXT_LENGTH))
+    total = counted.final(final)
+    largest, node = counted.worst or (0, final.source)
+    rest = total - sum(own for _, own in counted.own_work.values())
+    if rest > largest:
+        return WholeWork(total, rest, f"what is aggregated of {_named(final.source)}")
+    return WholeWork(total, largest, _operator(node))
+
+
+def _operator(node: RelationNode) -> str:
+    """A node, for people."""
+    match node:
+        case Scan():
+            return f"reading {node.table}"
+        case Join() | ExistsColumn():
+            left, right = sources(node)
+            return f"the {'join' if isinstance(node, Join) else 'subquery'} of {_named(left)} with {_named(right)}"
+        case FilterRows():
+            return f"the conditions on rows of {_named(node)}"
+        case UnitAggregate():
+            return f"the groups of rows of {_named(node)}"
+        case UnitWindow():
+            return f"the windows over rows of {_named(node)}"
+        case _:
+            return f"the expressions on rows of {_named(node)}"
+
+
 def cuts(node: RelationNode) -> tuple[tuple[str, int], ...]:
     """The tables whose units are cut before a join, and to how many rows; each pair once, in order."""
     found = dict.fromkeys(pair for part in sources(node) for pair in cuts(part))
@@ -398,19 +494,21 @@ def _is_enforced(node: RelationNode) -> bool:
 
 
 class _Work:
-    """Adds up row operations, and remembers the join that causes most of them."""
+    """Adds up row operations, of one unit or of all rows, and remembers the node that causes most of them."""
 
-    def __init__(self) -> None:
-        self._sizes = Sizes()
+    def __init__(self, sizes: Sizes | WholeSizes | None = None, length: int = 1) -> None:
+        self._sizes = Sizes() if sizes is None else sizes
+        self._length = length
         self._known: dict[int, tuple[RelationNode, int]] = {}
+        self.own_work: dict[int, tuple[RelationNode, int]] = {}
         self.worst: tuple[int, RelationNode] | None = None
 
     def final(self, final: FinalAggregation) -> int:
         """Of a final aggregation, all statements together."""
         spread = sum(measure.kind.traits.own_statement for measure in final.measures)
         rows = self._sizes.rows(final.source)
-        keys = cost(key.expression for key in final.keys)
-        per_row = sum(1 + cost((measure.argument, measure.where)) for measure in final.measures)
+        keys = self._cost(key.expression for key in final.keys)
+        per_row = sum(1 + self._cost((measure.argument, measure.where)) for measure in final.measures)
         return (1 + spread) * (self.relation(final.source) + rows * (1 + keys)) + rows * (
             per_row + spread * _sort(rows)
         )
@@ -423,6 +521,7 @@ class _Work:
             if node.is_public and not isinstance(node, Join | ExistsColumn):
                 # Computed once, not for each of a person's rows.
                 own = 1 + own // _HASHED
+            self.own_work[id(node)] = (node, own)
             if self.worst is None or own > self.worst[0]:
                 self.worst = (own, node)
             known = self._known[id(node)] = (node, own + sum(map(self.relation, sources(node))))
@@ -438,27 +537,33 @@ class _Work:
             case Constants():
                 return len(node.rows)
             case FilterRows():
-                return rows(node.source) * (1 + cost([node.condition]))
+                return rows(node.source) * (1 + self._cost([node.condition]))
             case ProjectColumns():
-                return rows(node.source) * (1 + cost(node.expressions))
+                return rows(node.source) * (1 + self._cost(node.expressions))
             case FirstRows():
                 return rows(node.source) * (_HASH + len(node.fields) + _sort(rows(node.source)))
             case Join():
-                tried = self._sizes.fan(node).pairs * (1 + cost([node.condition]))
+                tried = self._sizes.fan(node).pairs * (1 + self._cost([node.condition]))
                 return tried + self._entered(node.left) + self._entered(node.right) + rows(node)
             case ExistsColumn():
-                tried = self._sizes.mark_fan(node).pairs * (1 + cost([node.condition]))
+                tried = self._sizes.mark_fan(node).pairs * (1 + self._cost([node.condition]))
                 return tried + self._entered(node.source) + self._entered(node.other)
             case UnionAll():
                 return rows(node)
             case UnitAggregate():
-                calls = sum(_call(call, rows(node.source)) for call in node.calls)
-                return rows(node.source) * (1 + cost(node.keys) + calls)
+                calls = sum(self._call(call, rows(node.source)) for call in node.calls)
+                return rows(node.source) * (1 + self._cost(node.keys) + calls)
             case UnitWindow():
                 read = [e for c in node.calls for e in (c.argument, *c.partition, *(k.expression for k in c.order))]
-                return rows(node.source) * (1 + cost(read) + len(node.calls) * _sort(rows(node.source)))
+                return rows(node.source) * (1 + self._cost(read) + len(node.calls) * _sort(rows(node.source)))
             case _:
                 raise TypeError(type(node).__name__)
+
+    def _cost(self, expressions: Iterable[Expression | None]) -> int:
+        return cost(expressions, self._length)
+
+    def _call(self, call: UnitCall, rows: int) -> int:
+        return 1 + self._cost((call.argument, call.where)) + (_sort(rows) if AGGREGATES[call.function].sorts else 0)
 
     def _entered(self, side: RelationNode) -> int:
         """Of the rows of one side of a join: they are hashed, a public table's once for all units."""
@@ -468,10 +573,6 @@ class _Work:
 def _sort(rows: int) -> int:
     """Row operations for each of some rows that are sorted; a comparison is a fourth of one."""
     return 2 + log2(rows) // 4
-
-
-def _call(call: UnitCall, rows: int) -> int:
-    return 1 + cost((call.argument, call.where)) + (_sort(rows) if AGGREGATES[call.function].sorts else 0)
 
 
 def _check(counted: _Work, work: int, whose: str, most: int) -> None:

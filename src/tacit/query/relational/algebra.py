@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from tacit.query.catalog import UNIT_ROWS, ForeignKey
+from tacit.query.catalog import TABLE_ROWS, TEXT_LENGTH, UNIT_ROWS, ForeignKey
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.expressions import (
     TRUE,
@@ -125,6 +125,8 @@ class Scan(RelationNode):
         path: foreign keys to follow, by inner joins on equality, from this table to the one that has the unit column.
             Each step's ``column`` belongs to the table the step before it arrived at.
         rows: the most rows of one unit, as declared; of a public table, how many it has. Bounds work, never values.
+        table_rows: the most rows of a protected table, as declared; for the time of a query alone.
+        text_length: the most characters of its texts, likewise.
         max_groups_limit: ceiling of the owner on ``max_groups`` of a question; None for none.
         max_rows_limit: likewise on ``max_rows``.
     """
@@ -136,6 +138,8 @@ class Scan(RelationNode):
     rows: int = field(default=UNIT_ROWS, compare=False)
     max_groups_limit: int | None = field(default=None, compare=False)
     max_rows_limit: int | None = field(default=None, compare=False)
+    table_rows: int = field(default=TABLE_ROWS, compare=False)
+    text_length: int = field(default=TEXT_LENGTH, compare=False)
 
     @property
     def row_units(self) -> bool:

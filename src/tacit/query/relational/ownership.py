@@ -96,7 +96,7 @@ def scan(catalog: Catalog, table: Table) -> Scan:
     single = table.unit == ROW or (unit is not None and unit.unique)
     fields = [replace(column, per_unit=single or index == slot) for index, column in enumerate(fields)]
     shape = (tuple(fields), slot, table.population, table.max_groups, table.max_rows, 1)
-    ceilings = (table.max_groups_limit, table.max_rows_limit)
+    ceilings = (table.max_groups_limit, table.max_rows_limit, table.table_rows, table.text_length)
     return Scan(*shape, table.name, names, source, path, 1 if single else table.unit_rows, *ceilings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -107,6 +108,20 @@ def quota(call: ApiRequest) -> ApiResponse:
     )
 
 
+def running(call: ApiRequest) -> ApiResponse:
+    """The queries that this process runs."""
+    _people(call)
+    found = [wire.QueryRunning.from_domain(each) for each in call.runtime.running.listed()]
+    return json_response(wire.QueriesRunning(worker=os.getpid(), queries=found).plain())
+
+
+def stop(call: ApiRequest) -> ApiResponse:
+    """Stop a query, whichever process runs it."""
+    _people(call)
+    call.runtime.running.ask_to_stop(call.part)
+    return json_response(wire.QueryStopped(id=call.part).plain(), 202)
+
+
 def _people(call: ApiRequest) -> People:
     if ADMIN not in call.user.scopes:
         raise AccessError("this needs the scope admin, which your token does not have")
@@ -139,4 +154,6 @@ ROUTES: Final = (
     Route("POST", "/v1/tokens", issue, takes=True),
     Route("DELETE", "/v1/tokens/{id}", withdraw),
     Route("POST", "/v1/quotas", quota, takes=True),
+    Route("GET", "/v1/queries", running),
+    Route("DELETE", "/v1/queries/{id}", stop),
 )

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _HTML: Final = "text/html; charset=utf-8"
 _NOTHING_HERE: Final = "there is nothing at this path"
 _DRAIN_STEP: Final = 0.02
+#: Seconds after which a worker looks for queries to be stopped.
+_LOOK: Final = 1.0
 
 
 def create_app(service: CuratorService, settings: Settings | None = None, buckets: Buckets | None = None) -> App:
@@ -196,11 +198,20 @@ async def _to_console(_: Request) -> Response:
     return ApiResponse(307, b"", _HTML, ((b"location", b"/console/"),))
 
 
+async def _stop_asked(app: App) -> None:
+    """Stop queries that operators want stopped, by whichever worker they were told."""
+    while True:
+        await asyncio.sleep(_LOOK)
+        app._runtime.running.stop_asked()
+
+
 @asynccontextmanager
 async def _life(app: App) -> AsyncIterator[None]:
     app._jobs.watch()
+    watching = asyncio.get_running_loop().create_task(_stop_asked(app))
     async with nullcontext() if app._assistants is None else app._assistants.running():
         yield
+        watching.cancel()
         # Work under way is finished first: it is charged.
         await app.drain(app._runtime.settings.drain_seconds)
     await app._jobs.leave()

@@ -24,6 +24,7 @@ STATUS: Final = {
     "accounting": 422,
     "engine": 500,
     "engine.source": 503,
+    "engine.delayed": 503,
     "internal": 500,
     "internal.ledger": 503,
     "internal.rollback": 503,

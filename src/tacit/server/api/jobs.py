@@ -19,7 +19,7 @@ from tacit.client.release_responses import ModelBody, SyntheticTableBody, Worklo
 from tacit.client.requests import FitSchema, SynthesisSchema, WorkloadSchema
 from tacit.client.response_body import ResponseBody
 from tacit.client.responses import AnswerBody
-from tacit.core.errors import InputError, InternalError, TacitError
+from tacit.core.errors import DelayedError, InputError, InternalError, TacitError
 from tacit.ledger import ConflictError
 from tacit.noise import entropy
 from tacit.query.request import Request
@@ -32,6 +32,7 @@ from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
 from tacit.server.identity.credentials import new_id
 from tacit.server.service import ADMIN, ASK
+from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
     from tacit.server.departure import QuestionDeparture
@@ -70,7 +71,7 @@ def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
                 # Nor may a token without this right see at once when the owner's job has ended.
                 raise InputError("token", "lacks the right admin, and a workload is run for the owner; use another one")
         case Request():
-            service.quote(user, said)
+            call.runtime.leaves_after(user, service.quote(user, said))
             if user.share is not None:
                 raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
     job = put_job(call.runtime, user, said, key)
@@ -201,8 +202,8 @@ class JobRunner:
                 renewing.cancel()
             await departure.hold()
             await self._runtime.run(self._runtime.service.people.jobs.finish, job.id, outcome, failed=failed)
-        except Busy:
-            # Until this worker or another has room.
+        except (Busy, DelayedError, LateLimit, TooMany):
+            # Until this worker or another has room, or the analyst may have more: a charge waits meanwhile.
             with suppress(TacitError):
                 await self._runtime.run(self._put_back, job.id)
         except Exception as problem:
@@ -245,6 +246,8 @@ class JobRunner:
                     access = self._access(job, ASK)
                     body = AnswerBody.of(service.ask(access, said, key=key, departure=departure))
             return json_bytes(body.plain()).decode(), False
+        except (DelayedError, LateLimit, TooMany):
+            raise
         except Exception as problem:
             return _told(problem), True
 

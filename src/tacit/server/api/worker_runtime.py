@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from tacit.releases.planner import WeightedLRUCache
 from tacit.server.api.thread_pools import FairExecutor
-from tacit.server.departure import QuestionDeparture
+from tacit.server.departure import QuestionDeparture, RunningQueries
 from tacit.server.errors import TooMany, Unauthenticated
 from tacit.server.rate_limit import RateLimit, network_of
 from tacit.server.response_slots import ResponseSlots
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
-from tacit.server.timing import DepartureSchedule, LateAnswers
+from tacit.server.timing import DepartureSchedule, LateAnswers, ProcessorShares
 
 if TYPE_CHECKING:
     from tacit.curator.conversation import Conversation
@@ -51,8 +51,12 @@ class WorkerRuntime:
         self.entering = FairExecutor("enter", *_ENTERING)
         counted = self.buckets = buckets or Buckets()
         self.late = LateAnswers(settings, counted)
-        limits = getattr(service.curator.context.engine, "limits", None)
-        self._schedule = DepartureSchedule(settings, getattr(limits, "seconds", None)) if settings.slot else None
+        engine = service.curator.context.engine
+        limits = getattr(engine, "limits", None)
+        schedule = DepartureSchedule(settings, getattr(limits, "seconds", None), type(engine))
+        self._schedule = schedule if settings.slot else None
+        self._shares = ProcessorShares(settings, schedule.processors, counted)
+        self.running = RunningQueries(engine.interrupt_thread, counted)
         self.rates = {
             name: RateLimit(getattr(settings, f"{name}_per_minute"), buckets=counted, name=name)
             for name in ("asks", "quotes", "reads")
@@ -92,12 +96,17 @@ class WorkerRuntime:
 
     def departure(self, analyst: str) -> QuestionDeparture:
         """The departure of one question; for the event loop."""
-        return QuestionDeparture(self.slots, self._schedule, self.late, analyst)
+        return QuestionDeparture(self.slots, self._schedule, self.late, self._shares, self.running, analyst)
 
     def leaves_after(self, access: Access, quote: Quote) -> float:
-        """Seconds from the beginning of a fresh question until its answer leaves, if it is ready; 0 without slots."""
+        """Seconds from the beginning of a fresh question until its answer leaves, if it is ready; 0 without slots.
+
+        Raises:
+            Refusal: it is too much work.
+        """
         if self._schedule is None or quote.plan is None:
             return 0.0
+        self._schedule.check(quote.plan)
         name = access.person.name
         return self._schedule.decide(quote.plan, self.late.late(name), self.late.slow(name)).first
 
