@@ -74,6 +74,8 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
         "max_groups": "groups of a unit that count in one question, or `auto`",
         "max_rows": "rows of a unit that count in one group, or `auto`",
         "unit_rows": "rows of a unit that may enter a join which multiplies them",
+        "table_rows": "rows that the table has at most, which the owner makes known; response times follow from it (default 1,048,576)",
+        "text_length": "characters that most texts have at most, likewise (default 64)",
         "max_groups_limit": "largest `max_groups` that a question may state",
         "max_rows_limit": "largest `max_rows` that a question may state",
         "columns": "declarations about columns",

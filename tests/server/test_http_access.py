@@ -27,6 +27,8 @@ PATHS = [
     ("GET", "/v1/tokens"),
     ("POST", "/v1/tokens"),
     ("DELETE", "/v1/tokens/1"),
+    ("GET", "/v1/queries"),
+    ("DELETE", "/v1/queries/1"),
     ("POST", "/v1/quotas"),
 ]
 JSON = (b"content-type", b"application/json")

@@ -178,6 +178,8 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
         "ErrorBody": served.get("/v1/receipts/9"),
     }
     token = cases["Tokens"].json()["tokens"][0]["id"]
+    cases["QueriesRunning"] = served.get("/v1/queries", "olga")
+    cases["QueryStopped"] = served.call("DELETE", "/v1/queries/1-1", "olga")
     cases["Withdrawn"] = served.call("DELETE", f"/v1/tokens/{token}", "olga")
     for name, response in cases.items():
         assert (name == "ErrorBody") == (response.status_code >= 400), (name, response.text)

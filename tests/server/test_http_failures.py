@@ -122,6 +122,8 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
     monkeypatch.setattr(served.people.jobs, "find", broken)
+    for name in ("listed", "ask_to_stop"):
+        monkeypatch.setattr(served.app.state.runtime.running, name, broken)
     monkeypatch.setattr(type(served.curator.ledger), "head", property(broken))
     monkeypatch.setattr(type(served.curator.ledger), "successions", broken)
     bodies = {

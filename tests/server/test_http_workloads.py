@@ -17,7 +17,8 @@ from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit import Workload
 from tacit.client.requests import WorkloadSchema
-from tacit.core.errors import FailedRunError, InputError
+from tacit.core.errors import DelayedError, InputError
+from tacit.releases.payment import Ending
 from tacit.server.api.request_body import job_back, read_body
 from tacit.server.identity import TokenScope
 
@@ -113,9 +114,9 @@ class Watched:
     def begin(self, plan: Any) -> None:
         self.seen.append(("begin", plan.unit_work))
 
-    def end(self, *, failed: bool) -> bool:
+    def end(self, *, failed: bool) -> Ending:
         self.seen.append(("end", failed))
-        return self._passes
+        return Ending.DONE if self._passes else Ending.DELAYED
 
 
 def test_an_analyst_sees_the_outcome_at_its_departure_and_an_owner_at_once(hospital: Served) -> None:
@@ -131,10 +132,12 @@ def test_an_analyst_sees_the_outcome_at_its_departure_and_an_owner_at_once(hospi
     answer("alice", repeat, "0.125")
     answer("olga", owners, "0.0625")
     assert repeat.seen == owners.seen == []
-    # What was not ready is a failure for good, whatever the run has made.
-    for departure in (late, Watched()):
-        with pytest.raises(FailedRunError):
-            answer("alice", departure, "0.03125")
+    # What was not ready has no outcome, whatever the run has made, and is run again under its charge.
+    with pytest.raises(DelayedError):
+        answer("alice", late, "0.03125")
+    spent = hospital.spent()
+    answer("alice", Watched(), "0.03125")
+    assert hospital.spent() == spent
 
 
 def test_workloads_that_cannot_be_answered_are_refused_at_once(hospital: Served) -> None:
@@ -149,7 +152,7 @@ def test_workloads_that_cannot_be_answered_are_refused_at_once(hospital: Served)
         ({"workload": [{"best": "ward"}]}, 400),
         ({"workload": [{"matrix": ["even"], "rows": ["10"]}]}, 400),
         ({"within": 3}, 400),
-        ({"epsilon": "2"}, 400),
+        ({"epsilon": "two"}, 400),
     ):
         response, _ = answered(hospital, **words)
         assert response.status_code == status, (words, response.text)

@@ -153,6 +153,8 @@ def _record(served: Served, to: Recorder) -> None:
     call("people", "GET", "/v1/people", "olga")
     token = call("token", "POST", "/v1/tokens", "olga", json={"name": "zoe", "days": 1, "label": "x"})
     call("tokens", "GET", "/v1/tokens", "olga")
+    call("queries", "GET", "/v1/queries", "olga")
+    call("query_stopped", "DELETE", "/v1/queries/1-1", "olga")
     call("withdrawn", "DELETE", f"/v1/tokens/{token['id']}", "olga")
     call("revoked", "DELETE", "/v1/people/zoe", "olga")
     bad: dict[str, Any] = {

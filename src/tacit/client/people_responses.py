@@ -104,9 +104,8 @@ class QueryRunning(ResponseBody):
 
 
 class QueriesRunning(ResponseBody):
-    """The queries that read data now, the longest first."""
+    """The queries that read data now in the worker that answers, the longest first; other workers have their own."""
 
-    worker: int = Field(description="the process that answers; other workers have their own")
     queries: list[QueryRunning]
 
 

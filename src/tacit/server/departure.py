@@ -6,6 +6,8 @@ thread waits for the departure before it writes the answer down, and other quest
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from asyncio import get_running_loop
 from collections.abc import Callable
@@ -13,7 +15,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from tacit.noise import entropy
 from tacit.releases.payment import Ending
 from tacit.server.response_slots import ResponseSlots
 from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, LatenessVerdict, ProcessorShares
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Seconds after which a thread that waits looks whether the loop still runs.
 _PATIENCE: Final = 0.5
-_ID_BITS: Final = 40
+_ID: Final = re.compile("[0-9]{1,20}-[0-9]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,13 @@ class RunningQueries:
         self._counts = counts
         self._lock = threading.Lock()
         self._threads: dict[str, tuple[int, Callable[[], RunningQuery]]] = {}
+        self._begun = 0
 
     def begin(self, describe: Callable[[str], RunningQuery]) -> str:
         """Note that this thread begins; the id of its query."""
-        name = f"{entropy.current().bits(_ID_BITS):0{_ID_BITS // 4}x}"
         with self._lock:
+            self._begun += 1
+            name = f"{os.getpid()}-{self._begun}"
             self._threads[name] = threading.get_ident(), lambda: describe(name)
         return name
 
@@ -80,10 +83,13 @@ class RunningQueries:
             found = [describe() for _, describe in self._threads.values()]
         return sorted(found, key=lambda each: -each.seconds)
 
-    def ask_to_stop(self, name: str) -> None:
-        """Have a query stopped, by the process that runs it; its charge waits for another run."""
+    def ask_to_stop(self, name: str) -> bool:
+        """Have a query stopped, by the process that runs it; its charge waits. False for what cannot be an id."""
+        if _ID.fullmatch(name) is None:
+            return False
         self._counts.add(_stop(name), 1)
         self.stop_asked()
+        return True
 
     def stop_asked(self) -> None:
         """Stop those of this process that an operator wants stopped."""

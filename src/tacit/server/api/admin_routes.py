@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -112,13 +111,14 @@ def running(call: ApiRequest) -> ApiResponse:
     """The queries that this process runs."""
     _people(call)
     found = [wire.QueryRunning.from_domain(each) for each in call.runtime.running.listed()]
-    return json_response(wire.QueriesRunning(worker=os.getpid(), queries=found).plain())
+    return json_response(wire.QueriesRunning(queries=found).plain())
 
 
 def stop(call: ApiRequest) -> ApiResponse:
     """Stop a query, whichever process runs it."""
     _people(call)
-    call.runtime.running.ask_to_stop(call.part)
+    if not call.runtime.running.ask_to_stop(call.part):
+        raise Unknown("query")
     return json_response(wire.QueryStopped(id=call.part).plain(), 202)
 
 

@@ -121,7 +121,7 @@ _ABOUT: Final = {
     "GET /v1/tokens": _About("All tokens", {200: people.TokensSchema}, fails=(403,)),
     "POST /v1/tokens": _About("Issue a token; shown once", {201: people.TokenShown}, taken.NewToken, (403,)),
     "GET /v1/queries": _About("Queries that read data now", {200: people.QueriesRunning}, fails=(403,)),
-    "DELETE /v1/queries/{id}": _About("Stop a query; its charge waits", {202: people.QueryStopped}, fails=(403,)),
+    "DELETE /v1/queries/{id}": _About("Stop a query; its charge waits", {202: people.QueryStopped}, fails=(403, 404)),
     "DELETE /v1/tokens/{id}": _About("End a token at once", {200: people.Withdrawn}, fails=(403, 404)),
     "POST /v1/quotas": _About("Limit what a person may spend", {200: accounts.ShareSchema}, taken.Quota, (403, 404)),
 }
