@@ -19,6 +19,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _converted(text: str) -> str:
-    text = _BLOCK.sub(lambda found: f"\n<div>{convert(found[1].strip(), display='block')}</div>\n", text)
+    text = _BLOCK.sub(lambda part: f"\n<div class='formula'>{convert(part[1].strip(), display='block')}</div>\n", text)
     # A line that begins with a formula would be read as a block of its own without the element around it.
     return _INLINE.sub(lambda found: f"<span>{convert(found[1])}</span>", text)

@@ -3,7 +3,7 @@
 ========================== ==========================================================================================
 page                       made from
 ========================== ==========================================================================================
-reference/api.md           the public names of ``tacit`` and of its public rooms, their signatures and docstrings
+reference/api/             the public names of ``tacit`` and of its public rooms, one page per room
 reference/command-line.md  the commands and options of ``tacit``
 reference/project-file.md  the models that read a project file, with the words of :data:`PROJECT_KEYS`
 reference/http.md          the OpenAPI description that a server sends
@@ -16,6 +16,7 @@ changelog.md               CHANGELOG.md
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tacit"
+
+#: Weight in the search by the beginning of a path; every other page is a guide.
+SEARCH = (("changelog", 0.1), ("proofs/", 0.2), ("reference/", 0.6), ("design-notes", 0.3), ("architecture", 0.5))
+
+#: Pages that are tables.
+WIDE = ("from-the-lecture-to-the-call.md", "what-can-be-asked.md")
 
 #: Public rooms, whose names are documented after those of the package itself.
 ROOMS = (
@@ -101,13 +108,45 @@ def on_files(files: Any, config: Any) -> Any:
 
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
+    mark = (SOURCE / "server" / "console" / "static" / "mark.svg").read_text(encoding="utf-8")
+    files.append(File.generated(config, "mark.svg", content=mark))
+    files.append(File.generated(config, "logo.svg", content=re.sub(r"#[0-9a-fA-F]{6}", "#ffffff", mark)))
     return files
+
+
+def on_config(config: Any) -> Any:
+    """Link to the repository that the site is built from, where it is known."""
+    address = repository()
+    if address:
+        config.repo_url, config.repo_name = address, address.partition("://")[2].partition("/")[2]
+    return config
+
+
+def repository() -> str:
+    """Address of the repository: as stated, of GitHub's machine, or of the clone's origin."""
+    if "GITHUB_REPOSITORY" in os.environ:
+        known = f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}"
+    else:
+        settings = ROOT / ".git" / "config"
+        origin = re.search(r'\[remote "origin"\]\s+url = (\S+)', settings.read_text() if settings.is_file() else "")
+        known = origin[1] if origin else ""
+    known = os.environ.get("TACIT_REPOSITORY", "") or re.sub(r"^git@([^:]+):", r"https://\1/", known)
+    return known.removesuffix("/").removesuffix(".git") if known.startswith("https://") else ""
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Rank a page in the search, give wide tables the whole page, and hide what only tests read."""
+    path = page.file.src_uri
+    boost = next((number for start, number in SEARCH if path.startswith(start)), 2)
+    page.meta.setdefault("search", {"boost": boost})
+    if path in WIDE:
+        page.meta.setdefault("hide", ["navigation", "toc"])
+    return re.sub(r"  # doctest: [+A-Z_, ]+$", "", markdown, flags=re.MULTILINE)
 
 
 def pages() -> dict[str, str]:
     """All generated pages by their path."""
     makers: dict[str, Callable[[], Iterator[str]]] = {
-        "reference/api.md": api,
         "reference/command-line.md": command_line,
         "reference/project-file.md": project_file,
         "reference/http.md": http,
@@ -116,25 +155,43 @@ def pages() -> dict[str, str]:
         "changelog.md": changelog,
     }
     made = {path: "\n".join(maker()) + "\n" for path, maker in makers.items()}
-    return made | {f"proofs/{_proof_page(path)}": _proof(path) for path in _proofs()}
+    made |= {f"proofs/{_proof_page(path)}": _proof(path) for path in _proofs()}
+    return made | {f"reference/api/{name}.md": text for name, text in api().items()}
 
 
-def api() -> Iterator[str]:
-    """Public names with their signatures and docstrings."""
+def api() -> dict[str, str]:
+    """One page per room, with signatures and docstrings, and a list of all names."""
     import tacit
 
-    yield "# Python API\n"
-    yield 'Every public name, from its docstring. Privacy parameters are keyword-only; `"0.1"` is exactly one tenth.\n'
-    for name in sorted(set(tacit.__all__) - {"__version__"}, key=str.lower):
+    rooms: dict[str, dict[str, object]] = {}
+    for name in set(tacit.__all__) - {"__version__"}:
         value = getattr(tacit, name)
         if not inspect.ismodule(value):
-            yield from _documented(f"tacit.{name}", value)
+            rooms.setdefault(_home(value), {})[f"tacit.{name}"] = value
     for room in ROOMS:
         module = getattr(tacit, room)
-        yield f"## tacit.{room}\n"
-        yield f"{_first_line(module)}\n"
-        for name in sorted(module.__all__, key=str.lower):
-            yield from _documented(f"tacit.{room}.{name}", getattr(module, name))
+        rooms.setdefault(room, {}).update({f"tacit.{room}.{name}": getattr(module, name) for name in module.__all__})
+    index = [
+        "# Python API\n",
+        'Every public name, by room. Privacy parameters are keyword-only; `"0.1"` is exactly one tenth.\n',
+        "| name | |\n|---|---|",
+    ]
+    made = {}
+    for room, names in sorted(rooms.items()):
+        module = inspect.getmodule(next(iter(names.values())))
+        lines = [f"# tacit.{room}\n", f"{_first_line(getattr(tacit, room, module))}\n"]
+        for name, value in sorted(names.items(), key=lambda item: item[0].lower()):
+            lines += _documented(name, value)
+            anchor = name.replace(".", "").lower()
+            index.append(f"| [`{name}`]({room}.md#{anchor}) | {_first_line(value)} |".replace("||", "\\|\\|"))
+        made[room] = "\n".join(lines) + "\n"
+    return made | {"index": "\n".join(index) + "\n"}
+
+
+def _home(value: object) -> str:
+    """Room in which a name of the package is defined."""
+    module = getattr(value, "__module__", "") or "tacit.core"
+    return module.split(".")[1] if module.startswith("tacit.") else "core"
 
 
 def _documented(name: str, value: object) -> Iterator[str]:
@@ -151,10 +208,10 @@ def _documented(name: str, value: object) -> Iterator[str]:
             if not method.startswith("_") and (callable(member) or isinstance(member, (property, classmethod)))
         ]
         if methods:
-            yield "| member | |\n|---|---|"
+            yield '??? note "Members"\n\n    | member | |\n    |---|---|'
             for method, member in methods:
                 words = (inspect.getdoc(member) or "").partition("\n")[0].replace("|", "\\|")
-                yield f"| `{method}` | {words} |"
+                yield f"    | `{method}` | {words} |"
             yield ""
 
 
@@ -187,11 +244,11 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[str]:
         return
     yield f"## `{' '.join(path)}`\n"
     yield f"{inspect.cleandoc(command.help or '')}\n"
-    yield "| | |\n|---|---|"
+    yield '??? note "Arguments and options"\n\n    | | |\n    |---|---|'
     for parameter in command.params:
         names = ", ".join(f"`{each}`" for each in parameter.opts) if parameter.opts else f"`{parameter.name}`"
         words = " ".join((getattr(parameter, "help", "") or "").split()).replace("|", "\\|")
-        yield f"| {names} | {words} |"
+        yield f"    | {names} | {words} |"
     yield ""
 
 
@@ -248,21 +305,23 @@ def http() -> Iterator[str]:
         for method, operation in methods.items():
             yield f"## `{method.upper()} {path}`\n"
             yield f"{operation.get('summary', '')}\n\n{operation.get('description', '')}\n"
+            yield '??? note "Parameters and responses"\n'
             for parameter in operation.get("parameters", ()):
-                yield f"* `{parameter['name']}` ({parameter['in']}): {parameter.get('description', '')}"
+                yield f"    * `{parameter['name']}` ({parameter['in']}): {parameter.get('description', '')}"
             for name, body in (("body", operation.get("requestBody")),):
                 if body:
-                    yield f"* {name}: {', '.join(_shapes(body))}"
+                    yield f"    * {name}: {', '.join(_shapes(body))}"
             for status, response in sorted(operation["responses"].items()):
-                yield f"* {status}: {response['description']} {' '.join(_shapes(response))}"
+                yield f"    * {status}: {response['description']} {' '.join(_shapes(response))}"
             yield ""
     yield "## Shapes\n"
     for name, schema in sorted(document["components"]["schemas"].items()):
-        yield f"### {name}\n\n{schema.get('description', '')}\n\n| field | type | |\n|---|---|---|"
+        yield f"### {name}\n\n{schema.get('description', '')}\n"
+        yield '??? note "Fields"\n\n    | field | type | |\n    |---|---|---|'
         for field, about in schema.get("properties", {}).items():
             kind = about.get("type") or ", ".join(_references(about)) or "any"
             words = about.get("description", "").replace("|", "\\|").replace("\n", " ")
-            yield f"| `{field}` | {kind} | {words} |"
+            yield f"    | `{field}` | {kind} | {words} |"
         yield ""
 
 
