@@ -330,6 +330,36 @@ NARROW = {"width": 390, "height": 844}
 LONG = "SELECT CAST(FLOOR(cost) AS INTEGER) AS price, COUNT(*) AS n FROM visits GROUP BY 1"
 
 
+def test_suggestions_cover_no_price_and_are_none_for_an_alias(opens: Opens) -> None:
+    page = opens("alice")
+    page.set_viewport_size(WIDE)
+    box = "(e => { const b = e.getBoundingClientRect(); return [b.top, b.bottom]; })"
+    page.focus("#sql")
+    for typed in ("SELECT ward, COUNT(*) AS n", "SELECT ward, COUNT(*) n", "SELECT ward AS a", "SELECT ward a"):
+        page.fill("#sql", typed[:-1])
+        page.keyboard.press("End")
+        page.keyboard.type(typed[-1])
+        assert page.is_hidden("#completions"), typed
+    page.fill("#sql", "SELECT ward, COUNT(*) FROM visits GROUP BY ")
+    page.wait_for_selector("#price .price")
+    page.keyboard.press("End")
+    page.keyboard.type("w")
+    page.wait_for_selector("#completions .column")
+    page.wait_for_selector("#trouble .trouble")
+    top, bottom = page.eval_on_selector("#completions", box)
+    for other in ("#price .price", "#run"):
+        begins, ends = page.eval_on_selector(other, box)
+        assert bottom <= begins or top >= ends, other
+    assert top >= page.eval_on_selector("header", box)[1]
+    page.keyboard.type("ard HA")
+    page.wait_for_selector("#completions .keyword")
+    assert page.locator("#completions .keyword").all_inner_texts() == ["HAVING"]
+    page.fill("#sql", "SELECT CAST(cost AS ")
+    page.keyboard.press("End")
+    page.keyboard.type("I")
+    page.wait_for_selector("#completions .keyword")
+
+
 def test_the_editor_completes_marks_and_keeps(opens: Opens) -> None:
     page = opens("alice")
     page.focus("#sql")

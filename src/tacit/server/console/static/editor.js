@@ -96,6 +96,14 @@
       all = tableOptions;
     } else {
       if (!word && !asked) return null;
+      /* After a whole expression there is a word of SQL, or an alias, which nobody can know; after AS an alias alone. */
+      const previous = [...ahead.matchAll(TOKEN)].map(([each]) => each).filter((each) => !/^(\s|--|\/\*)/.test(each)).at(-1) ?? "";
+      const typeNext = /\bcast\s*\([^()]*\bas\s+$/i.test(ahead);
+      if (/^as$/i.test(previous) && !typeNext) return null;
+      if (typeNext || previous === ")" || (/^[\p{L}_\d"']/u.test(previous) && !keywords.has(previous.toLowerCase()))) {
+        const fit = words.keywords.map((name) => option(name, "keyword")).filter(fits);
+        return { start, typed: word, fit: typeNext || word.length > 1 || asked ? fit : [] };
+      }
       const near = known.size ? [...new Set(known.values())] : [...tables.values()];
       all = [
         ...keysBefore(ahead).map((key) => option(key, "value")),
@@ -111,6 +119,8 @@
   };
 
   const MOST = 8;
+  /* Height of about three suggestions, in pixels. */
+  const FEW = 84;
   let open = null;
   let chosen = -1;
   const close = () => {
@@ -123,6 +133,7 @@
     chosen = (index + open.fit.length) % open.fit.length;
     [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === chosen)));
     area.setAttribute("aria-activedescendant", `completion-${chosen}`);
+    list.children[chosen].scrollIntoView({ block: "nearest" });
   };
   const move = () => {
     /* Below the place where the word begins, as the coloured text has it. */
@@ -138,7 +149,14 @@
     const spot = range.getBoundingClientRect();
     const frame = box.getBoundingClientRect();
     list.style.left = `${Math.max(0, Math.min(spot.left - frame.left, frame.width - list.offsetWidth))}px`;
-    list.style.top = `${spot.bottom - frame.top + 4}px`;
+    /* It covers neither the price and the button that pays it, below, nor the head of the page, above. */
+    const floor = document.getElementById("price")?.getBoundingClientRect().top ?? window.innerHeight;
+    const roof = document.querySelector("header")?.getBoundingClientRect().bottom ?? 0;
+    const under = floor - spot.bottom - 8;
+    const over = spot.top - roof - 8;
+    const below = under >= Math.min(over, FEW);
+    list.style.maxHeight = `${Math.max(below ? under : over, FEW)}px`;
+    list.style.top = `${below ? spot.bottom - frame.top + 4 : spot.top - frame.top - list.offsetHeight - 4}px`;
   };
   const offer = (asked = false) => {
     const found = offers(asked);
@@ -229,6 +247,7 @@
     wrong = found ? [Number(found.dataset.from), Number(found.dataset.to)] : null;
     area.setAttribute("aria-invalid", String(Boolean(document.querySelector("#trouble .trouble"))));
     draw();
+    if (open) move();
   });
 
   /* A draft for this tab and this person; it is dropped when they sign out. */
