@@ -18,6 +18,10 @@ DEEP   = .venvs/deep
 BENCH  = .venvs/bench
 DOCS   = .venvs/docs
 OLDEST = .venvs/oldest
+NEWEST = .venvs/newest
+# The newest Python of this machine; `make newest NEW=…` names another.
+NEW = $(shell for v in 14 13 12 11; do for p in python3.$$v $$HOME/.pyenv/versions/3.$$v.*/bin/python; do \
+	"$$p" -c '' 2>/dev/null && echo "$$p" && break 2; done; done)
 
 # Older versions of pytest look for plugins before they read pythonpath.
 PYTEST = -m pytest --quiet --no-header -n $(WORKERS) -p support.progress -p support.seconds
@@ -26,7 +30,7 @@ UV     = $(BIN)/uv --quiet
 TORCH  = 'torch==2.13.0'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo console check test deep suite lint types layers slowest superset oldest bench docs clean
+.PHONY: help demo console check test deep suite lint types layers slowest superset oldest newest bench docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -68,7 +72,9 @@ slowest: $(DEEP)/.installed ## processor time of test modules; writes tests/seco
 	@PYTHONPATH=tests $(DEEP)/bin/python $(PYTEST) -m 'deep and not bench' --write-seconds
 
 oldest: $(OLDEST)/.installed ## tests of arithmetic, learning and the curator with the lowest versions that pyproject.toml allows
-	@PYTHONPATH=tests $(OLDEST)/bin/python $(PYTEST) -m 'not deep' tests/unit tests/learn tests/curator
+newest: $(NEWEST)/.installed ## the same tests with the newest Python that the machine has
+oldest newest:
+	@PYTHONPATH=tests .venvs/$@/bin/python $(PYTEST) -m 'not deep' tests/unit tests/learn tests/curator
 
 superset: .superset/.installed ## Apache Superset in an environment of its own, for the tests of dashboards
 
@@ -110,6 +116,11 @@ $(DOCS)/.installed: pyproject.toml | $(BIN)/uv
 
 $(OLDEST)/.installed: pyproject.toml | $(BIN)/uv
 	$(call made,$(OLDEST),--resolution lowest-direct -e '.[dev]')
+
+# Not for the environment that uv is installed into.
+$(NEWEST)/.installed: private PYTHON = $(NEW)
+$(NEWEST)/.installed: pyproject.toml | $(BIN)/uv
+	$(call made,$(NEWEST),-e '.[dev]')
 
 # Its own bounds let in versions that it does not start with.
 .superset/.installed: | $(BIN)/uv
