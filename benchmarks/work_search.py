@@ -58,7 +58,7 @@ def gates(dear: str) -> dict[str, str]:
     """Queries in which the rows of one person decide about expressions over everybody's."""
     all_rows = f"SELECT b.patient, b.cost, b.day, b.note FROM visits b WHERE {dear}"
     grouped = f"SELECT b.patient, COUNT(*) AS cost, MAX(b.day) AS day FROM visits b WHERE {dear} GROUP BY b.patient"
-    window = f"SELECT b.patient, b.cost, ROW_NUMBER() OVER (PARTITION BY b.patient ORDER BY b.note) AS day FROM visits b WHERE {dear}"  # noqa: E501
+    window = f"SELECT b.patient, b.cost, ROW_NUMBER() OVER (PARTITION BY b.patient ORDER BY b.note) AS day FROM visits b WHERE {dear}"
     distinct = f"SELECT DISTINCT b.patient, b.ward, b.cost AS cost, b.day FROM visits b WHERE {dear}"
     median = (
         f"SELECT b.patient, MEDIAN(b.cost) AS cost, MAX(b.day) AS day FROM visits b WHERE {dear} GROUP BY b.patient"
@@ -82,14 +82,14 @@ def gates(dear: str) -> dict[str, str]:
         "NOT IN, gate first": f"{count} ({ONE}) g WHERE g.patient NOT IN (SELECT patient FROM ({all_rows}) x)",
         "EXISTS": f"{count} ({all_rows}) x WHERE EXISTS (SELECT 1 FROM ({ONE}) g WHERE g.patient = x.patient)",
         "EXISTS, gate first": f"{count} ({ONE}) g WHERE EXISTS (SELECT 1 FROM ({all_rows}) x WHERE g.patient = x.patient)",
-        "EXISTS, inequality": f"{count} ({ONE}) g WHERE EXISTS (SELECT 1 FROM ({all_rows}) x WHERE g.patient = x.patient AND x.day > g.day)",  # noqa: E501
+        "EXISTS, inequality": f"{count} ({ONE}) g WHERE EXISTS (SELECT 1 FROM ({all_rows}) x WHERE g.patient = x.patient AND x.day > g.day)",
         "NOT EXISTS": f"{count} ({all_rows}) x WHERE NOT EXISTS (SELECT 1 FROM ({ONE}) g WHERE g.patient = x.patient)",
-        "correlated value": f"{count} ({ONE}) g WHERE g.cost < (SELECT MAX(x.cost) FROM ({all_rows}) x WHERE x.patient = g.patient)",  # noqa: E501
-        "value, gate inside": f"{count} ({all_rows}) x WHERE x.cost < (SELECT MAX(g.cost) FROM ({ONE}) g WHERE x.patient = g.patient)",  # noqa: E501
-        "UNION part": f"{count} (SELECT patient, cost FROM ({all_rows}) x UNION ALL SELECT patient, cost FROM ({ONE}) g) u JOIN ({ONE}) h ON u.patient = h.patient",  # noqa: E501
-        "UNION of gates": f"{count} ({all_rows}) x JOIN (SELECT patient FROM ({ONE}) g UNION ALL SELECT patient FROM ({ONE}) h) u ON u.patient = x.patient",  # noqa: E501
-        "join twice": f"{count} ({all_rows}) x JOIN ({all_rows}) y ON x.patient = y.patient AND x.day = y.day JOIN ({ONE}) g ON g.patient = y.patient",  # noqa: E501
-        "keys and gate": f"SELECT u.ward, COUNT(*) FROM (SELECT b.patient, b.ward FROM visits b WHERE {dear}) u JOIN ({ONE}) g ON u.patient = g.patient GROUP BY u.ward",  # noqa: E501
+        "correlated value": f"{count} ({ONE}) g WHERE g.cost < (SELECT MAX(x.cost) FROM ({all_rows}) x WHERE x.patient = g.patient)",
+        "value, gate inside": f"{count} ({all_rows}) x WHERE x.cost < (SELECT MAX(g.cost) FROM ({ONE}) g WHERE x.patient = g.patient)",
+        "UNION part": f"{count} (SELECT patient, cost FROM ({all_rows}) x UNION ALL SELECT patient, cost FROM ({ONE}) g) u JOIN ({ONE}) h ON u.patient = h.patient",
+        "UNION of gates": f"{count} ({all_rows}) x JOIN (SELECT patient FROM ({ONE}) g UNION ALL SELECT patient FROM ({ONE}) h) u ON u.patient = x.patient",
+        "join twice": f"{count} ({all_rows}) x JOIN ({all_rows}) y ON x.patient = y.patient AND x.day = y.day JOIN ({ONE}) g ON g.patient = y.patient",
+        "keys and gate": f"SELECT u.ward, COUNT(*) FROM (SELECT b.patient, b.ward FROM visits b WHERE {dear}) u JOIN ({ONE}) g ON u.patient = g.patient GROUP BY u.ward",
         "condition": f"{count} visits b WHERE b.ward = 'rare' AND {dear}",
         "CASE": f"SELECT SUM(CLAMP(CASE WHEN b.ward = 'rare' AND {dear} THEN 1 ELSE 0 END, 0, 1)) FROM visits b",
         "DISTINCT": f"SELECT COUNT(DISTINCT b.day) FROM visits b WHERE b.ward = 'rare' AND {dear}",
@@ -183,7 +183,7 @@ def pair(name: str, rows: int) -> Iterator[tuple[Engine, Engine, Callable[[], fl
         with psycopg.connect(database(), autocommit=True) as connection:
             for each in names:
                 connection.execute(f"VACUUM ANALYZE {each['visits']}".encode())
-        one, other = (PostgresEngine(made, each, database(), Limits(threads=0 or 1)) for each in names)
+        one, other = (PostgresEngine(made, each, database(), Limits(threads=1)) for each in names)
         yield one, other, lambda: of_processes(lambda command: command.startswith("postgres"))
         one.close()
         other.close()
