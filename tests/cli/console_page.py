@@ -60,7 +60,7 @@ def shape(text: str) -> str:
 
     Which causes of loss stand out from the noise changes too, and so do the sentences about them.
     """
-    text = re.sub(r"(what was left out is not in them\.)[^\n]*", r"\1", text).replace(" *", "")
+    text = re.sub(r"(intervals over the noise\.)[^\n]*", r"\1", text).replace(" *", "")
     text = re.sub(r"\b[0-9a-f]{8,}\b…?", "H", text)
     text = re.sub(r"[-−]?[0-9][0-9,.:T+-]*", "N", text)
     # An interval that is lopsided is shown by its ends.

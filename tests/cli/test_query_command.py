@@ -265,7 +265,7 @@ def test_rows_that_are_not_shown_are_counted(clinic: Path, run: Run) -> None:
 
 
 def test_the_mark_of_a_number_is_explained_where_it_stands(clinic: Path, run: Run) -> None:
-    explained = "* What was left out may exceed the interval; --json has bias_low and bias_high"
+    explained = "* The bias may exceed the interval; --json has bias_low and bias_high"
     cut = run("query", ALL, "--epsilon", "2", "--max-rows", "1").stdout
     assert " *" in cut.partition("Charged")[0], "of five rows one counts"
     assert f"\n{explained}" in cut

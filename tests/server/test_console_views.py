@@ -198,7 +198,7 @@ def test_lines_have_names_and_marks() -> None:
         words = list(svg.itertext())
         assert {"f", "m", "age", "n"} <= set(words)
         assert sum("dot marked" in each.attrib.get("class", "") for each in svg.iter()) == 2
-        assert any("m, 2: 2, between 1 and 3; what was left out may exceed this error" in each for each in words)
+        assert any("m, 2: 2, between 1 and 3; the bias may exceed this error" in each for each in words)
 
 
 def test_times_are_named_by_the_length_of_their_span() -> None:

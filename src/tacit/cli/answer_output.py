@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tacit.releases.views.answer_object import Answer
 
 #: As after a Python answer, with what the command line has for it.
-_MARKED = "* What was left out may exceed the interval; --json has bias_low and bias_high, which allow for it."
+_MARKED = "* The bias may exceed the interval; --json has bias_low and bias_high, which include it."
 FORMATS = ("table", "csv", "json", "parquet")
 _BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet", ".txt": "table"}
 

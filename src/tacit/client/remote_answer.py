@@ -32,7 +32,7 @@ class RemoteRows:
         ends: the interval of each cell.
         confidence: of the intervals.
         again: asks for the intervals at another confidence.
-        biased: the interval of each cell that allows for what was left out.
+        biased: the interval of each cell that includes the bias.
         marks: whether that may exceed the interval, for each cell.
         left_out: the estimate of it; None where nothing can be left out, or it was not bought.
         estimated: False where it was not bought.
@@ -75,9 +75,9 @@ class RemoteRows:
     def intervals(
         self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
     ) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval; ``bias`` widens it by what was left out."""
+        """For each cell (of the first ``rows``) its interval; ``bias`` widens it by the bias."""
         if bias and not self.estimated:
-            raise InputError("bias", "is not known: the server did not estimate what was left out")
+            raise InputError("bias", "is not known: the server did not estimate the bias")
         wanted = self.confidence if confidence is None else exact_probability(confidence, "confidence")
         if wanted == self.confidence:
             return (self.biased if bias else self.ends)[:rows]

@@ -82,9 +82,9 @@ class CellSchema(ResponseBody):
     value: Scalar
     low: Scalar
     high: Scalar
-    bias_low: Scalar = maybe(description="of the interval that allows for what was left out")
+    bias_low: Scalar = maybe(description="of the interval that includes the bias")
     bias_high: Scalar = maybe(description="likewise")
-    marked: bool = maybe(description="true where what was left out may exceed the interval")
+    marked: bool = maybe(description="true where the bias may exceed the interval")
 
 
 class CauseTold(ResponseBody):
@@ -158,7 +158,7 @@ class ReceiptBody(ResponseBody):
 
 
 class CellRead(NamedTuple):
-    """A cell as a client reads it: its value, its interval, and the one that allows for what was left out."""
+    """A cell as a client reads it: its value, its interval, and the one that includes the bias."""
 
     value: Value | None
     ends: Ends
@@ -228,7 +228,7 @@ def _columns(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _left_out(answer: Answer) -> dict[str, Any]:
-    """The estimate of what was left out; nothing where it was not bought."""
+    """The estimate of the bias; nothing where it was not bought."""
     if not answer.finished.estimated:
         return {}
     return {"left_out": None if answer.left_out is None else LeftOutTold.of(answer.left_out).plain()}
@@ -248,7 +248,7 @@ def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
 
 
 def _losses(answer: Answer) -> Sequence[list[dict[str, Any]] | None]:
-    """For each cell the interval that allows for what was left out, and its mark, where that is known."""
+    """For each cell the interval that includes the bias, and its mark, where that is known."""
     finished = answer.finished
     if answer.left_out is None:
         return [None] * len(finished.values)

@@ -92,7 +92,7 @@ def cell_to_json(
 ) -> Any:
     """A cell: its value, or an object with the two ends of its interval; ``wide`` as for :func:`value_to_json`.
 
-    ``biased`` are the ends of the interval that allows for what was left out, where that is known; ``marked`` says that
+    ``biased`` are the ends of the interval that includes the bias, where that is known; ``marked`` says that
     it may exceed the interval.
     """
     if ends is None:

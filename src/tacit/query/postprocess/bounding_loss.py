@@ -50,6 +50,8 @@ _BY_CHANCE: Final = Fraction(1, 100)
 _BOUNDS: Final = 6
 #: Buckets from which the number of people beyond is estimated; more add noise.
 _NEAR: Final = 3
+#: A share that may be as large as this is worth a caution where no cause is seen.
+_LIKELY: Final = Fraction(1, 10)
 #: A share that may be as large as this is not known.
 _UNKNOWN: Final = Fraction(1, 2)
 _ZERO: Final = Fraction(0)
@@ -101,20 +103,22 @@ class LeftOut:
         return tuple(cause for cause in self.causes if cause.seen)
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """The same in words: a sentence for each cause that is seen, and one for all the others."""
-        hidden = [cause for cause in self.causes if not cause.seen]
-        said = tuple(cause.sentence for cause in self.seen)
+    def caution(self) -> str:
+        """One sentence on the cause that matters most, and what to write; empty where little is likely lost."""
+        if self.seen:
+            worst = max(self.seen, key=lambda cause: (cause.cause != KEYS, cause.share))
+            return f"{worst.sentence[0].upper()}{worst.sentence[1:]}: {_remedy(worst.cause)}."
+        hidden = [c for c in self.causes if c.cause != KEYS and c.share + c.error >= _LIKELY]
         if not hidden:
-            return said
-        most = max(cause.share + cause.error for cause in hidden)
-        names = _listed(list(dict.fromkeys(_name(cause.cause, cause.limit) for cause in hidden)))
+            return ""
+        first = hidden[0]
+        most, name = first.share + first.error, _name(first.cause, first.limit)
         if most >= _UNKNOWN:
-            return (*said, f"how many people are cut by {names} cannot be told from the noise")
-        return (*said, f"fewer than {_percent(most, up=True)} of people are seen to be cut by {names}")
+            return f"Too few people or too little budget to estimate how many exceed {name}: {_remedy(first.cause)}."
+        return f"Up to {_percent(most, up=True)} of people may exceed {name}: {_remedy(first.cause)}."
 
     def __str__(self) -> str:
-        return " ".join(f"{text[0].upper()}{text[1:]}." for text in self.sentences)
+        return self.caution
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,11 @@ class BoundingLoss:
     @cached_property
     def people(self) -> int:
         """Estimated number of people with any row, not below 0: those without a loss and of causes that are seen."""
-        return max(sum(self.noisy[cell] for cell, causes, _ in self._listing if causes <= self.seen), 0)
+        return max(sum(self.noisy[cell] for cell in self._counted()), 0)
+
+    def _counted(self) -> list[int]:
+        """The cells of all people that are counted: without a loss, and of causes that are seen."""
+        return [cell for cell, causes, _ in self._listing if causes <= self.seen]
 
     @cached_property
     def seen(self) -> frozenset[str]:
@@ -190,7 +198,10 @@ class BoundingLoss:
         people = max(self.people, 1)
         share = min(max(Fraction(number, people), _ZERO), Fraction(1))
         limit = {GROUPS: self.final.max_groups, ROWS: _rows(self.final)}.get(cause)
-        about, seen = min(error / people, Fraction(1)), cause in self.seen
+        # The number of people is noisy as well.
+        off = self._number(self._counted(), 1 - self.confidence)[1]
+        about = min((error + share * off) / max(people - off, Fraction(1)), Fraction(1))
+        seen = cause in self.seen
         words = self._sentence(cause, limit, share, about, seen=seen)
         return CauseShare(cause, limit, max(number, 0), share, about, seen, words)
 
@@ -418,6 +429,17 @@ def _rows(final: FinalAggregation) -> int:
 def _name(cause: str, limit: int | None) -> str:
     named = {CLIPPING: "the bounds of values", KEYS: "the list of keys", CASTS: "CAST of texts it does not read"}
     return named.get(cause) or f"{cause} = {limit}"
+
+
+def _remedy(cause: str) -> str:
+    """What to write instead, where a cause takes something away."""
+    return {
+        GROUPS: "raise max_groups",
+        ROWS: "raise max_rows",
+        CLIPPING: "write CLAMP(x, lo, hi) with wider bounds",
+        KEYS: "the owner can declare them as categories",
+        CASTS: "write REPLACE for decimal commas, or STRPTIME(x, format) for days",
+    }[cause]
 
 
 def _listed(words: Sequence[str]) -> str:

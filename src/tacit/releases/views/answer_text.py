@@ -26,7 +26,7 @@ _HUGE = 1e300
 
 
 #: Meaning of the mark.
-MARK_WORDS = f"{_MARK.strip()} What was left out may exceed the interval; intervals(bias=True) allows for it."
+MARK_WORDS = f"{_MARK.strip()} The bias may exceed the interval; intervals(bias=True) includes it."
 
 
 def rich_table(answer: AnswerViews) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -79,21 +78,6 @@ _NO_ROW: Final = (
     "No row is left: groups with too few people to be shown at this cost are left out, and so is what HAVING or LIMIT "
     "takes away. A higher cost, larger groups or declared categories show more."
 )
-#: Rows whose intervals decide about a sentence on all of them: what noise hides is one number for all cells.
-_LOOKED_AT: Final = 20
-#: Intervals with what noise hides that are this many times as wide as those without are worth a sentence.
-_WIDE: Final = 2
-
-
-def _times_as_wide(own: Ends, wide: Ends) -> float | None:
-    """Width of an interval over that of another; None where the other is no interval of numbers."""
-    (low, high), (lowest, highest) = own, wide
-    numbers = (int, float, Fraction)
-    if not (isinstance(low, numbers) and isinstance(high, numbers)) or low >= high:
-        return None
-    if not (isinstance(lowest, numbers) and isinstance(highest, numbers)):
-        return math.inf
-    return float((Fraction(highest) - Fraction(lowest)) / (Fraction(high) - Fraction(low)))
 
 
 class AnswerViews:
@@ -247,29 +231,11 @@ class AnswerViews:
             return "The values are exact: they hold no noise and tell nothing about people."
         if not self.finished.values:
             return _NO_ROW
-        lost = "clipping to bounds and dropped groups are not in them."
-        if self.left_out is not None:
-            lost = " ".join(filter(None, [f"what was left out is not in them. {self.left_out}", self.hidden_text]))
-        return f"{self.found_text()}{self.confidence_text()} over the noise; {lost}"
-
-    @property
-    def hidden_text(self) -> str:
-        """Warning in a sentence, where people whom noise hides may matter more than the noise; empty elsewhere.
-
-        Few people may hold much of a total. Cells that are marked say so themselves; see :meth:`AnswerRows.marked`.
-        """
-        rows = self.finished
-        if self.left_out is None or any(map(any, rows.marked(rows=_LOOKED_AT))):
-            return ""
-        ends = rows.intervals(rows=_LOOKED_AT), rows.intervals(rows=_LOOKED_AT, bias=True)
-        factors = [_times_as_wide(*pair) for both in zip(*ends, strict=True) for pair in zip(*both, strict=True)]
-        known = sorted(factor for factor in factors if factor is not None)
-        if not known or known[len(known) // 2] <= _WIDE:
-            return ""
-        factor = known[len(known) // 2]
-        digits = 0 if factor >= 10 else 1
-        wide = "have no end" if math.isinf(factor) else f"are about {factor:,.{digits}f} times as wide"
-        return f"People whom noise hides may matter more than the noise: intervals that allow for them {wide}."
+        if self.left_out is None:
+            return f"{self.found_text()}{self.confidence_text()} over the noise, without clipping and truncation bias."
+        return " ".join(
+            filter(None, [f"{self.found_text()}{self.confidence_text()} over the noise.", str(self.left_out)])
+        )
 
     def __len__(self) -> int:
         return len(self.finished.values)

@@ -208,10 +208,8 @@ def _words(answer: Answer, *, again: bool) -> str:
         start = "This question was answered before, so it cost nothing: the same answer, to the last digit."
     else:
         start = f"Charged to {answer.charge.population} before any data was read. Asked again, it is free."
-    lost = "Clipping to bounds and groups that were left out are not in the intervals."
-    if answer.left_out is not None:
-        lost = f"What was left out is not in the intervals. {answer.left_out} {answer.hidden_text}".rstrip()
-    return f"{start}{found} {lost}"
+    lost = "Clipping and truncation bias is not in the intervals." if answer.left_out is None else str(answer.left_out)
+    return f"{start}{found} {lost}".rstrip()
 
 
 def picture_of(drawing: Drawing | None, rows: int) -> dict[str, Any] | None:

@@ -328,7 +328,7 @@ def _dot(x: float, y: float, point: Point, style: str, name: str) -> Markup:
 
 def _told(point: Point, name: str) -> str:
     whose = f"{name}, {point.label}" if name else point.label
-    star = "; what was left out may exceed this error" if point.marked else ""
+    star = "; the bias may exceed this error" if point.marked else ""
     return f"{whose}: {point.value:,.6g}, between {point.low:,.6g} and {point.high:,.6g}{star}"
 
 

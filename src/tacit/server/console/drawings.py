@@ -19,7 +19,7 @@ class Point:
 
     Args:
         place: on an axis of numbers, or of days since year 1; None on one of categories.
-        marked: whether what was left out may exceed the interval.
+        marked: whether the bias may exceed the interval.
     """
 
     label: str

@@ -1,7 +1,7 @@
 """Tools of an assistant: tables, quote, ask, budget, history.
 
 Every reply has two forms: structured content, with exact amounts as text, and a few sentences. Both say what was or
-would be charged, how far off the numbers may be, what was left out, and what is left of the share of the conversation,
+would be charged, how far off the numbers may be, their bias, and what is left of the share of the conversation,
 of the person's and of the population's budget. A refusal says why, that nothing was charged, and the request that would
 be accepted in its place, with what that leaves out.
 
@@ -35,7 +35,7 @@ from tacit.server.mcp.doors import AssistantDoor
 INSTRUCTIONS: Final = (
     "Protected data about people, asked in SQL. Answers have noise, and each is charged to a privacy budget that does "
     "not come back. Call list_tables first; quote is free and says price and error; ask is charged. Ask one question "
-    "with several aggregates rather than several questions. Read the interval of every number and what was left out, "
+    "with several aggregates rather than several questions. Read the interval of every number and its bias, "
     "and say both to the person. A repeated question is free. The conversation has a share of the budget that no "
     "argument can raise: where a reply says stop, stop asking and tell the person what you have."
 )
@@ -106,7 +106,7 @@ TOOLS: Final[Mapping[str, ToolKind]] = {
         ToolKind(
             "ask",
             "Ask a question",
-            "The noisy answer to a question, with an interval for every number and an estimate of what was left out. "
+            "The noisy answer to a question, with an interval for every number and an estimate of the bias. "
             "Charged to the budget before data is read; the same question again is free.",
             _QUESTION,
             charges=True,

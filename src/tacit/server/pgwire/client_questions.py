@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _LOOK: Final = 0.1
 #: Seconds for which public metadata are shown again without looking whether the token still counts.
 _FRESH: Final = 1.0
-#: Rows that decide whether a notice says that what was left out may exceed the intervals.
+#: Rows that decide whether a notice says that the bias may exceed the intervals.
 _LOOKED_AT: Final = 1_000
 #: Doubles are written out in full beyond this, and with at most so many places behind the point.
 _HUGE: Final = 1e15
@@ -215,7 +215,7 @@ class ClientQuestions:
         if not answer.finished.values:
             level, state, more = "warning", "02000", "No row is left"
         elif any(map(any, answer.finished.marked(rows=_LOOKED_AT))):
-            more = "What was left out may exceed the intervals"
+            more = "The bias may exceed the intervals"
         else:
             more = "The meaning of the intervals"
         words = f"{answer.charge.text}; {_left(budgets)}. {more}: SHOW tacit.note."
