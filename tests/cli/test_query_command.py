@@ -18,7 +18,7 @@ from typer.testing import Result
 import tacit
 from cli.terminal import shell
 from tacit.cli.open_project import operator_log
-from tacit.client.values import exact_text
+from tacit.core.numbers import exact_text
 
 Run = Callable[..., Result]
 Json = Callable[..., Any]

@@ -13,7 +13,7 @@ from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client.remote_answer import RemoteRows
-from tacit.client.responses import AnswerBody
+from tacit.client.responses import AnswerResponse
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
 from tacit.releases.views.answer_object import Answer
@@ -59,7 +59,7 @@ def test_values_frames_and_json_are_as_released(answer: Answer) -> None:
     assert min(released) < 0  # type: ignore[type-var]
     assert answer.to_arrow().column("n").to_pylist() == released
     assert answer.raw.to_arrow() == answer.to_arrow()
-    assert [cell["value"] for _, cell, *_ in AnswerBody.of(answer).plain()["rows"]] == released
+    assert [cell["value"] for _, cell, *_ in AnswerResponse.of(answer).plain()["rows"]] == released
     assert answer.raw.finished is answer.finished
     assert type(answer.raw) is Answer
 
@@ -79,13 +79,13 @@ def test_text_html_pages_and_charts_agree(answer: Answer) -> None:
 
 
 def test_a_client_learns_which_columns_are_counts(answer: Answer) -> None:
-    sent = AnswerBody.of(answer).plain()
+    sent = AnswerResponse.of(answer).plain()
     assert [column.get("not_negative", False) for column in sent["columns"]] == list(answer.finished.not_negative)
-    read = RemoteRows.of(AnswerBody.read(sent), lambda _: pytest.fail("not asked"))
+    read = RemoteRows.of(AnswerResponse.read(sent), lambda _: pytest.fail("not asked"))
     assert read.not_negative == answer.finished.not_negative
     for column in sent["columns"]:
         column.pop("not_negative", None)
-    assert not any(RemoteRows.of(AnswerBody.read(sent), lambda _: pytest.fail("not asked")).not_negative)
+    assert not any(RemoteRows.of(AnswerResponse.read(sent), lambda _: pytest.fail("not asked")).not_negative)
 
 
 def test_no_note_where_nothing_is_negative(seeded: SeededBits) -> None:

@@ -328,7 +328,7 @@ def test_what_would_fail_for_any_rows_is_refused_before_it_is_paid_for(seeded: S
             curator.fit(wrong, SELECT)
     assert curator.history() == ()
     fitted = curator.fit(GaussianNB(epsilon=Decimal("1"), delta="1e-4"), SELECT)
-    assert curator.model(fitted.receipt.position).model.epsilon == 1
+    assert curator.released(fitted.receipt.position).model.epsilon == 1
 
 
 def test_of_two_processes_with_one_key_both_hand_out_the_first_model(seeded: SeededBits) -> None:
@@ -359,7 +359,7 @@ def test_a_model_is_read_again_from_the_ledger_for_nothing(seeded: SeededBits) -
     fitted = curator.fit(model(steps=3), SELECT, idempotency_key="one")
     spent = curator.budget().spent
     again, sent_again = (
-        curator.model(fitted.receipt.position),
+        curator.released(fitted.receipt.position),
         curator.fit(model(steps=3), SELECT, idempotency_key="one"),
     )
     for other in (again, sent_again):
@@ -368,11 +368,11 @@ def test_a_model_is_read_again_from_the_ledger_for_nothing(seeded: SeededBits) -
         np.testing.assert_array_equal(other.model.coef_, fitted.model.coef_)
         assert str(other.model.privacy_report()) == str(fitted.model.privacy_report())
         assert "Fraction" not in str(other.model.privacy_report())
-    (told,) = curator.models()
-    assert (told.position, told.estimator, told.sql) == (fitted.receipt.position, "LogisticRegression", SELECT)
+    (told,) = curator.releases("model")
+    assert (told.position, told.title, told.source) == (fitted.receipt.position, "LogisticRegression", SELECT)
     assert curator.budget().spent == spent
-    with pytest.raises(InputError, match="no model"):
-        curator.model(fitted.receipt.position + 1)
+    with pytest.raises(InputError, match="no release"):
+        curator.released(fitted.receipt.position + 1)
 
 
 def test_a_decimal_keeps_its_point() -> None:

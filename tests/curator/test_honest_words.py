@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tacit
-from tacit.client.responses import AnswerBody
+from tacit.client.responses import AnswerResponse
 from tacit.engines.duckdb import engine
 
 COLUMNS = {"a": (0, 100), "g": ["x", "y", "z"]}
@@ -33,7 +33,7 @@ def test_an_end_that_nothing_bounds_is_null_and_not_the_largest_double() -> None
                     assert low != -sys.float_info.max
                     assert high != sys.float_info.max
                     open_ends += (low is None) + (high is None)
-            assert "1.797" not in str(answer) + answer._repr_html_() + str(AnswerBody.of(answer).plain())
+            assert "1.797" not in str(answer) + answer._repr_html_() + str(AnswerResponse.of(answer).plain())
             assert "no bound" in str(answer)
             assert answer.intervals()["n_low"].null_count == 0
     assert open_ends > 0

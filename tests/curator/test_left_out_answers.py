@@ -12,7 +12,7 @@ from support.bits import SeededBits
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client.remote_answer import RemoteRows
-from tacit.client.responses import AnswerBody, answer_json
+from tacit.client.responses import AnswerResponse, answer_json
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -112,7 +112,7 @@ def test_nothing_is_said_where_nothing_can_be_left_out(curator: Curator) -> None
     answer = curator.sql("SELECT COUNT(DISTINCT patient) AS n FROM visits", epsilon="1")
     assert answer.left_out is None
     assert answer.intervals(bias=True) == answer.intervals()
-    assert AnswerBody.of(answer).plain()["left_out"] is None
+    assert AnswerResponse.of(answer).plain()["left_out"] is None
 
 
 def test_a_share_of_zero_buys_nothing_and_no_widened_interval(curator: Curator) -> None:
@@ -121,9 +121,9 @@ def test_a_share_of_zero_buys_nothing_and_no_widened_interval(curator: Curator) 
     assert len(answer.receipt["answers"][0]["mechanisms"]) == 2
     with pytest.raises(InputError, match="bias_share = 0"):
         answer.intervals(bias=True)
-    body = AnswerBody.of(answer)
+    body = AnswerResponse.of(answer)
     assert "left_out" not in body.plain()
-    remote = RemoteRows.of(AnswerBody.read(body.plain()), lambda _: pytest.fail("asked again"))
+    remote = RemoteRows.of(AnswerResponse.read(body.plain()), lambda _: pytest.fail("asked again"))
     with pytest.raises(InputError, match="did not estimate"):
         remote.intervals(bias=True)
 
@@ -142,8 +142,8 @@ def test_a_repeat_has_the_same_table_and_one_receipt_names_it(curator: Curator) 
 
 def test_a_client_reads_what_was_left_out(curator: Curator) -> None:
     answer = curator.sql(WARDS, epsilon="40")
-    body = AnswerBody.of(answer).plain()
-    remote = RemoteRows.of(AnswerBody.read(body), lambda _: pytest.fail("asked again"))
+    body = AnswerResponse.of(answer).plain()
+    remote = RemoteRows.of(AnswerResponse.read(body), lambda _: pytest.fail("asked again"))
     assert answer.left_out is not None
     assert remote.left_out is not None
     assert remote.left_out.caution == answer.left_out.caution

@@ -18,7 +18,7 @@ from support.clinic import COUNT, open_clinic
 from support.crashing import child, received
 from support.postgres import postgres_place
 from support.tiny_http import TinyServer, response
-from tacit.client.account_responses import KeySchema
+from tacit.client.account_responses import KeyResponse
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.core.errors import InputError, InternalError
 from tacit.curator.curator import Curator
@@ -487,7 +487,7 @@ def test_a_forged_succession_is_refused(place: Path, served: tuple[Curator, Tiny
     tacit.connect(server.url, "t").close()
     for words, successions in forgeries(curator.ledger, old, evil):
         fake = response(
-            200, {**KeySchema.of(curator.ledger).plain(), "public_key": evil.public_key, "successions": successions}
+            200, {**KeyResponse.of(curator.ledger).plain(), "public_key": evil.public_key, "successions": successions}
         )
         for stated in (None, old.public_key):
             server.next["/v1/key"] = [lambda _, fake=fake: fake]
@@ -500,7 +500,7 @@ def test_a_forged_succession_is_refused(place: Path, served: tuple[Curator, Tiny
 @pytest.mark.parametrize("told", [{}, [{}], [{"previous": 1}], ["x"], [{"previous": "a"}] * 2000])
 def test_a_server_that_talks_nonsense_about_older_keys(served: tuple[Curator, TinyServer], told: Any) -> None:
     curator, server = served
-    fake = response(200, {**KeySchema.of(curator.ledger).plain(), "successions": told})
+    fake = response(200, {**KeyResponse.of(curator.ledger).plain(), "successions": told})
     server.next["/v1/key"] = [lambda _: fake]
     with pytest.raises(RemoteError, match="successions"):
         tacit.connect(server.url, "t")
@@ -510,7 +510,7 @@ def test_a_new_key_vouches_only_for_keys_that_it_has_accepted(place: Path, serve
     curator, server = served
     before = curator.sql(COUNT, epsilon="0.5").receipt
     rotated(place)
-    told = KeySchema.of(curator.ledger).plain()
+    told = KeyResponse.of(curator.ledger).plain()
     told["successions"][0]["accepted"] = "00" * 64
     server.next["/v1/key"] = [lambda _: response(200, told)] * 2
     with tacit.connect(server.url, "t", public_key=told["public_key"]) as remote:

@@ -17,14 +17,13 @@ from support.tiny_http import Request, TinyServer, response
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.client import http_client as channel
-from tacit.client.account_responses import KeySchema
+from tacit.client.account_responses import KeyResponse
 from tacit.client.client_errors import RateError, RemoteError, SignInError, TrustError, error_of, parsing
 from tacit.client.http_client import base_url
 from tacit.client.remote_answer import RemoteRows
 from tacit.client.remote_curator import RemoteCurator
-from tacit.client.requests import request_text
-from tacit.client.responses import AnswerTable
-from tacit.client.values import decimal_text
+from tacit.client.requests import query_body
+from tacit.client.responses import AnswerTableResponse
 from tacit.core.errors import (
     AccessError,
     AccountingError,
@@ -35,6 +34,7 @@ from tacit.core.errors import (
     QueryError,
     TacitError,
 )
+from tacit.core.numbers import decimal_text
 from tacit.curator.curator import Curator
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -222,11 +222,11 @@ def test_numbers_without_an_exact_text_are_refused_here(number: Any) -> None:
 
 def test_what_is_not_a_request_is_refused_here() -> None:
     with pytest.raises(InputError, match="sql"):
-        request_text(Question(sql=b"SELECT"))  # type: ignore[arg-type]
+        query_body(Question(sql=b"SELECT"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="weights"):
-        request_text(Question(sql=COUNT, weights={1: 1}))  # type: ignore[dict-item]
+        query_body(Question(sql=COUNT, weights={1: 1}))  # type: ignore[dict-item]
     with pytest.raises(InputError, match="max_groups"):
-        request_text(Question(sql=COUNT, max_groups=1.5))  # type: ignore[arg-type]
+        query_body(Question(sql=COUNT, max_groups=1.5))  # type: ignore[arg-type]
 
 
 def test_a_quote_is_the_local_quote(remote: RemoteCurator, curator: Curator) -> None:
@@ -480,7 +480,7 @@ def test_a_ledger_that_moved_is_still_known_by_its_key(server: TinyServer, curat
     tacit.connect(server.url, "t").close()
     with TinyServer(curator) as elsewhere:
         tacit.connect(elsewhere.url, "t").close()
-        fake = response(200, {**KeySchema.of(curator.ledger).plain(), "public_key": "ed25519:" + "ab" * 32})
+        fake = response(200, {**KeyResponse.of(curator.ledger).plain(), "public_key": "ed25519:" + "ab" * 32})
         with TinyServer(curator, {"/v1/key": [lambda _: fake]}) as forger, pytest.raises(TrustError, match="known"):
             tacit.connect(forger.url, "t")
 
@@ -574,7 +574,7 @@ def test_values_that_do_not_fit_their_type_are_not_read() -> None:
 
     def read(kind: str, value: Any) -> Any:
         with parsing("the answer"):
-            table = AnswerTable.read(body(kind, value))
+            table = AnswerTableResponse.read(body(kind, value))
             return RemoteRows.of(table, lambda _: None).values[0][0]  # type: ignore[arg-type,return-value]
 
     assert read("INTEGER", str(2**63 - 1)) == 2**63 - 1

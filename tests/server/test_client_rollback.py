@@ -15,7 +15,7 @@ from support.served import STAFF, Served
 from support.tiny_http import TinyServer, response
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
-from tacit.client.account_responses import KeySchema
+from tacit.client.account_responses import KeyResponse
 from tacit.client.client_errors import RemoteError, TrustError
 from tacit.curator.curator import Curator
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -127,7 +127,7 @@ def test_a_server_that_talks_nonsense_about_its_head(
     machine: Machine, change: Callable[[dict[str, Any]], dict[str, Any]], words: str
 ) -> None:
     with machine.running() as curator:
-        fake = response(200, change(KeySchema.of(curator.ledger).plain()))
+        fake = response(200, change(KeyResponse.of(curator.ledger).plain()))
         with TinyServer(curator, {"/v1/key": [lambda _: fake]}) as server, pytest.raises(RemoteError, match=words):
             tacit.connect(server.url, "t")
 

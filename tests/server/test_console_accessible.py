@@ -13,13 +13,13 @@ import pytest
 from support.accessible import DESK, FLAGS, findings
 from support.served import COUNT, Served, serve
 from support.visiting import PASSWORD, listening
-from tacit.client.requests import SynthesisSchema, WorkloadSchema
-from tacit.server.api.request_body import read_body
+from tacit.server.api.request_body import release_of
 
 pytestmark = pytest.mark.browser
 
-PAGES = ("questions", "datasets", "history", "budget", "guarantee", "synthetic", "people",
-         "people/one?name=alice", "ledger", "password", "nowhere", "answers/1", "workloads")  # fmt: skip
+PAGES = ("questions", "datasets", "history", "budget", "guarantee", "releases", "people",
+         "people/one?name=alice", "ledger", "password", "nowhere", "answers/1", "releases?make=workload",
+         "releases?make=model")  # fmt: skip
 OUTSIDE = ("sign-in", "setup/x")
 
 
@@ -48,15 +48,15 @@ def page(hospital: Served) -> Iterator[Any]:
 def table_of(served: Served) -> int:
     """The place of a synthetic table."""
     words = {"source": "SELECT ward FROM visits", "method": "independent", "epsilon": 1, "delta": 1e-7}
-    said = read_body(SynthesisSchema, json.dumps(words).encode())
-    return served.service.synthesize(served.access("olga"), said, key="a table").receipt.position
+    said = release_of(json.dumps({"kind": "synthesis"} | words).encode())
+    return served.service.make_release(served.access("olga"), said, key="a table").receipt.position
 
 
 def workload_of(served: Served) -> int:
     """The place of an answered workload."""
     words = {"source": "SELECT ward FROM visits", "workload": [{"each": "ward"}], "epsilon": 1, "delta": 1e-7}
-    said = read_body(WorkloadSchema, json.dumps(words).encode())
-    return served.service.answer_workload(served.access("olga"), said, key="a workload").receipt.position
+    said = release_of(json.dumps({"kind": "workload"} | words).encode())
+    return served.service.make_release(served.access("olga"), said, key="a workload").receipt.position
 
 
 def test_the_checker_finds_nothing_on_any_page(page: Any, hospital: Served) -> None:
@@ -79,11 +79,11 @@ def test_the_checker_finds_nothing_on_any_page(page: Any, hospital: Served) -> N
     page.click("summary:has-text('Noise')")
     found += findings(page)
     page.click("button[formaction='/console/questions']")
-    paid = [f"synthetic/{table_of(hospital)}", f"workloads/{workload_of(hospital)}"]
+    paid = [f"releases/{table_of(hospital)}", f"releases/{workload_of(hospital)}"]
     for name in (*PAGES, *paid):
         page.goto(f"/console/{name}")
         found += findings(page)
-    page.goto("/console/synthetic")
+    page.goto("/console/releases?make=synthesis")
     page.click("summary:has-text('Two tables')")
     found += findings(page)
     page.goto("/console/ask")

@@ -156,33 +156,33 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
     position = answer.json()["charge"]["position"]
     job = served.call("POST", "/v1/query", json={"sql": STAFF, "epsilon": 1}, headers={"prefer": "respond-async"})
     cases = {
-        "AnswerBody": answer,
-        "JobPut": job,
-        "JobBody": served.get(job.headers["location"]),
-        "QuoteBody": served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1}),
-        "Budgets": served.get("/v1/budget"),
-        "Tables": served.get("/v1/tables"),
-        "History": served.get("/v1/history"),
-        "ReceiptBody": served.get(f"/v1/receipts/{position}"),
-        "Key": served.get("/v1/key"),
-        "Me": served.get("/v1/me"),
-        "Health": served.get("/v1/health"),
-        "PeopleBody": served.get("/v1/people", "olga"),
-        "PersonBody": served.call("POST", "/v1/people", "olga", json={"name": "Zoe", "role": "analyst"}),
-        "Tokens": served.get("/v1/tokens", "olga"),
-        "TokenShown": served.call("POST", "/v1/tokens", "olga", json={"name": "zoe", "days": 1}),
-        "Share": served.call(
+        "AnswerResponse": answer,
+        "JobAcceptedResponse": job,
+        "JobResponse": served.get(job.headers["location"]),
+        "QuoteResponse": served.call("POST", "/v1/explain", json={"sql": COUNT, "epsilon": 1}),
+        "BudgetsResponse": served.get("/v1/budget"),
+        "TablesResponse": served.get("/v1/tables"),
+        "HistoryResponse": served.get("/v1/history"),
+        "ReceiptResponse": served.get(f"/v1/receipts/{position}"),
+        "KeyResponse": served.get("/v1/key"),
+        "MeResponse": served.get("/v1/me"),
+        "HealthResponse": served.get("/v1/health"),
+        "PeopleResponse": served.get("/v1/people", "olga"),
+        "PersonResponse": served.call("POST", "/v1/people", "olga", json={"name": "Zoe", "role": "analyst"}),
+        "TokensResponse": served.get("/v1/tokens", "olga"),
+        "NewTokenResponse": served.call("POST", "/v1/tokens", "olga", json={"name": "zoe", "days": 1}),
+        "BudgetResponse": served.call(
             "POST", "/v1/quotas", "olga", json={"name": "zoe", "population": "patients", "caps": {"epsilon": 1}}
         ),
-        "Revoked": served.call("DELETE", "/v1/people/zoe", "olga"),
-        "ErrorBody": served.get("/v1/receipts/9"),
+        "RevokedResponse": served.call("DELETE", "/v1/people/zoe", "olga"),
+        "ErrorResponse": served.get("/v1/receipts/9"),
     }
-    token = cases["Tokens"].json()["tokens"][0]["id"]
-    cases["QueriesRunning"] = served.get("/v1/queries", "olga")
-    cases["QueryStopped"] = served.call("DELETE", "/v1/queries/1-1", "olga")
-    cases["Withdrawn"] = served.call("DELETE", f"/v1/tokens/{token}", "olga")
+    token = cases["TokensResponse"].json()["tokens"][0]["id"]
+    cases["RunningQueriesResponse"] = served.get("/v1/queries", "olga")
+    cases["StoppedQueryResponse"] = served.call("DELETE", "/v1/queries/1-1", "olga")
+    cases["WithdrawnResponse"] = served.call("DELETE", f"/v1/tokens/{token}", "olga")
     for name, response in cases.items():
-        assert (name == "ErrorBody") == (response.status_code >= 400), (name, response.text)
+        assert (name == "ErrorResponse") == (response.status_code >= 400), (name, response.text)
         validator = resolved(document, name)
         assert validator.is_valid(response.json()), (
             name,
@@ -190,8 +190,8 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
         )
         # The shapes say everything: one field more, and it is another shape.
         assert not validator.is_valid({**response.json(), "more": 1}), name
-    bodies = {"Question": {"sql": COUNT, "epsilon": 1}, "NewPerson": {"name": "x", "role": "analyst"}}
-    bodies |= {"NewToken": {"name": "x", "days": 1}, "Quota": {"name": "x", "population": "y", "caps": {}}}
+    bodies = {"QueryRequest": {"sql": COUNT, "epsilon": 1}, "PersonRequest": {"name": "x", "role": "analyst"}}
+    bodies |= {"TokenRequest": {"name": "x", "days": 1}, "Quota": {"name": "x", "population": "y", "caps": {}}}
     for name, body in bodies.items():
         assert resolved(document, name).is_valid(body)
         assert not resolved(document, name).is_valid({**body, "more": 1})

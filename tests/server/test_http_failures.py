@@ -107,17 +107,7 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
 
     for name in ("quote", "ask", "budget", "tables", "history", "receipt"):
         monkeypatch.setattr(CuratorService, name, broken)
-    for name in (
-        "check_synthesis",
-        "synthetic_tables",
-        "synthetic",
-        "quote_workload",
-        "workloads",
-        "workload",
-        "check_fit",
-        "models",
-        "model",
-    ):
+    for name in ("quote_release", "make_release", "releases", "release"):
         monkeypatch.setattr(CuratorService, name, broken)
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
@@ -129,12 +119,10 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
     bodies = {
         "/v1/people": {"name": "x", "role": "analyst"},
         "/v1/tokens": {"name": "x", "days": 1},
-        "/v1/synthesize": {"source": "visits", "epsilon": 1},
-        "/v1/workload": {"source": "visits", "workload": [{"each": "ward"}], "epsilon": 1},
-        "/v1/fit": {"estimator": "GaussianNB", "parameters": {"epsilon": 1}, "sql": "SELECT cost FROM visits"},
+        "/v1/releases": {"kind": "workload", "source": "visits", "workload": [{"each": "ward"}], "epsilon": 1},
         "/v1/quotas": {"name": "x", "population": "patients", "caps": {}},
     }
-    body = bodies.get(route.path, {"sql": COUNT, "epsilon": 1}) if route.takes else None
+    body = bodies.get(route.path, {"sql": COUNT, "epsilon": 1}) if route.body else None
     path = re.sub(r"\{.*\}", "1", route.path)
     response = served.call(route.method, path, "olga", json=body)
     told = error(response.content)

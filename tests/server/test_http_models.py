@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,14 @@ import pytest
 from support.remote_client import remote_of
 from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
-from tacit.client.requests import FitSchema
 from tacit.core.errors import BudgetError, InputError
 from tacit.learn import PCA, AdditiveClassifier, LinearRegression, LogisticRegression, load_model
+from tacit.releases.model import ModelRequest
 from tacit.server.api.request_body import job_back
 
 ROWS = "SELECT CLAMP(cost, 0, 100) AS cost, patient % 2 = 0 AS even FROM visits"
 MODEL: dict[str, Any] = {
+    "kind": "model",
     "estimator": "LogisticRegression",
     "parameters": {"epsilon": 1, "delta": 1e-7, "steps": 3},
     "sql": ROWS,
@@ -37,25 +37,26 @@ def hospital() -> Iterator[Served]:
 
 def made(served: Served, name: str = "olga", headers: Any = None, **words: Any) -> tuple[Any, Any]:
     """The response to a request for a model, and the end of its job."""
-    return served.job("/v1/fit", MODEL | words, name, headers)
+    return served.job("/v1/releases", MODEL | words, name, headers)
 
 
 def test_a_model_is_fitted_once_and_used_for_nothing(hospital: Served) -> None:
     before = hospital.spent()
     _, job = made(hospital, headers={"Idempotency-Key": "once"})
     assert job["state"] == "done", job
-    model = job["model"]
+    made_once = job["release"]
+    model = made_once["about"]
     assert (model["estimator"], model["features"], model["target"]) == ("LogisticRegression", ["cost"], "even")
     assert "LogisticRegression: " in model["report"]
     assert 0.9 < hospital.spent() - before <= 1
-    told = hospital.get("/v1/models").json()["models"][-1]
-    assert (told["position"], told["sql"]) == (model["position"], ROWS)
-    assert hospital.get(f"/v1/models/{told['position']}").json() == model
-    assert json.loads(model["model"])["estimator"] == "LogisticRegression"
+    told = hospital.get("/v1/releases?kind=model").json()["releases"][-1]
+    assert (told["position"], told["source"]) == (made_once["position"], ROWS)
+    assert hospital.get(f"/v1/releases/{told['position']}").json() == made_once
+    assert hospital.get(f"/v1/releases/{told['position']}?file=model.json").json()["estimator"] == "LogisticRegression"
     # Sent again it is the same model and no charge; without a key it is a new fit.
     spent = hospital.spent()
     _, again = made(hospital, headers={"Idempotency-Key": "once"})
-    assert again["model"] == model
+    assert again["release"] == made_once
     assert hospital.spent() == spent
 
 
@@ -63,11 +64,11 @@ def test_only_owners_fit_and_only_those_who_see_the_population_use_models(hospit
     made(hospital)
     before = hospital.spent()
     assert made(hospital, "alice")[0].status_code == 403
-    (told, *_) = hospital.get("/v1/models", "alice").json()["models"]
-    assert hospital.get("/v1/models", "dan").json() == {"models": []}
-    assert hospital.get(f"/v1/models/{told['position']}", "dan").status_code == 404
+    (told, *_) = hospital.get("/v1/releases", "alice").json()["releases"]
+    assert hospital.get("/v1/releases", "dan").json() == {"releases": []}
+    assert hospital.get(f"/v1/releases/{told['position']}", "dan").status_code == 404
     for wrong in ("0", "999", "x", "1" * 30):
-        assert hospital.get(f"/v1/models/{wrong}").status_code == 404
+        assert hospital.get(f"/v1/releases/{wrong}").status_code == 404
     assert hospital.spent() == before
 
 
@@ -101,10 +102,10 @@ def test_a_client_fits_as_if_it_were_local(tmp_path: Path, monkeypatch: pytest.M
         assert fitted.model.classes_.tolist() == [False, True]
         assert fitted.receipt["answers"][0]["query"] == ROWS
         assert fitted.charge.text.startswith("Charged epsilon 0.5")
-        again = remote.model(fitted.receipt.position)
+        again = remote.released(fitted.receipt.position)
         assert again.text == fitted.text
         assert again.charge.text == "A repeated question: charged nothing"
-        assert [each.position for each in remote.models()] == [fitted.receipt.position]
+        assert [each.position for each in remote.releases("model")] == [fitted.receipt.position]
         fitted.save(tmp_path / "model.json")
         rows = np.array([[1.0], [50.0], [99.0]])
         np.testing.assert_array_equal(
@@ -129,35 +130,38 @@ def test_the_console_fits_shows_and_hands_out_a_model() -> None:
     try:
         owner.sign_in("olga")
         analyst.sign_in("alice")
-        assert "There are none yet.</p>" in owner.get("/console/models").text
-        assert "There are none yet. Owners of the data make them on this page." in analyst.get("/console/models").text
-        asked = {"sql": ROWS, "estimator": "LogisticRegression", "epsilon": "1", "delta": "1e-7"}
-        assert owner.post("/console/models", **(asked | {"epsilon": "-1"})).status_code == 400
-        put = owner.post("/console/models", **asked)
+        assert "There are none yet.</p>" in owner.get("/console/releases").text
+        assert "Fit a model" in owner.get("/console/releases").text
+        assert analyst.get("/console/releases?make=model").status_code == 404
+        asked = {"kind": "model", "sql": ROWS, "estimator": "LogisticRegression", "epsilon": "1", "delta": "1e-7"}
+        assert owner.post("/console/releases", **(asked | {"epsilon": "-1"})).status_code == 400
+        put = owner.post("/console/releases", **asked)
         assert put.status_code == 303
-        assert "The model that you asked for: <strong>waiting</strong>" in owner.get(put.headers["location"]).text
+        assert "The release that you asked for: <strong>waiting</strong>" in owner.get(put.headers["location"]).text
         (job,) = served.people.jobs.unfinished()
         said, _ = job_back(job.request)
-        assert isinstance(said, FitSchema)
-        position = served.service.fit(served.access("olga"), said, key="console").receipt.position
+        assert isinstance(said, ModelRequest)
+        position = served.service.make_release(served.access("olga"), said, key="console").receipt.position
         shapes = AdditiveClassifier(epsilon="0.5", delta="1e-7")
         curved = served.service.curator.fit(shapes, ROWS).receipt.position
         three = AdditiveClassifier(epsilon="0.5", delta="1e-7", classes=[0, 1, 2], rounds=2)
         many = served.service.curator.fit(three, ROWS.replace("2 = 0", "3")).receipt.position
         parts = served.service.curator.fit(PCA(epsilon="0.5", delta="1e-7"), ROWS).receipt.position
-        listed = analyst.get("/console/models").text
-        assert f"/console/models/{position}" in listed
-        assert "Fit one" not in listed
-        shown = analyst.get(f"/console/models/{position}").text
+        listed = analyst.get("/console/releases").text
+        assert f"/console/releases/{position}" in listed
+        assert "Fit a model" not in listed
+        shown = analyst.get(f"/console/releases/{position}").text
         assert "Coefficients" in shown
         assert "for one row added or removed" in shown
-        assert 'aria-label="Shape of cost' in analyst.get(f"/console/models/{curved}").text
-        assert all(f"Shape of cost, class {each}," in analyst.get(f"/console/models/{many}").text for each in range(3))
-        assert "model.transform(rows)" in analyst.get(f"/console/models/{parts}").text
-        assert analyst.get(f"/console/models/{position}/json").json()["estimator"] == "LogisticRegression"
-        assert analyst.post("/console/models", **asked).status_code == 403
+        assert 'aria-label="Shape of cost' in analyst.get(f"/console/releases/{curved}").text
+        assert all(
+            f"Shape of cost, class {each}," in analyst.get(f"/console/releases/{many}").text for each in range(3)
+        )
+        assert "model.transform(rows)" in analyst.get(f"/console/releases/{parts}").text
+        assert analyst.get(f"/console/releases/{position}/model.json").json()["estimator"] == "LogisticRegression"
+        assert analyst.post("/console/releases", **asked).status_code == 403
         other.sign_in("dan")
-        assert other.get(f"/console/models/{position}").status_code == 404
+        assert other.get(f"/console/releases/{position}").status_code == 404
     finally:
         for visitor in (owner, analyst, other):
             visitor.close()

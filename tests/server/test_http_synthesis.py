@@ -18,15 +18,20 @@ from support.remote_client import remote_of
 from support.served import Served, serve
 from support.toy_engine import Killed
 from support.visiting import PASSWORD, Visitor
-from tacit.client.release_responses import SyntheticTableBody
-from tacit.client.requests import SynthesisSchema, synthesis_text
+from tacit.client.release_responses import ReleaseResponse
 from tacit.core.errors import BudgetError, InputError
-from tacit.releases.synthesis import KeptParts
+from tacit.releases.synthesis import KeptParts, SyntheticTableRequest
 from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.request_body import job_back, job_text, read_body
 from tacit.server.service import CuratorService
 
-TABLE = {"source": "SELECT ward, patient % 2 = 0 AS even FROM visits", "method": "mst", "epsilon": 2, "delta": 1e-7}
+TABLE: dict[str, Any] = {
+    "kind": "synthesis",
+    "source": "SELECT ward, patient % 2 = 0 AS even FROM visits",
+    "method": "mst",
+    "epsilon": 2,
+    "delta": 1e-7,
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,31 +44,38 @@ def hospital() -> Iterator[Served]:
 
 def made(served: Served, name: str = "olga", headers: Any = None, **words: Any) -> tuple[Any, Any]:
     """The response to a request for a table, and the end of its job."""
-    return served.job("/v1/synthesize", TABLE | words, name, headers)
+    return served.job("/v1/releases", TABLE | words, name, headers)
 
 
 def test_a_table_is_made_once_and_used_for_nothing(hospital: Served) -> None:
     before = hospital.spent()
     _, job = made(hospital)
-    table = job["synthesis"]
+    release = job["release"]
+    (table,) = release["about"]["tables"]
     assert job["state"] == "done"
     assert table["columns"] == ["ward", "even"]
     assert [each["columns"] for each in table["measured"]][:2] == [["ward"], ["even"]]
     assert table["not_measured"] == []
-    assert "only where a marginal was measured" in table["note"]
+    assert "only where a marginal was measured" in release["about"]["note"]
     assert hospital.spent() - before == 2
     # Analysts of the population find it, and get the same rows in both forms.
-    (told,) = hospital.get("/v1/synthetic").json()["tables"]
-    assert (told["position"], told["name"], told["method"]) == (table["position"], "rows_synthetic", "mst")
-    place = f"/v1/synthetic/{told['position']}"
-    assert hospital.get(place).json() == table
-    text = hospital.get(f"{place}?form=csv")
-    assert text.headers["content-disposition"] == "attachment; filename=rows_synthetic.csv"
+    (told,) = hospital.get("/v1/releases").json()["releases"]
+    assert (told["position"], told["names"]) == (release["position"], ["rows_synthetic"])
+    assert release["about"]["method"] == "mst"
+    place = f"/v1/releases/{told['position']}"
+    assert hospital.get(place).json() == release
+    text = hospital.get(f"{place}?file=rows_synthetic.csv")
+    assert (
+        text.headers["content-disposition"] == f"attachment; filename=synthesis-{told['position']}-rows_synthetic.csv"
+    )
     rows = text.text.splitlines()
     assert (rows[0], len(rows) - 1) == ("ward,even", table["rows"])
-    assert pq.read_table(io.BytesIO(hospital.get(f"{place}?form=parquet").content)).num_rows == table["rows"]
+    assert (
+        pq.read_table(io.BytesIO(hospital.get(f"{place}?file=rows_synthetic.parquet").content)).num_rows
+        == table["rows"]
+    )
     _, again = made(hospital)
-    assert again["synthesis"]["position"] == table["position"]
+    assert again["release"]["position"] == release["position"]
     assert hospital.spent() - before == 2
 
 
@@ -90,44 +102,44 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
     owner, analyst, other = Visitor(served), Visitor(served), Visitor(served)
     try:
         owner.sign_in("olga")
-        assert "There are none yet." in owner.get("/console/synthetic").text
-        asked = {"source": str(TABLE["source"]), "method": "mst", "epsilon": "2", "delta": "1e-7"}
-        refused = owner.post("/console/synthetic", **(asked | {"epsilon": "-1"}))
+        assert "There are none yet." in owner.get("/console/releases").text
+        asked = {"kind": "synthesis", "source": str(TABLE["source"]), "method": "mst", "epsilon": "2", "delta": "1e-7"}
+        refused = owner.post("/console/releases", **(asked | {"epsilon": "-1"}))
         assert (refused.status_code, served.spent()) == (400, 0)
         # A second table makes two that belong together; these are about different persons.
-        strangers = owner.post("/console/synthetic", **(asked | {"source": "visits", "second": "staff"}))
+        strangers = owner.post("/console/releases", **(asked | {"source": "visits", "second": "staff"}))
         assert strangers.status_code == 400
         assert "two tables of one population" in strangers.text
         assert 'name="second" value="staff"' in strangers.text
         # It is a job from now on; here it is run by hand.
-        put = owner.post("/console/synthetic", **asked)
+        put = owner.post("/console/releases", **asked)
         assert put.status_code == 303
         page = owner.get(put.headers["location"]).text
-        assert "The table that you asked for: <strong>waiting</strong>" in page
+        assert "The release that you asked for: <strong>waiting</strong>" in page
         (job,) = served.people.jobs.unfinished()
         said, _ = job_back(job.request)
-        assert isinstance(said, SynthesisSchema)
-        position = served.service.synthesize(served.access("olga"), said, key="console").receipt.position
+        assert isinstance(said, SyntheticTableRequest)
+        position = served.service.make_release(served.access("olga"), said, key="console").receipt.position
         analyst.sign_in("alice")
-        assert f"/console/synthetic/{position}" in analyst.get("/console/synthetic").text
-        assert "Make one" not in analyst.get("/console/synthetic").text
-        shown = analyst.get(f"/console/synthetic/{position}").text
+        assert f"/console/releases/{position}" in analyst.get("/console/releases").text
+        assert "Make a synthetic table" not in analyst.get("/console/releases").text
+        shown = analyst.get(f"/console/releases/{position}").text
         assert "only where a marginal was measured" in shown
         assert "ward × even" in shown
         # The report in full: the model's counts, the noisy ones and their intervals, of each line by its link.
         for chosen in ("", "?column=even", "?column=ward&column=even"):
-            page = analyst.get(f"/console/synthetic/{position}{chosen}").text
+            page = analyst.get(f"/console/releases/{position}{chosen}").text
             assert "Counts of " + {"": "", "?column=even": "even"}.get(chosen, "ward × even") in page
             assert page.count('<td class="number">') >= 6
             assert "<svg" in page
         for chosen in ("?column=nothing", "?column=even&column=ward", "?column=ward&column=ward"):
-            assert analyst.get(f"/console/synthetic/{position}{chosen}").status_code == 404
-        assert analyst.get(f"/console/synthetic/{position}/csv").text.startswith("ward,")
-        assert analyst.get(f"/console/synthetic/{position}/parquet").content.startswith(b"PAR1")
-        assert analyst.get(f"/console/synthetic/{position}/exe").status_code == 404
-        assert analyst.post("/console/synthetic", **asked).status_code == 403
+            assert analyst.get(f"/console/releases/{position}{chosen}").status_code == 404
+        assert analyst.get(f"/console/releases/{position}/rows_synthetic.csv").text.startswith("ward,")
+        assert analyst.get(f"/console/releases/{position}/rows_synthetic.parquet").content.startswith(b"PAR1")
+        assert analyst.get(f"/console/releases/{position}/rows_synthetic.exe").status_code == 404
+        assert analyst.post("/console/releases", **asked).status_code == 403
         other.sign_in("dan")
-        assert other.get(f"/console/synthetic/{position}").status_code == 404
+        assert other.get(f"/console/releases/{position}").status_code == 404
         assert served.spent() == 2
     finally:
         for visitor in (owner, analyst, other):
@@ -141,23 +153,30 @@ def test_the_console_says_how_far_a_table_has_come_and_where_it_is() -> None:
     owner = Visitor(served)
     try:
         owner.sign_in("olga")
-        asked = {"source": str(TABLE["source"]), "method": "aim", "epsilon": "2", "delta": "1e-7", "rows": "7"}
+        asked = {
+            "kind": "synthesis",
+            "source": str(TABLE["source"]),
+            "method": "aim",
+            "epsilon": "2",
+            "delta": "1e-7",
+            "rows": "7",
+        }
         for wrong, words in (
             ({"rows": "many"}, "must be a whole number"),
             ({"method": "marginals"}, "must list the sets"),
             ({"method": "marginals", "marginals": "ward + nothing"}, "not among the columns"),
         ):
-            refused = owner.post("/console/synthetic", **(asked | wrong))
+            refused = owner.post("/console/releases", **(asked | wrong))
             assert refused.status_code == 400
             assert words in refused.text
             # What was typed is still there, and the page does not go away by itself.
             assert f'value="{wrong.get("marginals", wrong.get("rows", "7"))}"' in refused.text
             assert "data-again" not in refused.text
-        put = owner.post("/console/synthetic", **asked)
+        put = owner.post("/console/releases", **asked)
         assert "data-again" in owner.get(put.headers["location"]).text
         (job,) = served.people.jobs.unfinished()
         said, _ = job_back(job.request)
-        assert isinstance(said, SynthesisSchema)
+        assert isinstance(said, SyntheticTableRequest)
         keep, seen = KeptParts.keep, list[str]()
 
         def looking(self: KeptParts, part: Any) -> None:
@@ -166,13 +185,13 @@ def test_the_console_says_how_far_a_table_has_come_and_where_it_is() -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(KeptParts, "keep", looking)
-            table = served.service.synthesize(served.access("olga"), said, key="console")
+            table = served.service.make_release(served.access("olga"), said, key="console")
         assert table.rows == 7
         assert "1 part is measured and kept" in seen[0]
         assert f"{len(seen)} parts are measured and kept" in seen[-1]
-        outcome = json_bytes(SyntheticTableBody.of(table).plain()).decode()
+        outcome = json_bytes(ReleaseResponse.of("synthesis", table).plain()).decode()
         served.people.jobs.finish(job.id, outcome, failed=False)
-        assert f'<a href="/console/synthetic/{table.receipt.position}">' in owner.get(put.headers["location"]).text
+        assert f'<a href="/console/releases/{table.receipt.position}">' in owner.get(put.headers["location"]).text
     finally:
         owner.close()
         served.close()
@@ -184,12 +203,12 @@ def test_only_owners_make_tables_and_only_those_who_see_the_population_use_them(
     assert refused.status_code == 403
     assert hospital.spent() == before
     made(hospital)
-    (told, *_) = hospital.get("/v1/synthetic").json()["tables"]
-    assert hospital.get("/v1/synthetic", "dan").json() == {"tables": []}
-    assert hospital.get(f"/v1/synthetic/{told['position']}", "dan").status_code == 404
+    (told, *_) = hospital.get("/v1/releases").json()["releases"]
+    assert hospital.get("/v1/releases", "dan").json() == {"releases": []}
+    assert hospital.get(f"/v1/releases/{told['position']}", "dan").status_code == 404
     for wrong in ("0", "999", "x", "1" * 30):
-        assert hospital.get(f"/v1/synthetic/{wrong}").status_code == 404
-    assert hospital.get(f"/v1/synthetic/{told['position']}?form=exe").status_code == 400
+        assert hospital.get(f"/v1/releases/{wrong}").status_code == 404
+    assert hospital.get(f"/v1/releases/{told['position']}?file=exe").status_code == 400
 
 
 def test_tables_that_cannot_be_made_are_refused_at_once(hospital: Served) -> None:
@@ -228,7 +247,7 @@ def test_a_worker_that_dies_is_followed_by_another_under_the_same_charge(monkeyp
         monkeypatch.setattr(table_synthesis_release, "measure_table", once)
         key = {"idempotency-key": "one"}
         with pytest.raises(Killed):
-            served.service.synthesize(served.access("olga"), _said(), key="one")
+            served.service.make_release(served.access("olga"), _said(), key="one")
         assert served.spent() == 2
         _, job = made(served, headers=key)
         assert job["state"] == "done"
@@ -242,20 +261,20 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
     try:
         remote = remote_of(served, "olga", monkeypatch, loop)
         # The job begins when its state was told once, however quick it is.
-        told, synthesize = threading.Event(), CuratorService.synthesize
+        told, make = threading.Event(), CuratorService.make_release
 
         def once_told(*words: Any, **named: Any) -> Any:
             assert told.wait(60)
-            return synthesize(*words, **named)
+            return make(*words, **named)
 
-        monkeypatch.setattr(CuratorService, "synthesize", once_told)
-        words = {"source": TABLE["source"], "method": "mst", "rows": 30}
+        monkeypatch.setattr(CuratorService, "make_release", once_told)
+        words: dict[str, Any] = {"source": TABLE["source"], "method": "mst", "rows": 30}
         table = remote.synthesize(**words, epsilon=2, delta="1e-7", progress=lambda _: told.set())
         assert (table.name, table.rows) == ("rows_synthetic", 30)
         assert "ward: measured" in table.report()
         assert table.sql("SELECT COUNT(*) AS n FROM rows_synthetic").to_pylist() != []
-        assert [each.position for each in remote.synthetic_tables()] == [table.receipt.position]
-        again = remote.synthetic("rows_synthetic")
+        assert [each.position for each in remote.releases("synthesis")] == [table.receipt.position]
+        again = remote.released("rows_synthetic")
         assert again.receipt.to_json() == table.receipt.to_json()
         with pytest.raises(InputError):
             remote.synthesize("visits", within=3)
@@ -270,16 +289,27 @@ def test_the_client_makes_checks_and_asks_a_table(monkeypatch: pytest.MonkeyPatc
 
 def _said() -> Any:
     words = {name: value for name, value in TABLE.items() if name not in ("epsilon", "delta")}
-    return read_body(SynthesisSchema, synthesis_text(words, {"epsilon": "2", "delta": "1e-7"}).encode())
+    return read_body(
+        SyntheticTableRequest, SyntheticTableRequest.text(words, {"epsilon": "2", "delta": "1e-7"}).encode()
+    )
 
 
 def test_the_text_of_a_job_is_the_same_in_every_process() -> None:
     """A repeat under one key may come to another worker, whose sets have another order."""
-    words = {"rho": 1, "nulls": ["b"], "quantiles": ["a"], "method": "mst", "rows": 5, "minutes": 3, "source": "t"}
+    words = {
+        "kind": "synthesis",
+        "rho": 1,
+        "nulls": ["b"],
+        "quantiles": ["a"],
+        "method": "mst",
+        "rows": 5,
+        "minutes": 3,
+        "source": "t",
+    }
     texts = {
-        job_text(read_body(SynthesisSchema, json_bytes(dict(order))), "k")
+        job_text(read_body(SyntheticTableRequest, json_bytes(dict(order))), "k")
         for order in list(permutations(words.items()))[::50]
     }
     assert len(texts) == 1
     told, _ = json.loads(texts.pop())
-    assert list(told["synthesis"]) == [name for name in SynthesisSchema.model_fields if name in words]
+    assert list(told) == [name for name in SyntheticTableRequest.model_fields if name in words]

@@ -16,14 +16,15 @@ from support.remote_client import remote_of
 from support.served import Served, serve
 from support.visiting import PASSWORD, Visitor
 from tacit import Workload
-from tacit.client.requests import WorkloadSchema
 from tacit.core.errors import DelayedError, InputError
 from tacit.releases.payment import Ending
+from tacit.releases.workload import WorkloadRequest
 from tacit.server.api.request_body import job_back, read_body
 from tacit.server.identity import TokenScope
 
 SOURCE = "SELECT ward, patient % 2 = 0 AS even FROM visits"
-ASKED = {
+ASKED: dict[str, Any] = {
+    "kind": "workload",
     "source": SOURCE,
     "workload": [{"marginals": ["ward", "even"], "ways": 2}, {"product": [{"each": "ward"}, {"total": "even"}]}],
     "epsilon": 2,
@@ -41,13 +42,14 @@ def hospital() -> Iterator[Served]:
 
 def answered(served: Served, name: str = "olga", **words: Any) -> tuple[Any, Any]:
     """The response to a request for a workload, and the end of its job."""
-    return served.job("/v1/workload", ASKED | words, name)
+    return served.job("/v1/releases", ASKED | words, name)
 
 
 def test_a_workload_is_answered_once_and_read_for_nothing(hospital: Served) -> None:
     before = hospital.spent()
     _, job = answered(hospital)
-    made = job["workload"]
+    release = job["release"]
+    made = release["about"]
     wards = 3
     assert [(each["columns"], each["queries"]) for each in made["tables"]] == [
         (["even", "ward"], 2 * wards),
@@ -55,45 +57,45 @@ def test_a_workload_is_answered_once_and_read_for_nothing(hospital: Served) -> N
     ]
     assert made["queries"] == 3 * wards
     assert hospital.spent() - before == 2
-    (told,) = hospital.get("/v1/workloads").json()["workloads"]
-    assert (told["position"], told["source"]) == (made["position"], SOURCE)
-    place = f"/v1/workloads/{told['position']}"
-    assert hospital.get(place).json() == made
-    rows = pq.read_table(io.BytesIO(hospital.get(f"{place}?form=parquet").content))
+    (told,) = hospital.get("/v1/releases").json()["releases"]
+    assert (told["position"], told["source"]) == (release["position"], SOURCE)
+    place = f"/v1/releases/{told['position']}"
+    assert hospital.get(place).json() == release
+    rows = pq.read_table(io.BytesIO(hospital.get(f"{place}?file=table-0.parquet").content))
     assert rows.column_names == ["even", "ward", "count", "stddev", "low", "high"]
     assert rows.num_rows == 2 * wards
-    text = hospital.get(f"{place}?form=csv&table=1")
+    text = hospital.get(f"{place}?file=table-1.csv")
     assert text.headers["content-disposition"].endswith("-1.csv")
     assert len(text.text.splitlines()) == 1 + wards
     _, again = answered(hospital)
-    assert again["workload"]["position"] == made["position"]
+    assert again["release"]["position"] == release["position"]
     assert hospital.spent() - before == 2
 
 
 def test_an_analyst_pays_with_the_own_share_and_those_who_see_the_population_read(hospital: Served) -> None:
     asked = ASKED | {"epsilon": 0.25}
-    accepted, job = hospital.job("/v1/workload", asked, "alice")
+    accepted, job = hospital.job("/v1/releases", asked, "alice")
     assert accepted.status_code == 202
     (mine, *_) = hospital.get("/v1/history", "alice").json()["entries"]
-    assert mine["position"] == job["workload"]["position"]
-    _, again = hospital.job("/v1/workload", asked, "olga")
-    assert again["workload"]["position"] == job["workload"]["position"]
+    assert mine["position"] == job["release"]["position"]
+    _, again = hospital.job("/v1/releases", asked, "olga")
+    assert again["release"]["position"] == job["release"]["position"]
     refused, _ = answered(hospital, "dan")
     assert refused.status_code in (403, 422)
-    (told, *_) = hospital.get("/v1/workloads", "alice").json()["workloads"]
-    assert hospital.get("/v1/workloads", "dan").json() == {"workloads": []}
-    assert hospital.get(f"/v1/workloads/{told['position']}", "dan").status_code == 404
+    (told, *_) = hospital.get("/v1/releases?kind=workload", "alice").json()["releases"]
+    assert hospital.get("/v1/releases", "dan").json() == {"releases": []}
+    assert hospital.get(f"/v1/releases/{told['position']}", "dan").status_code == 404
     for wrong in ("0", "999", "x", "1" * 30):
-        assert hospital.get(f"/v1/workloads/{wrong}").status_code == 404
-    for query in ("form=exe", "table=-1&form=csv", "table=99&form=csv"):
-        assert hospital.get(f"/v1/workloads/{told['position']}?{query}").status_code == 400
+        assert hospital.get(f"/v1/releases/{wrong}").status_code == 404
+    for query in ("file=table-0.exe", "file=table--1.csv", "file=table-99.csv", "file="):
+        assert hospital.get(f"/v1/releases/{told['position']}?{query}").status_code == 400
 
 
 def test_a_job_is_run_for_the_person_so_that_a_lesser_token_cannot_submit_it(hospital: Served) -> None:
     """An owner's job does not wait for departures, which a token that may only ask is held to."""
     lesser = hospital.people.issue("olga", scopes=[TokenScope.ASK], expires=None, operator="test")
     refused = hospital.call(
-        "POST", "/v1/workload", "olga", json=ASKED, headers={"Authorization": f"Bearer {lesser.text}"}
+        "POST", "/v1/releases", "olga", json=ASKED, headers={"Authorization": f"Bearer {lesser.text}"}
     )
     assert refused.status_code == 400
     assert "admin" in refused.json()["error"]["message"]
@@ -121,8 +123,8 @@ class Watched:
 
 def test_an_analyst_sees_the_outcome_at_its_departure_and_an_owner_at_once(hospital: Served) -> None:
     def answer(name: str, departure: Watched, epsilon: str) -> Any:
-        said = read_body(WorkloadSchema, json.dumps(ASKED | {"epsilon": float(epsilon)}).encode())
-        return hospital.service.answer_workload(hospital.access(name), said, departure=departure)  # type: ignore[arg-type]
+        said = read_body(WorkloadRequest, json.dumps(ASKED | {"epsilon": float(epsilon)}).encode())
+        return hospital.service.make_release(hospital.access(name), said, departure=departure)  # type: ignore[arg-type]
 
     fresh, repeat, owners, late = Watched(), Watched(), Watched(), Watched(passes=False)
     answer("alice", fresh, "0.125")
@@ -167,9 +169,9 @@ def test_a_remote_curator_reads_the_same_answers(monkeypatch: pytest.MonkeyPatch
         remote = remote_of(served, "olga", monkeypatch, loop)
         workload = Workload.marginals(["ward", "even"], ways=1) + Workload.matrix("even", [[1, 0], [1, -1]])
         made = remote.answer_workload(SOURCE, workload, epsilon="1", delta="1e-7", confidence="0.9")
-        assert made.body.queries == workload.count({"ward": len(made.marginal("ward")), "even": 2})
-        assert remote.workload(made.receipt.position).table(0).equals(made.table(0))
-        assert [each.position for each in remote.workloads()] == [made.receipt.position]
+        assert made.about.queries == workload.count({"ward": len(made.marginal("ward")), "even": 2})
+        assert remote.released(made.receipt.position).table(0).equals(made.table(0))
+        assert [each.position for each in remote.releases("workload")] == [made.receipt.position]
         with pytest.raises(InputError):
             made.table(9)
         with pytest.raises(InputError):
@@ -188,33 +190,40 @@ def test_the_console_quotes_answers_and_hands_out_a_workload() -> None:
     owner, analyst = Visitor(served), Visitor(served)
     try:
         owner.sign_in("olga")
-        assert "There are none yet." in owner.get("/console/workloads").text
-        asked = {"source": SOURCE, "columns": "ward, even", "kind": "2", "epsilon": "2", "delta": "1e-7"}
-        quoted = owner.post("/console/workloads", **asked, do="quote")
+        assert "There are none yet." in owner.get("/console/releases").text
+        asked = {
+            "kind": "workload",
+            "source": SOURCE,
+            "columns": "ward, even",
+            "ways": "2",
+            "epsilon": "2",
+            "delta": "1e-7",
+        }
+        quoted = owner.post("/console/releases", **asked, do="quote")
         assert "root-mean-square error" in quoted.text
-        for wrong in ({"epsilon": "-1"}, {"kind": "ranges"}, {"kind": "best"}):
-            assert owner.post("/console/workloads", **(asked | wrong), do="answer").status_code == 400
+        for wrong in ({"epsilon": "-1"}, {"ways": "ranges"}, {"ways": "best"}, {"kind": "best"}):
+            assert owner.post("/console/releases", **(asked | wrong), do="make").status_code == 400
         assert served.spent() == 0
-        put = owner.post("/console/workloads", **asked, do="answer")
+        put = owner.post("/console/releases", **asked, do="make")
         assert put.status_code == 303
         assert "<strong>waiting</strong>" in owner.get(put.headers["location"]).text
         (job,) = served.people.jobs.unfinished()
         said, _ = job_back(job.request)
-        assert isinstance(said, WorkloadSchema)
-        position = served.service.answer_workload(served.access("olga"), said, key="console").receipt.position
+        assert isinstance(said, WorkloadRequest)
+        position = served.service.make_release(served.access("olga"), said, key="console").receipt.position
         analyst.sign_in("alice")
-        assert f"/console/workloads/{position}" in analyst.get("/console/workloads").text
-        assert "Answer one" in analyst.get("/console/workloads").text
-        shown = analyst.get(f"/console/workloads/{position}").text
+        assert f"/console/releases/{position}" in analyst.get("/console/releases").text
+        assert "Answer a workload" in analyst.get("/console/releases").text
+        shown = analyst.get(f"/console/releases/{position}").text
         assert "Answers: even × ward" in shown
         assert shown.count('<td class="number">') == 2 * 6
         assert "<svg" in shown
-        assert "Answers: even × ward" in analyst.get(f"/console/workloads/{position}?table=0").text
+        assert "Answers: even × ward" in analyst.get(f"/console/releases/{position}?table=0").text
         for wrong in ("1", "-1", "x", "99999999999999"):
-            assert analyst.get(f"/console/workloads/{position}?table={wrong}").status_code == 404
-        assert analyst.get(f"/console/workloads/{position}/0/csv").text.startswith("even,ward,count")
-        assert analyst.get(f"/console/workloads/{position}/0/exe").status_code == 404
-        assert "root-mean-square error" in analyst.post("/console/workloads", **asked, do="quote").text
+            assert analyst.get(f"/console/releases/{position}?table={wrong}").status_code == 404
+        assert analyst.get(f"/console/releases/{position}/table-0.csv").text.startswith("even,ward,count")
+        assert analyst.get(f"/console/releases/{position}/table-0.exe").status_code == 404
+        assert "root-mean-square error" in analyst.post("/console/releases", **asked, do="quote").text
         assert served.spent() == Fraction(2)
     finally:
         for visitor in (owner, analyst):

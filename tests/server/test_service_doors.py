@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.served import CATALOG, COUNT, STAFF, Served, serve
-from tacit.client.responses import AnswerBody
+from tacit.client.responses import AnswerResponse
 from tacit.core.errors import AccessError, InputError, QueryError
 from tacit.ledger import ConflictError
 from tacit.ledger.history import page
@@ -112,13 +112,13 @@ def test_what_was_released_is_shown_again_for_nothing(budget: dict[str, Any], wo
     head = served.curator.ledger.head
     versions.append("2")
     again = served.service.answer_again(served.access(), first.receipt.position)
-    assert AnswerBody.of(again).rows == AnswerBody.of(first).rows
+    assert AnswerResponse.of(again).rows == AnswerResponse.of(first).rows
     assert again.charge.repeated
     assert served.curator.ledger.head == head
     for name in ("bob", "dan"):
         with pytest.raises(Unknown):
             served.service.answer_again(served.access(name), first.receipt.position)
-    assert AnswerBody.of(served.service.answer_again(served.access("olga"), first.receipt.position))
+    assert AnswerResponse.of(served.service.answer_again(served.access("olga"), first.receipt.position))
     served.close()
 
 
@@ -133,7 +133,7 @@ def test_an_answer_is_shown_again_on_all_the_terms_it_was_paid_on(served: Served
     two = "SELECT ward, COUNT(*) AS n, AVG(cost) AS a FROM visits GROUP BY ward"
     first = served.service.ask(served.access(), Request(sql=two, **options))
     again = served.service.answer_again(served.access(), first.receipt.position)
-    assert AnswerBody.of(again).rows == AnswerBody.of(first).rows
+    assert AnswerResponse.of(again).rows == AnswerResponse.of(first).rows
     assert again.plan == first.plan
 
 
@@ -153,14 +153,14 @@ def test_only_for_nothing(served: Served) -> None:
         served.service.ask(served.access(), ask, free=ONLY)
     mine = served.service.release_code(served.access(), first)
     for name, free in (("carol", ONLY), ("alice", mine)):
-        assert AnswerBody.of(served.service.ask(served.access(name), ask, free=free)) == AnswerBody.of(first)
+        assert AnswerResponse.of(served.service.ask(served.access(name), ask, free=free)) == AnswerResponse.of(first)
 
 
 def test_many_at_once(served: Served) -> None:
     """Two analysts with different views ask the same in many threads: one charge, one release."""
 
     def one(i: int) -> Any:
-        return AnswerBody.of(
+        return AnswerResponse.of(
             served.service.ask(served.access(("alice", "carol")[i % 2]), Request(sql=COUNT, epsilon="0.5"))
         )
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tacit.client.account_responses import EntryTold, KeySchema, ShareSchema, TableTold, seen_text
-from tacit.client.responses import AnswerBody, QuoteBody
+from tacit.client.account_responses import BudgetResponse, EntryResponse, KeyResponse, TableResponse, seen_text
+from tacit.client.responses import AnswerResponse, QuoteResponse
 from tacit.core.errors import TacitError
 from tacit.curator.curator import Curator
 
@@ -109,20 +109,20 @@ class TinyServer:
         said = request.headers.get("tacit-seen")
         seen = {} if said is None else {"Tacit_Seen": seen_text(self.curator.ledger, said)}
         if path == "/v1/key":
-            return response(200, KeySchema.of(self.curator.ledger).plain(), **seen)
+            return response(200, KeyResponse.of(self.curator.ledger).plain(), **seen)
         if path == "/v1/query":
             answer = self.curator.sql(**request.content, idempotency_key=request.headers["idempotency-key"])
-            content = json.loads(json.dumps(AnswerBody.of(answer).plain()))
+            content = json.loads(json.dumps(AnswerResponse.of(answer).plain()))
             if self.change is not None:
                 self.change(content)
             repeated = "true" if answer.charge.repeated else "false"
             return response(200, content, Tacit_Repeat=repeated, **seen)
         if path == "/v1/explain":
-            return response(200, QuoteBody.of(self.curator.explain(**request.content)).plain())
+            return response(200, QuoteResponse.of(self.curator.explain(**request.content)).plain())
         if path == "/v1/budget":
-            return response(200, {"budgets": [ShareSchema.of(self.curator.budget()).plain()]})
+            return response(200, {"budgets": [BudgetResponse.of(self.curator.budget()).plain()]})
         if path == "/v1/tables":
-            return response(200, {"tables": [TableTold.of(table).plain() for table in self.curator.tables()]})
+            return response(200, {"tables": [TableResponse.of(table).plain() for table in self.curator.tables()]})
         if path == "/v1/history":
             return response(200, self._page(query))
         return response(404, {"error": {"code": "request.path", "message": "nothing here"}})
@@ -132,7 +132,7 @@ class TinyServer:
         before = int(query.partition("before=")[2] or 10**9)
         records = [r for r in reversed(list(self.curator.ledger.history(population="patients"))) if r.seq < before]
         return {
-            "entries": [EntryTold.of(record).plain() for record in records[:2]],
+            "entries": [EntryResponse.of(record).plain() for record in records[:2]],
             "next": records[1].seq if len(records) > 2 else None,
         }
 

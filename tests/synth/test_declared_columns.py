@@ -25,7 +25,7 @@ from tacit.core.relations import ADD_REMOVE
 from tacit.curator.curator import Curator
 from tacit.query.types import INTEGER
 from tacit.releases import synthesis as table_synthesis_release
-from tacit.releases.synthesis import KeptParts
+from tacit.releases.synthesis import KeptParts, drawn_again
 from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import table_synthesis
 from tacit.synth.bin_edges import BINS, edges_of, grid_strategy
@@ -117,7 +117,7 @@ def test_a_determined_column_costs_nothing_and_always_follows(curator: Curator) 
     assert made.column_names == ["sex", "zip", "region"]
     assert all((row["zip"] < 12) == (row["region"] == "north") for row in made.to_pylist())
     assert table.model.marginal(["region"]).sum() == pytest.approx(table.model.total)
-    again = curator.synthetic("t_synthetic", rows=40)
+    again = drawn_again(curator.context, curator.released("t_synthetic").receipt.position, 40)
     assert all((row["zip"] < 12) == (row["region"] == "north") for row in again.to_arrow().to_pylist())
 
 
@@ -202,7 +202,7 @@ def test_bins_by_quantiles_are_finer_where_values_are_and_one_charge_pays_for_th
     assert curator.check_receipt(table.receipt).ok
     lines = table.receipt["answers"][0]["mechanisms"]
     assert [line["name"] for line in lines][:4] == [f"bins of t: counts by {name}" for name in QUANTILES]
-    again = curator.synthetic("t_synthetic", rows=3)
+    again = drawn_again(curator.context, curator.released("t_synthetic").receipt.position, 3)
     assert again.bins == table.bins
     # With equal bins it is another table, and another charge.
     texts = [
@@ -345,7 +345,10 @@ def test_rules_are_about_dates_and_decimals_as_values_or_as_texts() -> None:
     for day, pay, nulls in ((first, half, ()), ("2020-01-01", "0.5", ()), (first, 0.5, ("day", "pay"))):
         rules = [{"day": day, "sex": "f"}, {"pay": [pay], "sex": "m"}]
         asked: dict[str, Any] = {"rho": "9", "method": "independent", "impossible": rules, "nulls": nulls}
-        for made in (curator.synthesize("people", **asked, rows=200), curator.synthetic("people_synthetic", rows=200)):
+        for made in (
+            curator.synthesize("people", **asked, rows=200),
+            drawn_again(curator.context, curator.released("people_synthetic").receipt.position, 200),
+        ):
             drawn = made.to_arrow().to_pylist()
             assert not any(row["day"] == first and row["sex"] == "f" for row in drawn)
             assert not any(row["pay"] == half and row["sex"] == "m" for row in drawn)
@@ -362,7 +365,11 @@ def test_with_other_rules_it_is_another_table(curator: Curator) -> None:
     for rules in ({"impossible": [{"sex": "m", "zip": 10}]}, {}):
         other = curator.synthesize("t", ["sex", "zip"], **asked, **rules)
         assert not other.charge.repeated
-    drawn = curator.synthetic(first.receipt.position, rows=400).to_arrow().to_pylist()
+    drawn = (
+        drawn_again(curator.context, curator.released(first.receipt.position).receipt.position, 400)
+        .to_arrow()
+        .to_pylist()
+    )
     assert not any(row["sex"] == "f" and row["zip"] == 10 for row in drawn)
     assert any(row["sex"] == "m" and row["zip"] == 10 for row in drawn)
 

@@ -31,7 +31,7 @@ def test_it_is_answered_for_nothing_with_a_banner(curator: Curator, monkeypatch:
     spent = curator.budget().spent
     answer = curator.sql(COUNT)
     assert [row[0] for row in answer.finished.values] == ["a", "b", "c"]
-    assert sum(row[1] for row in answer.finished.values) == curator.synthetic("people_synthetic").rows
+    assert sum(row[1] for row in answer.finished.values) == curator.released("people_synthetic").rows
     assert (answer.is_public, answer.receipt) == (True, None)
     assert "only where a marginal was measured" in answer.note
     assert "charged nothing" in str(answer)

@@ -7,6 +7,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,14 @@ import pytest
 
 import tacit
 from support.bits import SeededBits
-from tacit.client.release_responses import SyntheticTableBody
-from tacit.client.requests import SynthesisSchema, synthesis_text
+from tacit.client.release_responses import ReleaseResponse
 from tacit.core.errors import InputError, QueryError, TacitError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
 from tacit.releases import synthetic_questions
+from tacit.releases.synthesis import SYNTHESIS, SyntheticTableRequest
 from tacit.releases.synthetic_star import SyntheticStar
-from tacit.server.api.release_routes import one_of
 from tacit.server.api.request_body import job_back, job_text, read_body
-from tacit.server.errors import Unknown
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel
 from tacit.synth.marginal_counts import MarginalCounts
@@ -148,20 +147,18 @@ def test_one_charge_pays_for_both_and_asking_them_is_free(
     )
     first = curator.sql(sql)
     # Rows that are asked about are as many as were estimated; those in hand are as many as were asked for.
-    again = curator.synthetic_star("visits_synthetic")
+    again = curator.released("visits_synthetic")
     assert sum(row[1] for row in first.finished.values) == again.to_arrow()["visits_synthetic"].num_rows
     monkeypatch.setattr(synthetic_questions, "_READERS", synthetic_questions._Readers())
     assert curator.sql(sql).finished.values == first.finished.values
     assert star.sql(sql).num_rows == 2
-    assert [each.name for each in curator.synthetic_tables()] == ["patients_synthetic", "visits_synthetic"]
+    assert [name for each in curator.releases() for name in each.names] == ["patients_synthetic", "visits_synthetic"]
     assert curator.synthesize(BOTH, rho="40", method="mst", rows=5).charge.repeated
     assert [path.name for path in star.save(tmp_path, "csv")] == ["patients_synthetic.csv", "visits_synthetic.csv"]
     report = star.report()
     assert "number_of_visits: measured" in report
     assert "patients_sex × ward: measured" in report
     assert star["visits_synthetic"].marginal(["ward"]).num_rows == 3
-    with pytest.raises(InputError, match="one of two"):
-        curator.synthetic("visits_synthetic")
 
 
 def test_two_tables_are_kept_in_one_file(published: tuple[Curator, SyntheticStar], tmp_path: Path) -> None:
@@ -286,14 +283,19 @@ def test_persons_come_first_whatever_the_names(tmp_path: Path) -> None:
     curator = tacit.open(tmp_path / "tacit.toml")
     both = {"patients": ["sex"], "admissions": ["ward"]}
     star = curator.synthesize(both, rho="9", method="independent")
-    assert [each.name for each in curator.synthetic_tables()] == ["patients_synthetic", "admissions_synthetic"]
-    again = curator.synthetic_star("admissions_synthetic")
+    assert [name for each in curator.releases() for name in each.names] == [
+        "patients_synthetic",
+        "admissions_synthetic",
+    ]
+    again = curator.released("admissions_synthetic")
     assert again.to_arrow() == star.to_arrow()
     assert curator.sql("SELECT COUNT(*) AS n FROM patients_synthetic").finished.values == ((again.rows,),)
-    said = read_body(SynthesisSchema, synthesis_text({"source": both}, {"rho": "1"}).encode())
+    said = read_body(
+        SyntheticTableRequest, SyntheticTableRequest.text({"kind": "synthesis", "source": both}, {"rho": "1"}).encode()
+    )
     back, _ = job_back(job_text(said, ""))
-    assert isinstance(back, SynthesisSchema)
-    assert [name for name, _ in back.asked[0].tables] == ["patients", "admissions"]
+    assert isinstance(back, SyntheticTableRequest)
+    assert [name for name, _ in back.asked.tables] == ["patients", "admissions"]
 
 
 # -- privacy
@@ -452,38 +454,40 @@ def test_a_file_that_changes_between_the_tables_fails_the_run(tmp_path: Path, mo
     with pytest.raises(TacitError):
         curator.synthesize(BOTH, rho="1", method="independent", rows=5)
     assert calls[0] == 2
-    assert curator.synthetic_tables() == ()
+    assert curator.releases() == ()
     assert len(curator.history()) == 1
 
 
 def test_both_tables_have_a_body_over_http(published: tuple[Curator, SyntheticStar]) -> None:
     _, star = published
-    body = SyntheticTableBody.of(star)
-    assert (body.name, body.beside) == ("patients_synthetic", "visits_synthetic")
-    other = SyntheticTableBody.of(star, "visits_synthetic")
-    assert (other.position, other.beside) == (body.position, "patients_synthetic")
+    body = ReleaseResponse.of("synthesis", star)
+    assert [each["name"] for each in body.about["tables"]] == ["patients_synthetic", "visits_synthetic"]
     # What is told is what the files have: columns of persons are beside the rows in the model alone.
-    for told in (body, other):
+    for told in body.to_domain().tables:
         drawn = star.to_arrow()[told.name]
         assert (told.columns, told.rows) == (drawn.column_names, drawn.num_rows)
         assert f"{told.name}: {drawn.num_rows:,} rows" in told.report
-    table = one_of(star, "visits_synthetic")
-    assert pq.read_table(io.BytesIO(table.to_bytes("parquet"))).equals(star.to_arrow()["visits_synthetic"])
-    with pytest.raises(Unknown):
-        one_of(star, "staff_synthetic")
+    files = SYNTHESIS.files(star)
+    assert list(files) == body.files
+    written = pq.read_table(io.BytesIO(files["visits_synthetic.parquet"]()))
+    assert written.equals(star.to_arrow()["visits_synthetic"])
     words = {
         "source": BOTH,
         "method": "mst",
         "impossible": ({"sex": "f", "age": 0},),
         "quantiles": ("cost",),
     }
-    said = read_body(SynthesisSchema, synthesis_text(words, {"rho": "1"}).encode())
-    request, rows = said.asked
-    assert rows is None
-    assert request == SynthesisRequest.of(
-        BOTH, None, {"rho": "1"}, "mst", impossible=[{"sex": "f", "age": 0}], quantiles=["cost"]
+    said = read_body(
+        SyntheticTableRequest, SyntheticTableRequest.text({"kind": "synthesis", **words}, {"rho": "1"}).encode()
     )
-    assert SynthesisRequest.from_plain(request.to_plain({"rho": "1"})) == request
+    request = said.asked
+    assert said.rows is None
+    assert request == SynthesisRequest.of(
+        BOTH, None, {"rho": Decimal(1)}, "mst", impossible=[{"sex": "f", "age": 0}], quantiles=["cost"]
+    )
+    assert SynthesisRequest.from_plain(request.to_plain({"rho": Decimal(1)})) == request
     for wrong in ({"source": {"a": None}}, {"source": 3}, {"impossible": [3]}, {"only_if": []}, {"nulls": "x"}):
         with pytest.raises(InputError):
-            read_body(SynthesisSchema, json.dumps({"source": "t", "rho": 1} | wrong).encode())
+            read_body(
+                SyntheticTableRequest, json.dumps({"kind": "synthesis", "source": "t", "rho": 1} | wrong).encode()
+            )

@@ -30,7 +30,7 @@ from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
-from tacit.releases.synthesis import KeptParts, transcript_from_text, transcripts_to_text
+from tacit.releases.synthesis import KeptParts, drawn_again, transcript_from_text, transcripts_to_text
 from tacit.releases.synthetic_table import SyntheticTable
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.count_noise import DISCRETE_LAPLACE, ROUNDED_GAUSSIAN
@@ -338,10 +338,10 @@ def test_a_table_is_drawn_again_from_the_ledger_for_nothing(
     published: tuple[Curator, SyntheticTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     curator, table = published
-    (told,) = curator.synthetic_tables()
-    assert (told.name, told.source, told.method) == ("people_synthetic", "people", "mst")
+    (told,) = curator.releases()
+    assert (told.names, told.source, told.kind) == (("people_synthetic",), "people", "synthesis")
     monkeypatch.setattr(type(curator.context.engine), "measure", lambda *_: pytest.fail("data was read"))
-    again = curator.synthetic("people_synthetic", rows=20)
+    again = drawn_again(curator.context, curator.released("people_synthetic").receipt.position, 20)
     assert again.charge.repeated
     assert again.receipt.to_json() == table.receipt.to_json()
     assert again.sql("SELECT COUNT(*) AS n FROM people_synthetic").to_pylist() == [{"n": 20}]
@@ -349,7 +349,7 @@ def test_a_table_is_drawn_again_from_the_ledger_for_nothing(
     assert len(curator.history()) == 1
     for wrong in ("nothing", 10**6, 0):
         with pytest.raises(InputError):
-            curator.synthetic(wrong)
+            curator.released(wrong)
 
 
 def test_counts_have_an_interval_where_they_were_measured(published: tuple[Curator, SyntheticTable]) -> None:
@@ -398,13 +398,13 @@ def test_a_crash_after_the_charge_is_resumed_under_it(monkeypatch: pytest.Monkey
         patch.setattr("tacit.releases.synthesis.measure_table", killed)
         with pytest.raises(Killed):
             curator.synthesize("people", ["sex", "ward"], rho="1", method="mst", rows=10)
-    assert curator.synthetic_tables() == ()
+    assert curator.releases() == ()
     spent = curator.budget().spent
     table = curator.synthesize("people", ["sex", "ward"], rho="1", method="mst", rows=10)
     assert table.to_arrow().num_rows == 10
     assert curator.budget().spent == spent
     assert len(curator.history()) == 1
-    assert len(curator.synthetic_tables()) == 1
+    assert len(curator.releases()) == 1
 
 
 def test_declared_impossible_combinations_are_in_no_row() -> None:
@@ -414,7 +414,10 @@ def test_declared_impossible_combinations_are_in_no_row() -> None:
     for row in table.to_arrow().to_pylist():
         assert not (row["sex"] == "f" and row["ward"] in ("a", "b"))
         assert not (row["smoker"] and row["ward"] == "c")
-    assert curator.synthetic("people_synthetic", rows=9).model.fixed.keys() == table.model.fixed.keys()
+    assert (
+        drawn_again(curator.context, curator.released("people_synthetic").receipt.position, 9).model.fixed.keys()
+        == table.model.fixed.keys()
+    )
     # Without them it is another table, though the same counts would be measured.
     assert not curator.synthesize("people", ["sex", "ward", "smoker"], rho="1", method="mst").charge.repeated
     for wrong in ([{"sex": "x"}], [{"z": 1}], [{}], [{"sex": ["f", "m"]}]):
@@ -549,7 +552,7 @@ def test_parts_of_a_run_are_in_the_ledger_and_are_not_measured_twice(monkeypatch
     assert all(np.array_equal(a.counts, b.counts) for a, b in zip(before, table.measured, strict=False))
     assert len(table.measured) > len(before)
     assert curator.ledger.verify().ok
-    assert len(curator.synthetic_tables()) == 1
+    assert len(curator.releases()) == 1
 
 
 @pytest.mark.usefixtures("quick")

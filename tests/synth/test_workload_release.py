@@ -135,7 +135,7 @@ def test_the_receipt_lists_every_measurement_and_holds(
     assert len(lines) == len(answer.plan.measurements)
     assert noise == "Laplace" or len(lines) == 1 + 4 + 6
     assert {line["mechanism"] for line in lines} == {noise}
-    assert curator.workload(curator.workloads()[0].position).count(sex="f") == answer.count(sex="f")
+    assert curator.released(curator.releases("workload")[0].position).count(sex="f") == answer.count(sex="f")
     assert curator.ledger.verify().ok
 
 
@@ -155,7 +155,7 @@ def test_an_approx_account_takes_the_noise_that_errs_less(monkeypatch: pytest.Mo
         assert stored.receipt["answers"][0]["mechanisms"][0]["mechanism"] == "Gaussian"
     assert curator.explain_workload("people", PAIRS, **priced).root_mean_square_error < gaussian.root_mean_square_error
     # What was released with the other noise is read by what was measured.
-    assert curator.workload(stored.receipt.position).count(sex="f") == stored.count(sex="f")
+    assert curator.released(stored.receipt.position).count(sex="f") == stored.count(sex="f")
     fresh = curator.answer_workload("people", PAIRS, **priced)
     assert not fresh.charge.repeated
     assert fresh.charge.text == "Charged epsilon 1 to people"
@@ -266,15 +266,15 @@ def test_a_workload_is_read_again_from_the_ledger_for_nothing(monkeypatch: pytes
     workload += Workload.matrix(["sex"], [[1, 1], [1, -1]])
     assert workload_from_plain(workload_to_plain(workload)) == workload
     made = curator.answer_workload("people", workload, rho="1")
-    (told,) = curator.workloads()
-    assert (told.source, told.workload) == ("people", str(workload))
+    (told,) = curator.releases("workload")
+    assert (told.source, told.names) == ("people", (str(workload),))
     monkeypatch.setattr(type(curator.context.engine), "measure", lambda *_: pytest.fail("data was read"))
-    again = curator.workload(told.position)
+    again = curator.released(told.position)
     assert again.charge.repeated
     assert [t.to_arrow() for t in again.tables()] == [t.to_arrow() for t in made.tables()]
     assert len(curator.history()) == 1
-    with pytest.raises(InputError, match="no workload"):
-        curator.workload(99)
+    with pytest.raises(InputError, match="no release at 99"):
+        curator.released(99)
 
 
 @pytest.mark.parametrize("terms", [{}, APPROX, GDP])
@@ -284,7 +284,7 @@ def test_a_workload_is_read_as_it_was_measured_whatever_the_project_states_now(t
     made = curator.answer_workload("people", PAIRS, epsilon="1")
     account = replace(curator.context.accounts["people"], delta=Fraction(1, 10**9), target_delta=Fraction(1, 10**9))
     edited = replace(curator.context, accounts={"people": account})
-    position = curator.workloads()[0].position
+    position = curator.releases("workload")[0].position
     again = read_workload(edited, position)
     assert [t.to_arrow() for t in again.tables()] == [t.to_arrow() for t in made.tables()]
 
@@ -294,7 +294,7 @@ def test_a_workload_that_would_be_measured_otherwise_now_is_not_read(monkeypatch
     curator.answer_workload("people", PAIRS, rho="1")
     monkeypatch.setattr(count_measurement, "_LEAST_VARIANCE", 2**10)
     with pytest.raises(InputError, match="how Tacit measures"):
-        curator.workload(curator.workloads()[0].position)
+        curator.released(curator.releases("workload")[0].position)
     curator.answer_workload("people", PAIRS, rho="1")
     assert len(curator.history()) == 2
 

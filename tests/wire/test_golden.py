@@ -14,10 +14,16 @@ from typing import Any
 import pytest
 
 from support.wire_records import EVERY_CELL, GOLDEN, Recorder, as_text, clinic, golden, masked, recorded
-from tacit.client.account_responses import Budgets, History, ShareSchema, TablesSchema, TableTold
+from tacit.client.account_responses import (
+    BudgetResponse,
+    BudgetsResponse,
+    HistoryResponse,
+    TableResponse,
+    TablesResponse,
+)
 from tacit.client.client_errors import error_of
 from tacit.client.remote_answer import RemoteRows
-from tacit.client.responses import AnswerBody, QuoteBody, answer_json
+from tacit.client.responses import AnswerResponse, QuoteResponse, answer_json
 from tacit.client.server_identity import identity_of
 from tacit.core.errors import InputError
 from tacit.server.api.openapi import description
@@ -58,11 +64,11 @@ def test_every_kind_of_cell_and_of_guarantee(kind: str, monkeypatch: pytest.Monk
     recorder.seed(f"{kind} answer")
     answer = curator.sql(EVERY_CELL, epsilon="2")
     shown = {
-        "answer": AnswerBody.of(answer).plain(),
+        "answer": AnswerResponse.of(answer).plain(),
         "printed": answer_json(curator, answer),
-        "quote": QuoteBody.of(curator.explain(EVERY_CELL, epsilon="0.5"), engine=True).plain(),
-        "budget": ShareSchema.of(curator.budget(answer)).plain(),
-        "table": [TableTold.of(each).plain() for each in curator.tables()],
+        "quote": QuoteResponse.of(curator.explain(EVERY_CELL, epsilon="0.5"), engine=True).plain(),
+        "budget": BudgetResponse.of(curator.budget(answer)).plain(),
+        "table": [TableResponse.of(each).plain() for each in curator.tables()],
     }
     compare(f"clinic_{kind}", masked(json.loads(json.dumps(shown))))
 
@@ -72,12 +78,12 @@ def _never(_: Any) -> Any:
 
 
 def _rows(body: Any) -> Any:
-    rows = RemoteRows.of(AnswerBody.read(body), _never)
+    rows = RemoteRows.of(AnswerResponse.read(body), _never)
     return [rows.columns, rows.values, rows.ends, rows.confidence]
 
 
 def _quote(body: Any) -> Any:
-    quote = QuoteBody.read(body)
+    quote = QuoteResponse.read(body)
     return [*quote.to_domain(), quote.questions_left, quote.leaves_after]
 
 
@@ -94,10 +100,10 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "answer_private_keys": _rows,
     "quote": _quote,
     "quote_owner": _quote,
-    "budget": lambda body: [each.to_domain() for each in Budgets.read(body).budgets],
-    "budget_one": lambda body: [each.to_domain() for each in Budgets.read(body).budgets],
-    "tables": lambda body: [each.to_domain().table for each in TablesSchema.read(body).tables],
-    "history": lambda body: [each.to_domain() for each in History.read(body).entries],
+    "budget": lambda body: [each.to_domain() for each in BudgetsResponse.read(body).budgets],
+    "budget_one": lambda body: [each.to_domain() for each in BudgetsResponse.read(body).budgets],
+    "tables": lambda body: [each.to_domain().table for each in TablesResponse.read(body).tables],
+    "history": lambda body: [each.to_domain() for each in HistoryResponse.read(body).entries],
     "key": _key,
 }
 
@@ -110,8 +116,8 @@ def test_the_client_reads_what_was_recorded() -> None:
             [
                 _rows(body["answer"]),
                 _quote(body["quote"]),
-                ShareSchema.read(body["budget"]).to_domain(),
-                *(TableTold.read(each).to_domain() for each in body["table"]),
+                BudgetResponse.read(body["budget"]).to_domain(),
+                *(TableResponse.read(each).to_domain() for each in body["table"]),
             ]
         )
     for path in sorted(GOLDEN.glob("error_*.json")):

@@ -19,7 +19,7 @@ from tacit.accounting.currencies import CURRENCIES
 from tacit.cli.query_options import request_of
 from tacit.cli.repl import Prompt
 from tacit.client.remote_curator import RemoteCurator
-from tacit.client.requests import request_text
+from tacit.client.requests import query_body
 from tacit.core.errors import InputError
 from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
@@ -76,7 +76,7 @@ def test_python_refuses_what_is_no_option() -> None:
 @EVERY
 def test_the_client_writes_and_the_server_reads_it(option: QuestionOption) -> None:
     written = stating(option)
-    read = ask_of(request_text(written).encode())
+    read = ask_of(query_body(written).encode())
     assert read.sql == COUNT
     assert exactly(read, option) == exactly(written, option)
     again, key = job_back(job_text(read, "key"))
@@ -93,7 +93,7 @@ def test_a_number_may_be_text() -> None:
 
 @EVERY
 def test_openapi_describes_it(option: QuestionOption) -> None:
-    properties = description(ROUTES)["components"]["schemas"]["Question"]["properties"]
+    properties = description(ROUTES)["components"]["schemas"]["QueryRequest"]["properties"]
     assert properties[option.name]["description"] == option.help
     assert list(properties) == ["sql", *OPTIONS]
 
@@ -175,7 +175,7 @@ def test_the_clause_of_a_query_has_it_or_says_that_it_has_not(option: QuestionOp
 def test_limits_are_auto_at_every_door(name: str) -> None:
     option = OPTIONS[name]
     assert option.typed([" Auto "]) == "auto"
-    assert getattr(ask_of(request_text(Request.of(COUNT, {name: "AUTO"})).encode()), name) == "auto"
+    assert getattr(ask_of(query_body(Request.of(COUNT, {name: "AUTO"})).encode()), name) == "auto"
     assert getattr(AskForm.of({"sql": COUNT, "pay": "epsilon", "amount": "1", name: "AUTO"}).ask(), name) == "auto"
     assert getattr(request_of({name: ["auto"]}, COUNT), name) == "auto"
     assert read_option(name, "AUTO") == "auto"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tacit.audit.checks import AuditCheck, Verdict, judged
 from tacit.audit.lower_bound import lower_bound
 from tacit.client.remote_curator import RemoteCurator, connect
-from tacit.client.requests import request_text
+from tacit.client.requests import query_body
 from tacit.core.errors import InputError
 from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, exact_positive
@@ -189,7 +189,7 @@ class _Probe:
         """Questions that would reveal a person's data, or the machine's."""
         table, column = self._table()
         questions = [sql.format(table=table, column=column) for sql in _HOSTILE]
-        return self._refused([(sql, request_text(Request(sql=sql, epsilon="0.001")).encode()) for sql in questions])
+        return self._refused([(sql, query_body(Request(sql=sql, epsilon="0.001")).encode()) for sql in questions])
 
     def tokens(self) -> Verdict:
         """Tokens that belong to no user."""
@@ -219,8 +219,8 @@ class _Probe:
     def paid(self, question: AuditQuestion) -> Verdict:
         """Charge once, whatever is sent again."""
         request = Request(sql=question.sql, epsilon=question.epsilon)
-        body = request_text(request).encode()
-        other = request_text(replace(request, confidence="0.9")).encode()
+        body = query_body(request).encode()
+        other = query_body(replace(request, confidence="0.9")).encode()
         key = {"Idempotency-Key": f"audit-{entropy.current().bits(64):016x}"}
         first, again = self._send("POST", "/v1/query", body, key), self._send("POST", "/v1/query", body, key)
         if first.status != 200:

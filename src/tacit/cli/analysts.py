@@ -226,7 +226,7 @@ def _known(ledger: Ledger, name: str) -> str:
 
 def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any]:
     """Describe a person: share of each budget, role and populations (the last two only where unusual, or ``whole``)."""
-    from tacit.client.account_responses import LineSchema
+    from tacit.client.account_responses import LineResponse
     from tacit.server.identity.ledger_people import person_of
 
     analyst = next(one for one in curator.ledger.analysts() if one.name == name)
@@ -234,7 +234,7 @@ def _about(curator: Curator, name: str, *, whole: bool = False) -> dict[str, Any
     shares = []
     for population in curator.ledger.accounts():
         share = curator.ledger.budget(population, analyst=name).balances[1]
-        currencies = [LineSchema.from_domain(line).plain() for line in share.lines]
+        currencies = [LineResponse.from_domain(line).plain() for line in share.lines]
         shares.append({"population": population, "limited": share.limited, "currencies": currencies})
     told: dict[str, Any] = {"name": analyst.name, "active": analyst.active, "shares": shares}
     if whole or person.role.value != _Role.ANALYST.value:

@@ -58,9 +58,9 @@ def budget(
             waiting = [entry for entry in curator.undelivered() if entry.population in shown]
             decided = [each for each in curator.ledger.overrides() if each.population in shown]
     if as_json:
-        from tacit.client.account_responses import ShareSchema
+        from tacit.client.account_responses import BudgetResponse
 
-        told = [ShareSchema.of(account).plain() for account in accounts]
+        told = [BudgetResponse.of(account).plain() for account in accounts]
         positions = [entry.number for entry in waiting]
         print_json({"budgets": told, "overrides": [asdict(each) for each in decided], "undelivered": positions})
         return

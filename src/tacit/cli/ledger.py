@@ -270,7 +270,7 @@ def _show_report(report: VerificationReport) -> None:
 
 
 def _record_json(record: Record) -> dict[str, Any]:
-    from tacit.client.values import exact_text
+    from tacit.core.numbers import exact_text
 
     return {
         "position": record.seq,

@@ -94,14 +94,14 @@ def explain(
             quote = curator.explain(text, **price.options)
             budget = None if quote.is_public else curator.budget(quote)
     if as_json:
-        from tacit.client.account_responses import ShareSchema
+        from tacit.client.account_responses import BudgetResponse
 
         content = json.loads(quote.to_json())
         print_json(
             {
                 **content,
                 "engine_sql": content["engine_sql"] if engine else None,
-                "budget": None if budget is None else ShareSchema.of(budget).plain(),
+                "budget": None if budget is None else BudgetResponse.of(budget).plain(),
             }
         )
         return

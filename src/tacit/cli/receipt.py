@@ -232,7 +232,7 @@ def _show(receipt: Receipt) -> None:
 
 
 def _amounts(named: Mapping[str, str]) -> str:
-    from tacit.client.values import exact_text
+    from tacit.core.numbers import exact_text
 
     return ", ".join(f"{name} {exact_text(Fraction(amount))}" for name, amount in named.items())
 

@@ -98,7 +98,7 @@ def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
 
 
 def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
-    from tacit.client.account_responses import ShareSchema
+    from tacit.client.account_responses import BudgetResponse
     from tacit.client.responses import charge_json
 
     population = done.charge.population
@@ -108,7 +108,7 @@ def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
         "statistics": list(done.answers),
         "files": [str(file) for file in done.files],
         "charge": charge_json(done.charge),
-        "budget": ShareSchema.of(curator.budget(population=population)).plain(),
+        "budget": BudgetResponse.of(curator.budget(population=population)).plain(),
     }
 
 

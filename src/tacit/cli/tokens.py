@@ -152,9 +152,9 @@ def moment_of(text: str) -> datetime | None:
 
 def issued_json(issued: Issued) -> dict[str, Any]:
     """A new token, with its text."""
-    from tacit.client.people_responses import TokenShown
+    from tacit.client.people_responses import NewTokenResponse
 
-    return TokenShown.from_domain(issued, token=issued.text).plain()
+    return NewTokenResponse.from_domain(issued, token=issued.text).plain()
 
 
 def show_issued(issued: Issued) -> None:

@@ -7,13 +7,11 @@ Modules:
 * :mod:`.key_pinning` — Pinned server keys: stated by the user or remembered from the first connection
 * :mod:`.ledger_witness` — Newest ledger entry seen from a server, to detect rollback
 * :mod:`.people_responses` — Bodies of responses about people and their tokens
-* :mod:`.release_responses` — Bodies about work that is polled for: the state of a job, synthetic tables, workloads and
-  models
+* :mod:`.release_responses` — Responses about releases of every kind, and about jobs
 * :mod:`.remote_answer` — Answer and quote received from a server, with numbers read exactly
 * :mod:`.remote_curator` — ``tacit.connect``: the methods of a curator over HTTP
-* :mod:`.remote_releases` — Synthetic tables and workloads of a server: a checked receipt, and tables that are fetched
-* :mod:`.requests` — Bodies of requests: one class reads a body and describes it in OpenAPI; unknown fields are refused
-* :mod:`.response_body` — Body of a response: strict about types, with exact numbers as text
+* :mod:`.remote_releases` — Releases of a server: facts, a checked receipt, and files that are fetched
+* :mod:`.requests` — Requests of the API that make no release: queries, people, tokens and quotas
 * :mod:`.responses` — Bodies of responses to questions: one class writes a body (``of``), reads it (``read``,
   ``to_domain``), describes it
 * :mod:`.server_identity` — Identity of a server: its ledger, its signing key and the succession of keys

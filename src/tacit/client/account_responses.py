@@ -10,17 +10,17 @@ from pydantic import Field
 
 from tacit.accounting.currencies import CURRENCIES
 from tacit.accounting.filters import Line
-from tacit.client.response_body import Exact, ResponseBody, Scalar, maybe
-from tacit.client.values import exact_text, read_amounts, read_type, read_value, value_to_json
+from tacit.client.values import read_amounts, read_type, read_value, value_to_json
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
-from tacit.core.numbers import exact
+from tacit.core.numbers import exact, exact_text
 from tacit.core.relations import as_relation
 from tacit.curator.curator import TableInfo
 from tacit.ledger import Balance
 from tacit.ledger.protocol import Head
 from tacit.query.catalog import Column, ForeignKey, Table
 from tacit.releases.accounts import Budget, Entry
+from tacit.releases.api_types import Exact, ResponseModel, Scalar, maybe
 from tacit.releases.receipt import guarantee_to_plain
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SEEN: Final = re.compile(r"([1-9][0-9]{0,17}):([0-9a-f]{64})\Z")
 GuaranteeKind = Literal["PureDP", "ApproxDP", "ZCDP", "GDP"]
 
 
-class GuaranteeTold(ResponseBody):
+class GuaranteeResponse(ResponseModel):
     """A guarantee: its kind, its exact amounts, and the relation that it is about."""
 
     kind: GuaranteeKind
@@ -52,7 +52,7 @@ class GuaranteeTold(ResponseBody):
         return currency.guarantee(numbers, as_relation(self.relation))
 
 
-class LineSchema(ResponseBody):
+class LineResponse(ResponseModel):
     """One currency of an account."""
 
     currency: str
@@ -65,33 +65,33 @@ class LineSchema(ResponseBody):
         return Line(self.currency, exact(self.cap, "cap"), exact(self.spent, "spent"))
 
 
-class ShareTold(ResponseBody):
+class BalanceResponse(ResponseModel):
     """The part of an account that one analyst or project may use."""
 
     owner: str
     limited: bool
-    currencies: list[LineSchema]
+    currencies: list[LineResponse]
 
 
-class ShareSchema(ResponseBody):
+class BudgetResponse(ResponseModel):
     """The account of a population."""
 
     population: str
     guarantee: str = Field(description="of all answers together, for people: rounded up")
-    promise: GuaranteeTold = Field(description="the same, exactly")
-    currencies: list[LineSchema]
-    shares: list[ShareTold]
+    promise: GuaranteeResponse = Field(description="the same, exactly")
+    currencies: list[LineResponse]
+    shares: list[BalanceResponse]
     questions_left: int | None
     durable: bool
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
         """The account."""
-        own, *shares = (ShareTold.from_domain(share, currencies=list(share.lines)) for share in budget.balances)
+        own, *shares = (BalanceResponse.from_domain(share, currencies=list(share.lines)) for share in budget.balances)
         return cls(
             population=budget.population,
             guarantee=str(budget.guarantee),
-            promise=GuaranteeTold.of(budget.guarantee),
+            promise=GuaranteeResponse.of(budget.guarantee),
             currencies=own.currencies,
             shares=shares,
             questions_left=budget.questions,
@@ -100,7 +100,7 @@ class ShareSchema(ResponseBody):
 
     def to_domain(self, charge: tuple[Amount, ...] | None = None) -> Budget:
         """The account; with a charge, also how many more such charges fit in it and in its shares."""
-        own = ShareTold(owner="population", limited=True, currencies=self.currencies)
+        own = BalanceResponse(owner="population", limited=True, currencies=self.currencies)
         balances = tuple(
             Balance(share.owner, share.limited, tuple(line.to_domain() for line in share.currencies))
             for share in (own, *self.shares)
@@ -121,13 +121,13 @@ def _fitting(balances: tuple[Balance, ...], charge: tuple[Amount, ...]) -> int |
     return min(counts, default=None)
 
 
-class Budgets(ResponseBody):
+class BudgetsResponse(ResponseModel):
     """All accounts that the caller sees."""
 
-    budgets: list[ShareSchema]
+    budgets: list[BudgetResponse]
 
 
-class TableColumn(ResponseBody):
+class ColumnResponse(ResponseModel):
     """A column as its owner declared it."""
 
     name: str
@@ -161,7 +161,7 @@ class TableColumn(ResponseBody):
         )
 
 
-class KeyTold(ResponseBody):
+class ForeignKeyResponse(ResponseModel):
     """A foreign key."""
 
     column: str
@@ -169,7 +169,7 @@ class KeyTold(ResponseBody):
     references: str
 
 
-class TableTold(ResponseBody):
+class TableResponse(ResponseModel):
     """A table as its owner declared it."""
 
     name: str
@@ -181,13 +181,13 @@ class TableTold(ResponseBody):
     unit_rows: int
     max_groups_limit: int | None = Field(description="the most groups that a question may state; null for any number")
     max_rows_limit: int | None = Field(description="likewise the most rows")
-    columns: list[TableColumn]
-    foreign_keys: list[KeyTold]
+    columns: list[ColumnResponse]
+    foreign_keys: list[ForeignKeyResponse]
 
     @classmethod
     def of(cls, info: TableInfo) -> Self:
         """The table."""
-        columns = [TableColumn.of(column) for column in info.table.columns]
+        columns = [ColumnResponse.of(column) for column in info.table.columns]
         return cls.from_domain(info.table, columns=columns, foreign_keys=list(info.table.foreign_keys))
 
     def to_domain(self) -> TableInfo:
@@ -198,13 +198,13 @@ class TableTold(ResponseBody):
         return TableInfo(Table(**said))
 
 
-class TablesSchema(ResponseBody):
+class TablesResponse(ResponseModel):
     """All tables that the caller sees."""
 
-    tables: list[TableTold]
+    tables: list[TableResponse]
 
 
-class EntryTold(ResponseBody):
+class EntryResponse(ResponseModel):
     """One charge."""
 
     position: int
@@ -233,14 +233,14 @@ class EntryTold(ResponseBody):
         return Entry(*what, self.analyst, typed=self.typed or "")
 
 
-class History(ResponseBody):
+class HistoryResponse(ResponseModel):
     """A page of charges, newest first; a page may be short, or empty, and still have a next one."""
 
-    entries: list[EntryTold]
+    entries: list[EntryResponse]
     next: int | None = Field(description="the 'before' of the next page")
 
 
-class HandoverSchema(ResponseBody):
+class HandoverResponse(ResponseModel):
     """One key that signed receipts replaced by another; both have signed that."""
 
     previous: str
@@ -249,7 +249,7 @@ class HandoverSchema(ResponseBody):
     accepted: str = Field(description="by the new key")
 
 
-class Newest(ResponseBody):
+class HeadResponse(ResponseModel):
     """The newest entry of the ledger."""
 
     position: int = Field(ge=1, lt=2**62)
@@ -260,21 +260,21 @@ class Newest(ResponseBody):
         return Head(self.position, self.hash)
 
 
-class KeySchema(ResponseBody):
+class KeyResponse(ResponseModel):
     """The key that receipts are signed with, and the keys before it."""
 
     public_key: str = Field(description="signs receipts now")
     ledger: str
-    head: Newest
-    successions: list[HandoverSchema] = Field(description="every key that was replaced, in order")
+    head: HeadResponse
+    successions: list[HandoverResponse] = Field(description="every key that was replaced, in order")
 
     @classmethod
     def of(cls, ledger: Ledger) -> Self:
         """The keys of a ledger: what both keys have signed, not who or why."""
         followed, head = ledger.successions(), ledger.head
         key = followed[-1].public_key if followed else ledger.first_key
-        handovers = [HandoverSchema.from_domain(each) for each in followed]
-        newest = Newest(position=head.seq, hash=head.hash)
+        handovers = [HandoverResponse.from_domain(each) for each in followed]
+        newest = HeadResponse(position=head.seq, hash=head.hash)
         return cls(public_key=key, ledger=ledger.id, head=newest, successions=handovers)
 
 

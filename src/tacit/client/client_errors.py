@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tacit.client.responses import ErrorBody
+from tacit.client.responses import ErrorResponse
 from tacit.core.errors import (
     AccessError,
     AccountingError,
@@ -75,7 +75,7 @@ _CLASSES: Final[dict[str, type[TacitError]]] = {
 def error_of(content: object, status: int) -> TacitError:
     """The error that a response describes: of the same class as the local one, with the same words."""
     try:
-        said = ErrorBody.read(content).error
+        said = ErrorResponse.read(content).error
     except ValueError:
         return RemoteError(f"the server answered with status {status} and nothing that explains it")
     code, head = said.code, said.code.partition(".")[0]

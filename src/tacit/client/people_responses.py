@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from tacit.client.account_responses import ShareSchema
+from tacit.client.account_responses import BudgetResponse
 from tacit.client.requests import Role, Scopes
-from tacit.client.response_body import ResponseBody
+from tacit.releases.api_types import ResponseModel
 
 
 def _sorted(names: Any) -> Any:
@@ -27,7 +27,7 @@ _Populations = Annotated[list[str] | None, BeforeValidator(_sorted)]
 _Moment = Annotated[str, BeforeValidator(_seconds)]
 
 
-class Me(ResponseBody):
+class MeResponse(ResponseModel):
     """The person that the token stands for."""
 
     name: str
@@ -37,30 +37,30 @@ class Me(ResponseBody):
     audits: bool
 
 
-class PersonBody(ResponseBody):
+class PersonResponse(ResponseModel):
     """A person, and what they may spend and have spent."""
 
     name: str
     role: _Role
     active: bool
     populations: _Populations
-    budgets: list[ShareSchema]
+    budgets: list[BudgetResponse]
 
 
-class PeopleBody(ResponseBody):
+class PeopleResponse(ResponseModel):
     """All people."""
 
-    people: list[PersonBody]
+    people: list[PersonResponse]
 
 
-class Revoked(ResponseBody):
+class RevokedResponse(ResponseModel):
     """A person who is refused from now on."""
 
     name: str
     active: bool
 
 
-class TokenShown(ResponseBody):
+class NewTokenResponse(ResponseModel):
     """A new token; its text is shown this once."""
 
     token: str
@@ -72,7 +72,7 @@ class TokenShown(ResponseBody):
     share: str | None
 
 
-class TokenTold(ResponseBody):
+class TokenResponse(ResponseModel):
     """A token, without what would open anything."""
 
     id: str
@@ -86,13 +86,13 @@ class TokenTold(ResponseBody):
     share: str | None
 
 
-class TokensSchema(ResponseBody):
+class TokensResponse(ResponseModel):
     """All tokens."""
 
-    tokens: list[TokenTold]
+    tokens: list[TokenResponse]
 
 
-class QueryRunning(ResponseBody):
+class RunningQueryResponse(ResponseModel):
     """A query that reads data now."""
 
     id: str
@@ -103,19 +103,19 @@ class QueryRunning(ResponseBody):
     operator: str = Field(description="the part of it that is most work")
 
 
-class QueriesRunning(ResponseBody):
+class RunningQueriesResponse(ResponseModel):
     """The queries that read data now in the worker that answers, the longest first; other workers have their own."""
 
-    queries: list[QueryRunning]
+    queries: list[RunningQueryResponse]
 
 
-class QueryStopped(ResponseBody):
+class StoppedQueryResponse(ResponseModel):
     """A query that is being stopped; its charge waits for another run."""
 
     id: str
 
 
-class Withdrawn(ResponseBody):
+class WithdrawnResponse(ResponseModel):
     """A token that opens nothing any more."""
 
     id: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tacit.client.client_errors import RemoteError
-from tacit.client.responses import AnswerTable
+from tacit.client.responses import AnswerTableResponse
 from tacit.core.errors import InputError
 from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_probability
@@ -50,7 +50,7 @@ class RemoteRows:
     _others: dict[Fraction, RemoteRows] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, table: AnswerTable, again: Callable[[Fraction], RemoteRows]) -> RemoteRows:
+    def of(cls, table: AnswerTableResponse, again: Callable[[Fraction], RemoteRows]) -> RemoteRows:
         """The rows of the table that a server sent."""
         columns, cells, confidence = table.to_domain()
         values = tuple(tuple(cell.value for cell in row) for row in cells)

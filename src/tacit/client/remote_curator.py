@@ -14,26 +14,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, Unpack
 
-from tacit.client.account_responses import Budgets, History, TablesSchema
+from tacit.client.account_responses import BudgetsResponse, HistoryResponse, TablesResponse
 from tacit.client.client_errors import RemoteError, TrustError, error_of, parsing
 from tacit.client.http_client import Channel, HttpReply, request_key
 from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
-from tacit.client.release_responses import (
-    JobBody,
-    JobPut,
-    ModelBody,
-    ModelsBody,
-    SyntheticTableBody,
-    SyntheticTablesBody,
-    WorkloadBody,
-    WorkloadsBody,
-)
+from tacit.client.release_responses import JobAcceptedResponse, JobResponse, ReleaseResponse, ReleasesResponse
 from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
-from tacit.client.remote_releases import RemoteSyntheticTable, RemoteWorkload
-from tacit.client.requests import SynthesisSchema, WorkloadSchema, request_text, synthesis_text
-from tacit.client.response_body import ResponseBody
-from tacit.client.responses import AnswerBody, QuoteBody, ReceiptBody
+from tacit.client.remote_releases import REMOTE, RemoteRelease, RemoteSyntheticTables, RemoteWorkload
+from tacit.client.requests import query_body
+from tacit.client.responses import AnswerResponse, QuoteResponse, ReceiptResponse
 from tacit.client.server_identity import Identity, identity_of, own_keys
 from tacit.client.values import read_amounts
 from tacit.core.canonical import digest_of
@@ -46,18 +36,23 @@ from tacit.ledger.protocol import Head
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.releases.accounts import Budget, Entry, typed_price
-from tacit.releases.model import Fitted, ModelRelease
+from tacit.releases.api_types import ResponseModel
+from tacit.releases.model import Fitted
 from tacit.releases.notebook_tables import ChargeList, curator_html
 from tacit.releases.receipt import Receipt
-from tacit.releases.synthesis import SyntheticRelease
+from tacit.releases.release import Release
+from tacit.releases.synthesis import SyntheticTableRequest
 from tacit.releases.verify_receipt import ReceiptReport, charge_of, verify_receipt
-from tacit.releases.workload import WorkloadRelease
+from tacit.releases.workload import WorkloadRequest
 from tacit.synth.synthesis_request import SynthesisOptions
 from tacit.synth.workload import Workload
 from tacit.synth.workload_form import workload_to_plain
 
 _POLL_SECONDS = 1.0
-_Body = TypeVar("_Body", bound=ResponseBody)
+#: Fields of a request for a synthetic table that are no price.
+_SHAPES = ("marginals", "minutes", "impossible", "determined", "only_if", "quantiles", "nulls")
+_Body = TypeVar("_Body", bound=ResponseModel)
+_Remote = TypeVar("_Remote")
 
 
 def connect(
@@ -150,7 +145,7 @@ class RemoteCurator(Closing):
         request = Request.of(sql, options)
         reply = self._ask(request, idempotency_key)
         with parsing("the answer"):
-            body = AnswerBody.read(reply.content)
+            body = AnswerResponse.read(reply.content)
             rows = RemoteRows.of(body, lambda other: self._at(replace(request, confidence=other), reply))
         if body.public:
             if body.receipt is not None or body.charge is not None:
@@ -162,9 +157,9 @@ class RemoteCurator(Closing):
     @takes_options
     def explain(self, sql: Query, **options: Unpack[QuestionOptions]) -> RemoteQuote:
         """Releases, noise, price and errors of :meth:`sql` with the same arguments. Free; reads no data."""
-        reply = self._channel.post("/v1/explain", request_text(Request.of(query_text(sql), options)))
+        reply = self._channel.post("/v1/explain", query_body(Request.of(query_text(sql), options)))
         with parsing("the quote"):
-            body = QuoteBody.read(reply.content)
+            body = QuoteResponse.read(reply.content)
             return RemoteQuote(*body.to_domain(), body.questions_left, body.leaves_after)
 
     def budget(
@@ -185,7 +180,7 @@ class RemoteCurator(Closing):
             charge = charge_of(quote.explanation.account, quote.guarantee)
         content = self._channel.get("/v1/budget", {} if population is None else {"population": population}).content
         with parsing("the budget"):
-            told = Budgets.read(content).budgets
+            told = BudgetsResponse.read(content).budgets
             found = [each.to_domain(charge) for each in told if population in (None, each.population)]
         if len(found) != 1:
             raise InputError("population", f"must be one of {', '.join(each.population for each in told)}")
@@ -201,7 +196,7 @@ class RemoteCurator(Closing):
         """The tables that you may ask about, and the declarations of their columns."""
         content = self._channel.get("/v1/tables").content
         with parsing("the tables"):
-            return tuple(table.to_domain() for table in TablesSchema.read(content).tables)
+            return tuple(table.to_domain() for table in TablesResponse.read(content).tables)
 
     def history(self, *, population: str | None = None, analyst: str | None = None) -> tuple[Entry, ...]:
         """Your questions and their cost, in order; with ``analyst``, theirs, if you may see them."""
@@ -211,7 +206,7 @@ class RemoteCurator(Closing):
         while True:
             content = self._channel.get("/v1/history", query).content
             with parsing("the history"):
-                page = History.read(content)
+                page = HistoryResponse.read(content)
                 entries += [entry.to_domain() for entry in page.entries]
             following = page.next
             if following is None:
@@ -225,7 +220,7 @@ class RemoteCurator(Closing):
 
     def receipt(self, position: int) -> Receipt:
         """The receipt of a charge that you may see, checked."""
-        receipt = self._got("the receipt", f"/v1/receipts/{int(position)}", ReceiptBody).to_domain()
+        receipt = self._got("the receipt", f"/v1/receipts/{int(position)}", ReceiptResponse).to_domain()
         self._check(receipt)
         if receipt.position != position:
             raise TrustError(f"asked for receipt {position}, the server sent {receipt.position}")
@@ -263,10 +258,8 @@ class RemoteCurator(Closing):
         idempotency_key: str = "",
         progress: Callable[[str], None] | None = None,
         **options: Unpack[SynthesisOptions],
-    ) -> RemoteSyntheticTable:
+    ) -> RemoteSyntheticTables:
         """A synthetic table, made on the server as a job; for owners. See :meth:`tacit.Curator.synthesize`.
-
-        Of two tables the first is returned; the other has the name ``body.beside`` and is had by :meth:`synthetic`.
 
         Args:
             source: the name of a table, a SELECT of rows, or two tables.
@@ -277,15 +270,13 @@ class RemoteCurator(Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        prices = ("epsilon", "delta", "rho", "mu", "max_rows")
-        shapes = {name: value for name, value in options.items() if name in SynthesisSchema.model_fields}
-        words = {name: value for name, value in shapes.items() if name not in prices}
+        shapes = {name: value for name, value in options.items() if name in _SHAPES}
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
-        body = synthesis_text(
-            {"source": made_from, "columns": columns, "rows": rows, "method": method, **words},
-            {name: value for name, value in options.items() if name not in words},
+        body = SyntheticTableRequest.text(
+            {"kind": "synthesis", "source": made_from, "columns": columns, "rows": rows, "method": method, **shapes},
+            {name: value for name, value in options.items() if name not in _SHAPES},
         )
-        return self._synthetic(self._job("/v1/synthesize", body, idempotency_key, progress).synthesis)
+        return self._made(body, idempotency_key, progress, RemoteSyntheticTables)
 
     def answer_workload(
         self,
@@ -305,27 +296,47 @@ class RemoteCurator(Closing):
             idempotency_key: as for :meth:`tacit.Curator.sql`.
             progress: told the state of the job while it is waited for.
         """
-        body = synthesis_text(
-            {"source": query_text(source, "source"), "workload": workload_to_plain(workload)}, options, WorkloadSchema
-        )
-        return self._workload(self._job("/v1/workload", body, idempotency_key, progress).workload)
+        fields = {
+            "kind": "workload", "source": query_text(source, "source"), "workload": workload_to_plain(workload),
+        }  # fmt: skip
+        return self._made(WorkloadRequest.text(fields, options), idempotency_key, progress, RemoteWorkload)
 
-    def workloads(self) -> tuple[WorkloadRelease, ...]:
-        """The workloads that were paid for, the oldest first; free."""
-        found = self._got("the workloads", "/v1/workloads", WorkloadsBody).workloads
-        return tuple(WorkloadRelease(**each.plain()) for each in found)
+    def releases(self, kind: str | None = None) -> tuple[Release, ...]:
+        """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""
+        query = {} if kind is None else {"kind": kind}
+        found = self._got("the releases", "/v1/releases", ReleasesResponse, query).releases
+        return tuple(Release(**each.plain() | {"names": tuple(each.names)}) for each in found)
 
-    def workload(self, position: int) -> RemoteWorkload:
-        """The answers to a workload that was paid for, by the position of its charge; free."""
-        return self._workload(self._got("the workload", f"/v1/workloads/{int(position)}", WorkloadBody))
+    def released(self, which: int | str) -> Any:
+        """A model, workload or synthetic table that was paid for; free.
 
-    def _workload(self, body: WorkloadBody) -> RemoteWorkload:
-        path = f"/v1/workloads/{body.position}"
-        return RemoteWorkload(
-            body,
-            self._receipt_of(body),
-            lambda place: self._channel.download(path, {"form": "parquet", "table": str(place)}),
-        )
+        Args:
+            which: the position of its charge; or its name, such as ``visits_synthetic``, for the newest of that name.
+        """
+        position = which
+        if isinstance(which, str):
+            named = [each.position for each in self.releases() if which.lower() in map(str.lower, each.names)]
+            if not named:
+                raise InputError("which", f"there is no release {which[:80]!r}")
+            position = named[-1]
+        return self._read(self._got("the release", f"/v1/releases/{int(position)}", ReleaseResponse), paid=False)
+
+    def _made(self, body: str, key: str, progress: Callable[[str], None] | None, kind: type[_Remote]) -> _Remote:
+        """The release that a request makes, as a job."""
+        made = self._read(self._job("/v1/releases", body, key, progress).release, paid=True)
+        if not isinstance(made, kind):
+            raise TrustError("the server made a release of another kind")
+        return made
+
+    def _read(self, body: ReleaseResponse, *, paid: bool) -> RemoteRelease | Fitted:
+        receipt = body.receipt.to_domain()
+        with parsing("the release"):
+            self._check(receipt)
+            _agree("position", receipt.position, body.position)
+            found = REMOTE.get(body.kind, RemoteRelease)(
+                body, receipt, lambda name: self._channel.download(f"/v1/releases/{body.position}", {"file": name})
+            )
+        return self._fitted(found, paid=paid) if body.kind == "model" else found
 
     def _got(self, what: str, path: str, kind: type[_Body], query: Mapping[str, str] | None = None) -> _Body:
         """The body at a path; one of another kind is an error of the server."""
@@ -333,15 +344,7 @@ class RemoteCurator(Closing):
         with parsing(what):
             return kind.read(content)
 
-    def _receipt_of(self, body: WorkloadBody | SyntheticTableBody | ModelBody) -> Receipt:
-        """The receipt of something that was paid for, checked and about its place."""
-        receipt = body.receipt.to_domain()
-        with parsing("the receipt"):
-            self._check(receipt)
-            _agree("position", receipt.position, body.position)
-        return receipt
-
-    def _job(self, path: str, body: str, key: str, progress: Callable[[str], None] | None) -> JobBody:
+    def _job(self, path: str, body: str, key: str, progress: Callable[[str], None] | None) -> JobResponse:
         """The job of a request when it is done.
 
         Raises:
@@ -349,11 +352,11 @@ class RemoteCurator(Closing):
         """
         job = self._channel.post(path, body, {"Idempotency-Key": request_key(key)}).content
         with parsing("the job"):
-            identity = JobPut.read(job).id
+            identity = JobAcceptedResponse.read(job).id
         while True:
             content = self._channel.get(f"/v1/jobs/{identity}").content
             with parsing("the job"):
-                state = JobBody.read(content)
+                state = JobResponse.read(content)
             if state.state == "failed":
                 raise error_of({"error": content["error"]}, 200)
             if state.state == "done":
@@ -361,29 +364,6 @@ class RemoteCurator(Closing):
             if progress is not None:
                 progress(f"{state.state}, {state.seconds:.0f} s")
             self._channel.wait(_POLL_SECONDS)
-
-    def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
-        """The synthetic tables that were paid for, the oldest first; free."""
-        found = self._got("the synthetic tables", "/v1/synthetic", SyntheticTablesBody).tables
-        return tuple(SyntheticRelease(**each.plain()) for each in found)
-
-    def synthetic(self, table: str | int) -> RemoteSyntheticTable:
-        """A synthetic table that was paid for, by its name (the newest) or the position of its charge; free."""
-        position = table
-        if isinstance(table, str):
-            found = [each.position for each in self.synthetic_tables() if each.name == table.lower()]
-            if not found:
-                raise InputError("table", f"there is no synthetic table {table[:80]!r}")
-            position = found[-1]
-        named = {"name": table.lower()} if isinstance(table, str) else {}
-        path = f"/v1/synthetic/{int(position)}"
-        return self._synthetic(self._got("the synthetic table", path, SyntheticTableBody, named))
-
-    def _synthetic(self, body: SyntheticTableBody) -> RemoteSyntheticTable:
-        path = f"/v1/synthetic/{body.position}"
-        return RemoteSyntheticTable(
-            body, self._receipt_of(body), lambda form: self._channel.download(path, {"form": form, "name": body.name})
-        )
 
     def release(self, *_: Any, **__: Any) -> NoReturn:
         """Not over HTTP: the value would have to leave its owner."""
@@ -416,36 +396,31 @@ class RemoteCurator(Closing):
         if type(estimator).__name__ not in MODELS:
             raise InputError("estimator", f"must be one of {', '.join(MODELS)}")
         sql = query_text(sql)
-        told = {"estimator": type(estimator).__name__, "parameters": parameters_told(estimator), "sql": sql}
+        told = {
+            "kind": "model",
+            "estimator": type(estimator).__name__,
+            "parameters": parameters_told(estimator),
+            "sql": sql,
+        }
         told |= {} if weight is None else {"weight": weight}
-        body = self._job("/v1/fit", json.dumps(told), idempotency_key, progress).model
-        _agree("sql", body.sql, sql)
-        _agree("estimator", body.estimator, told["estimator"])
-        return self._fitted(body, paid=True)
+        fitted = self._made(json.dumps(told), idempotency_key, progress, Fitted)
+        _agree("sql", fitted.sql, sql)
+        _agree("estimator", type(fitted.model).__name__, told["estimator"])
+        return fitted
 
-    def models(self) -> tuple[ModelRelease, ...]:
-        """The models that were paid for, the oldest first; free."""
-        found = self._got("the models", "/v1/models", ModelsBody).models
-        return tuple(ModelRelease(**each.plain()) for each in found)
-
-    def model(self, position: int) -> Fitted:
-        """A model that was paid for, by the position of its charge; free."""
-        return self._fitted(self._got("the model", f"/v1/models/{int(position)}", ModelBody), paid=False)
-
-    def _fitted(self, body: ModelBody, *, paid: bool) -> Fitted:
+    def _fitted(self, release: RemoteRelease, *, paid: bool) -> Fitted:
         from tacit.learn.model_format import model_from_text
 
-        receipt = self._receipt_of(body)
-        _agree("released", receipt["answers"][0]["released"], digest_of(body.model))
-        _agree("query", receipt["answers"][0]["query"], body.sql)
-        with parsing("the receipt"):
-            amounts = read_amounts(receipt["charge"]) if paid else ()
+        text, receipt, about = release.file("model.json").decode(), release.receipt, release.about
         answer = receipt["answers"][0]
+        _agree("released", answer["released"], digest_of(text))
+        _agree("query", answer["query"], about.sql)
+        with parsing("the model"):
+            amounts = read_amounts(receipt["charge"]) if paid else ()
+            model = model_from_text(text)
         place, asked = (receipt.position, receipt["population"]), (answer["name"], answer["plan"])
         charge = Entry(*place, amounts, *asked, True, repeated=not paid)
-        with parsing("the model"):
-            model = model_from_text(body.model)
-        return Fitted(model, charge, receipt, body.sql, tuple(body.features), body.target, body.model)
+        return Fitted(model, charge, receipt, about.sql, tuple(about.features), about.target, text)
 
     def close(self) -> None:
         """Hang up; further questions fail."""
@@ -457,7 +432,7 @@ class RemoteCurator(Closing):
     def _ask(self, request: Request, key: str, **headers: str) -> HttpReply:
         # Drawn once per question, so that whatever is sent again is the same question.
         seen = self._witness.headers
-        body, said = request_text(request), {"Idempotency-Key": request_key(key), **headers, **seen}
+        body, said = query_body(request), {"Idempotency-Key": request_key(key), **headers, **seen}
         return self._confirming(seen, lambda: self._channel.post("/v1/query", body, said))
 
     def _confirming(self, seen: Mapping[str, str], send: Callable[[], HttpReply]) -> HttpReply:
@@ -492,9 +467,9 @@ class RemoteCurator(Closing):
             raise InputError("confidence", "ask the answer itself")
 
         with parsing("the answer"):
-            return RemoteRows.of(AnswerBody.read(reply.content), never)
+            return RemoteRows.of(AnswerResponse.read(reply.content), never)
 
-    def _checked(self, reply: HttpReply, body: AnswerBody, request: Request) -> tuple[Receipt, Entry]:
+    def _checked(self, reply: HttpReply, body: AnswerResponse, request: Request) -> tuple[Receipt, Entry]:
         """The receipt and the charge of an answer, if both are about the request."""
         repeated = reply.headers.get("tacit-repeat", "").lower() == "true"
         if body.receipt is None or body.charge is None:

@@ -1,93 +1,126 @@
-"""Synthetic tables and workloads of a server: a checked receipt, and tables that are fetched."""
+"""Releases of a server: facts, a checked receipt, and files that are fetched."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from tacit.client.release_responses import SyntheticTableBody, WorkloadBody
+from tacit.client.release_responses import ReleaseResponse
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.releases.receipt import Receipt
+from tacit.releases.release import TABLE_FORMS
+from tacit.releases.synthesis import SYNTHESIS
+from tacit.releases.workload import WORKLOAD
 
 
-class RemoteSyntheticTable:
-    """A synthetic table that a server made; its receipt holds. ``fetch`` gets its file in a form."""
+class RemoteRelease:
+    """A release of a server whose receipt holds.
 
-    def __init__(self, body: SyntheticTableBody, receipt: Receipt, fetch: Callable[[str], bytes]) -> None:
-        self.name = body.name
-        self.rows = body.rows
-        self.body = body
+    Args:
+        body: kind, facts and names of files.
+        receipt: of its charge.
+        fetch: gets a file by its name.
+    """
+
+    def __init__(self, body: ReleaseResponse, receipt: Receipt, fetch: Callable[[str], bytes]) -> None:
+        self.kind = body.kind
+        self.about = body.to_domain()
+        self.files = tuple(body.files)
         self.receipt = receipt
         self._fetch = fetch
 
+    def file(self, name: str) -> bytes:
+        """The content of one of :attr:`files`."""
+        if name not in self.files:
+            raise InputError("name", f"must be one of {', '.join(self.files[:20])}")
+        return self._fetch(name)
+
+    def _arrow(self, name: str) -> Any:
+        return load_arrow("pyarrow.parquet").read_table(io.BytesIO(self.file(f"{name}.parquet")))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.receipt.position}: {', '.join(self.files[:4])}>"
+
+
+class RemoteSyntheticTables(RemoteRelease):
+    """A synthetic table of a server, or two that belong together; without a name, the first is meant."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the tables."""
+        return tuple(each.name for each in self.about.tables)
+
+    @property
+    def name(self) -> str:
+        """Name of the first table."""
+        return self.names[0]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of the first table."""
+        return int(self.about.tables[0].rows)
+
     @cached_property
-    def _table(self) -> Any:
-        return _arrow(self._fetch("parquet"))
+    def _tables(self) -> Mapping[str, Any]:
+        return {name: self._arrow(name) for name in self.names}
 
-    def to_arrow(self) -> Any:
-        """The table."""
-        return self._table
+    def to_arrow(self, name: str = "") -> Any:
+        """A table."""
+        if name and name not in self.names:
+            raise InputError("name", f"must be one of {', '.join(self.names)}")
+        return self._tables[name or self.name]
 
-    def to_pandas(self) -> Any:
-        """The table as a pandas frame."""
-        return self._table.to_pandas()
+    def to_pandas(self, name: str = "") -> Any:
+        """A table as a pandas frame."""
+        return self.to_arrow(name).to_pandas()
 
-    def sql(self, question: Query) -> Any:
-        """The answer to ordinary SQL about the table, computed here: free, and without intervals."""
-        found = query_public(query_text(question, "question"), {self.name: self._table})
-        return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": self.body.note.encode()})
+    def sql(self, query: Query) -> Any:
+        """The answer to ordinary SQL about the tables, computed here: free, and without intervals."""
+        found = query_public(query_text(query, "query"), dict(self._tables))
+        return found.replace_schema_metadata({**(found.schema.metadata or {}), b"note": self.about.note.encode()})
 
-    def save(self, path: str | Path) -> None:
-        """Write the table to a Parquet or CSV file, by the ending of its name."""
+    def save(self, path: str | Path, name: str = "") -> None:
+        """Write a table to a Parquet or CSV file, by the ending of its name."""
         target = Path(path)
-        if target.suffix not in (".parquet", ".csv"):
+        if target.suffix.removeprefix(".") not in TABLE_FORMS:
             raise InputError("path", "must end in .parquet or .csv")
-        target.write_bytes(self._fetch(target.suffix[1:]))
+        target.write_bytes(self.file(f"{name or self.name}{target.suffix}"))
 
     def report(self) -> str:
         """The quality in words, made of what was paid for alone."""
-        return self.body.report
-
-    def __repr__(self) -> str:
-        return f"<RemoteSyntheticTable {self.name}: {self.rows:,} rows, {len(self.body.columns)} columns>"
+        return "\n".join(each.report for each in self.about.tables)
 
 
-class RemoteWorkload:
-    """Answers to a workload; its receipt holds. ``fetch`` gets the Parquet file of a table by its place."""
-
-    def __init__(self, body: WorkloadBody, receipt: Receipt, fetch: Callable[[int], bytes]) -> None:
-        self.body = body
-        self.receipt = receipt
-        self._fetch = fetch
+class RemoteWorkload(RemoteRelease):
+    """Answers to a workload of a server."""
 
     @property
     def root_mean_square_error(self) -> float:
         """Root of the mean variance of all answers."""
-        return self.body.root_mean_square_error
+        return float(self.about.root_mean_square_error)
 
     def table(self, place: int) -> Any:
         """The answers of one table as Arrow: labels, ``count``, ``stddev``, ``low`` and ``high``."""
-        if not 0 <= place < len(self.body.tables):
-            raise InputError("place", f"must be from 0 to {len(self.body.tables) - 1}, the places of the tables")
-        return _arrow(self._fetch(place))
+        if not 0 <= place < len(self.about.tables):
+            raise InputError("place", f"must be from 0 to {len(self.about.tables) - 1}, the places of the tables")
+        return self._arrow(f"table-{place}")
 
     def marginal(self, *columns: str) -> Any:
         """The answers of the table with these columns, as :meth:`table`."""
-        for place, each in enumerate(self.body.tables):
+        for place, each in enumerate(self.about.tables):
             if sorted(each.columns) == sorted(columns):
                 return self.table(place)
         raise InputError("columns", f"{', '.join(columns)} is no table of the workload")
 
-    def __repr__(self) -> str:
-        return f"<RemoteWorkload {self.body.workload}: {self.body.queries:,} queries>"
 
-
-def _arrow(content: bytes) -> Any:
-    """The table in a Parquet file."""
-    return load_arrow("pyarrow.parquet").read_table(io.BytesIO(content))
+#: Classes of kinds that have methods of their own here; others are a :class:`RemoteRelease`.
+REMOTE: Final[Mapping[str, type[RemoteRelease]]] = {
+    SYNTHESIS.name: RemoteSyntheticTables,
+    WORKLOAD.name: RemoteWorkload,
+}

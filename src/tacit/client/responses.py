@@ -11,20 +11,19 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import Field, GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field
 
-from tacit.client.account_responses import GuaranteeKind, GuaranteeTold, ShareSchema
-from tacit.client.response_body import Exact, ResponseBody, Scalar, maybe
-from tacit.client.values import cell_to_json, exact_text, read_type, read_value
+from tacit.client.account_responses import BudgetResponse, GuaranteeKind, GuaranteeResponse
+from tacit.client.values import cell_to_json, read_type, read_value
 from tacit.core.guarantees import Guarantee
-from tacit.core.numbers import exact, exact_probability
+from tacit.core.numbers import exact, exact_probability, exact_text
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease, Explanation
 from tacit.query.postprocess.bounding_loss import CauseShare, LeftOut
 from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Domain, Range, Value
 from tacit.releases.accounts import Entry
+from tacit.releases.api_types import DescribedAs, Exact, ResponseModel, Scalar, maybe
 from tacit.releases.receipt import Receipt
 
 if TYPE_CHECKING:
@@ -33,21 +32,7 @@ if TYPE_CHECKING:
     from tacit.releases.views.answer_object import Answer
 
 
-class _DescribedAs:
-    """Describe a field as a type without checking its values one by one: there may be millions of cells."""
-
-    def __init__(self, kind: Any) -> None:
-        self._kind = kind
-
-    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.json_or_python_schema(
-            json_schema=handler.generate_schema(self._kind),
-            python_schema=core_schema.list_schema(strict=True),
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda rows: rows),
-        )
-
-
-class ErrorTold(ResponseBody):
+class ErrorDetailResponse(ResponseModel):
     """A failure."""
 
     code: str = Field(description="stable; may be matched on")
@@ -56,13 +41,13 @@ class ErrorTold(ResponseBody):
     parameter: str = maybe(description="the input that cannot be used")
 
 
-class ErrorBody(ResponseBody):
+class ErrorResponse(ResponseModel):
     """The one shape of every failure."""
 
-    error: ErrorTold
+    error: ErrorDetailResponse
 
 
-class ColumnTold(ResponseBody):
+class AnswerColumnResponse(ResponseModel):
     """A column of an answer."""
 
     name: str
@@ -76,7 +61,7 @@ class ColumnTold(ResponseBody):
         return OutputColumn(self.name, read_type(self.type), self.interval, known)
 
 
-class CellSchema(ResponseBody):
+class CellResponse(ResponseModel):
     """A number with noise and its interval."""
 
     value: Scalar
@@ -87,7 +72,7 @@ class CellSchema(ResponseBody):
     marked: bool = maybe(description="true where the bias may exceed the interval")
 
 
-class CauseTold(ResponseBody):
+class CauseResponse(ResponseModel):
     """People of whom something was left out, for one cause."""
 
     cause: Literal["max_groups", "max_rows", "clipping", "keys", "casts"]
@@ -99,17 +84,17 @@ class CauseTold(ResponseBody):
     sentence: str
 
 
-class LeftOutTold(ResponseBody):
+class LeftOutResponse(ResponseModel):
     """Estimate of what limits, bounds and listed keys left out."""
 
     people: int = Field(description="estimated number of people in the question")
-    causes: list[CauseTold]
+    causes: list[CauseResponse]
 
     @classmethod
     def of(cls, left_out: LeftOut) -> Self:
         """The estimate, with shares to a few digits."""
         causes = [
-            CauseTold.from_domain(each, share=_rounded(each.share), error=_rounded(each.error))
+            CauseResponse.from_domain(each, share=_rounded(each.share), error=_rounded(each.error))
             for each in left_out.causes
         ]
         return cls(people=left_out.people, causes=causes)
@@ -131,7 +116,7 @@ def _rounded(share: Fraction) -> Fraction:
     return Fraction(round(share * 10**6), 10**6)
 
 
-class ChargeSchema(ResponseBody):
+class ChargeResponse(ResponseModel):
     """The charge of the release, when it was made."""
 
     population: str
@@ -146,7 +131,7 @@ class ChargeSchema(ResponseBody):
         return cls(population=statement["population"], amounts=amounts, position=place)
 
 
-class ReceiptBody(ResponseBody):
+class ReceiptResponse(ResponseModel):
     """A signed statement; see ``tacit receipt verify``."""
 
     receipt: dict[str, Any]
@@ -166,13 +151,13 @@ class CellRead(NamedTuple):
     marked: bool = False
 
 
-class AnswerTable(ResponseBody):
+class AnswerTableResponse(ResponseModel):
     """The table of an answer."""
 
-    columns: list[ColumnTold]
-    rows: Annotated[list[list[Any]], _DescribedAs(list[list[CellSchema | Scalar]])]
+    columns: list[AnswerColumnResponse]
+    rows: Annotated[list[list[Any]], DescribedAs(list[list[CellResponse | Scalar]])]
     confidence: Exact
-    left_out: LeftOutTold | None = Field(
+    left_out: LeftOutResponse | None = Field(
         default=None, description="null where nothing can be left out; missing where it was not bought"
     )
 
@@ -183,18 +168,18 @@ class AnswerTable(ResponseBody):
         return columns, cells, exact_probability(self.confidence, "confidence")
 
 
-class AnswerBody(AnswerTable):
+class AnswerResponse(AnswerTableResponse):
     """An answer: a function of the release and the request alone."""
 
-    charge: ChargeSchema | None = Field(description="null for a question about public tables alone")
+    charge: ChargeResponse | None = Field(description="null for a question about public tables alone")
     note: str
-    receipt: ReceiptBody | None = Field(description="null for a question about public tables alone")
+    receipt: ReceiptResponse | None = Field(description="null for a question about public tables alone")
     public: bool = maybe(description="true where public tables alone were asked about: exact, and free")
 
     @classmethod
     def of(cls, answer: Answer) -> Self:
         """The answer, the same for every caller and every time: the charge is that of the release."""
-        columns = [ColumnTold(**each) for each in _columns(answer)]
+        columns = [AnswerColumnResponse(**each) for each in _columns(answer)]
         return cls(columns=columns, rows=_rows(answer), **cls.head(answer))
 
     @classmethod
@@ -203,7 +188,7 @@ class AnswerBody(AnswerTable):
         about: dict[str, Any] = {"charge": None, "note": answer.meaning, "receipt": None, "public": True}
         if answer.receipt is not None:
             about = {
-                "charge": ChargeSchema.of(answer.receipt.statement).plain(),
+                "charge": ChargeResponse.of(answer.receipt.statement).plain(),
                 "note": answer.meaning,
                 "receipt": {"receipt": answer.receipt.statement, "signature": answer.receipt.signature},
             }
@@ -214,7 +199,7 @@ def about_answer(answer: Answer) -> dict[str, Any]:
     """Facts about an answer for the log of a server: whose budget, which entry, and what was charged now."""
     if answer.receipt is None:
         return {"public": True}
-    charged, repeated = ChargeSchema.of(answer.receipt.statement), answer.charge.repeated
+    charged, repeated = ChargeResponse.of(answer.receipt.statement), answer.charge.repeated
     about = {"population": charged.population, "position": charged.position, "repeat": repeated}
     return about if repeated else {**about, "charge": charged.amounts}
 
@@ -231,7 +216,7 @@ def _left_out(answer: Answer) -> dict[str, Any]:
     """The estimate of the bias; nothing where it was not bought."""
     if not answer.finished.estimated:
         return {}
-    return {"left_out": None if answer.left_out is None else LeftOutTold.of(answer.left_out).plain()}
+    return {"left_out": None if answer.left_out is None else LeftOutResponse.of(answer.left_out).plain()}
 
 
 def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
@@ -270,14 +255,14 @@ def _read_cell(cell: Any, column: OutputColumn) -> CellRead:
     return CellRead(value, (low, high), (least, most), cell.get("marked") is True)
 
 
-class PriceSchema(ResponseBody):
+class PriceResponse(ResponseModel):
     """The charge that a question would make."""
 
     text: str
     amounts: dict[str, Exact]
 
 
-class ReleaseTold(ResponseBody):
+class NoiseResponse(ResponseModel):
     """One release: how far one unit moves it, and the noise it gets."""
 
     name: str
@@ -291,7 +276,7 @@ class ReleaseTold(ResponseBody):
     integers: int
 
 
-class ErrorExpected(ResponseBody):
+class ExpectedErrorResponse(ResponseModel):
     """Expected error of one cell."""
 
     label: str
@@ -299,10 +284,10 @@ class ErrorExpected(ResponseBody):
     meaning: str
 
 
-class QuoteBody(ResponseBody):
+class QuoteResponse(ResponseModel):
     """Effect and price of a question."""
 
-    price: PriceSchema
+    price: PriceResponse
     guarantee: GuaranteeKind
     population: str
     protected: list[str]
@@ -313,11 +298,11 @@ class QuoteBody(ResponseBody):
     keys: str
     bounds: str | None
     left_out: str | None = Field(default=None, description="share of the price for an estimate of what is left out")
-    releases: list[ReleaseTold]
+    releases: list[NoiseResponse]
     account: str
     alone: str | None
     confidence: Exact
-    errors: list[ErrorExpected]
+    errors: list[ExpectedErrorResponse]
     plan: str = Field(description="digest")
     engine_sql: str | None = maybe(description="for owners")
     advice: list[str] = maybe(description="what to write for less noise, a sentence each")
@@ -334,10 +319,10 @@ class QuoteBody(ResponseBody):
         cls, quote: Quote, *, engine: bool = False, questions_left: int | None = None, leaves_after: float = 0.0
     ) -> Self:
         """The quote; ``engine`` adds the statements of the engine, which are for owners."""
-        it, price = quote.explanation, GuaranteeTold.of(quote.guarantee)
+        it, price = quote.explanation, GuaranteeResponse.of(quote.guarantee)
         return cls.from_domain(
             it,
-            price=PriceSchema(text=it.charge, amounts=price.amounts),
+            price=PriceResponse(text=it.charge, amounts=price.amounts),
             guarantee=price.kind,
             protected=list(it.protected),
             left_out=it.left_out,
@@ -365,11 +350,11 @@ class QuoteBody(ResponseBody):
             "advice": tuple(self.advice or ()),
             "public": self.public is True,
         }
-        guarantee = GuaranteeTold(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
+        guarantee = GuaranteeResponse(kind=self.guarantee, amounts=self.price.amounts, relation=self.relation)
         return Explanation(**said), guarantee.to_domain()
 
 
-class Health(ResponseBody):
+class HealthResponse(ResponseModel):
     """Questions can be asked."""
 
     status: Literal["ok"]
@@ -387,7 +372,7 @@ def answer_json(curator: Curator, answer: Answer) -> dict[str, Any]:
         "confidence": exact_text(answer.finished.confidence),
         **_left_out(answer),
         "charge": charge_json(answer.charge),
-        "budget": None if answer.is_public else ShareSchema.of(curator.budget(answer)).plain(),
+        "budget": None if answer.is_public else BudgetResponse.of(curator.budget(answer)).plain(),
         "receipt": None if answer.receipt is None else json.loads(answer.receipt.to_json()),
         **({"public": True} if answer.is_public else {}),
     }

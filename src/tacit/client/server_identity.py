@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tacit.client.account_responses import HandoverSchema, KeySchema
+from tacit.client.account_responses import HandoverResponse, KeyResponse
 from tacit.client.client_errors import RemoteError, parsing
 from tacit.ledger.protocol import GENESIS, Head
 from tacit.ledger.signing_keys import is_signed, key_id, succession_text
@@ -26,14 +26,14 @@ class Identity:
 
     ledger: str
     public_key: str
-    handovers: tuple[HandoverSchema, ...] = field(default=(), compare=False)
+    handovers: tuple[HandoverResponse, ...] = field(default=(), compare=False)
     head: Head = field(default=GENESIS, compare=False)
 
 
 def identity_of(content: dict[str, Any]) -> Identity:
     """The identity that a server states. Nothing of it is trusted yet."""
     with parsing("the identity"):
-        said = KeySchema.read(content)
+        said = KeyResponse.read(content)
     if not said.ledger.isalnum() or len(said.ledger) > 128 or len(said.successions) > _MOST:
         raise RemoteError("the identity that the server sent names no ledger, or too many keys")
     key_id(said.public_key)  # Raises if it is none.

@@ -14,8 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.core.errors import InputError
-from tacit.core.numbers import Number, exact
+from tacit.core.numbers import exact
 from tacit.ledger import Amount
 from tacit.query.types import (
     BOOLEAN,
@@ -35,50 +34,10 @@ from tacit.releases.views.arrow_tables import plain
 
 #: Integers of at most this size are read exactly by every reader of JSON.
 EXACT_IN_JSON: Final = 2**53 - 1
-#: Significant digits of a number in a request; a longer one is a typing error or an attack.
-MAX_DIGITS: Final = 40
 _TYPES: Final = {str(kind): kind for kind in (BOOLEAN, DATE, DOUBLE, INTEGER, NULL, TEXT, TIMESTAMP)}
 _DECIMAL: Final = re.compile(r"DECIMAL\(18,(\d)\)\Z")
 _INTEGER: Final = re.compile(r"-?\d{1,19}\Z")
 _PLAIN: Final = re.compile(r"-?\d{1,19}(\.\d{1,9})?(E-\d)?\Z")
-
-
-def exact_text(value: Fraction) -> str:
-    """A rational without loss: as a decimal where it is one of reasonable length, else as a fraction."""
-    value = Fraction(value)
-    for digits in range(MAX_DIGITS + 1):
-        scaled = value * 10**digits
-        if scaled.denominator == 1:
-            text = f"{abs(scaled.numerator):0{digits + 1}d}"
-            sign = "-" if value < 0 else ""
-            return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"
-    return str(value)
-
-
-def decimal_text(value: Number, parameter: str) -> str:
-    """A number as JSON writes it, without loss.
-
-    Raises:
-        InputError: it has no finite decimal form, such as 1/3, or one of too many digits.
-    """
-    number = exact(value, parameter)
-    twos, fives = (_times(number.denominator, prime) for prime in (2, 5))
-    places = max(twos, fives)
-    if number.denominator != 2**twos * 5**fives:
-        near = f"{float(number):.6g}"
-        raise InputError(parameter, f"{number} has no exact decimal form; over HTTP write one, such as '{near}'")
-    digits = int(number * 10**places)
-    if places > MAX_DIGITS or len(str(abs(digits))) > MAX_DIGITS:
-        raise InputError(parameter, f"has more than {MAX_DIGITS} digits; round it")
-    return str(Decimal(digits).scaleb(-places))
-
-
-def _times(number: int, prime: int) -> int:
-    count = 0
-    while number % prime == 0:
-        number //= prime
-        count += 1
-    return count
 
 
 def cell_to_json(

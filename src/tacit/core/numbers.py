@@ -23,6 +23,8 @@ from tacit.core.errors import AccountingError, InputError
 #: Accepted forms of a privacy parameter.
 Number = str | int | float | Fraction | Decimal
 
+#: Significant digits of a number that is written; a longer one is a typing error or an attack.
+MAX_DIGITS: Final = 40
 #: Longest decimal text accepted for one number.
 MAX_TEXT: Final = 500
 #: Largest absolute decimal exponent accepted: 1e300 is already absurd for any parameter of privacy.
@@ -261,3 +263,41 @@ def _show(value: Fraction) -> str:
 def with_noun(count: int, one: str, many: str = "") -> str:
     """A count for people to read: ``1 charge``, ``2 charges``, ``1,000 entries``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def exact_text(value: Fraction) -> str:
+    """A rational without loss: as a decimal where it is one of reasonable length, else as a fraction."""
+    value = Fraction(value)
+    for digits in range(MAX_DIGITS + 1):
+        scaled = value * 10**digits
+        if scaled.denominator == 1:
+            text = f"{abs(scaled.numerator):0{digits + 1}d}"
+            sign = "-" if value < 0 else ""
+            return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"
+    return str(value)
+
+
+def decimal_text(value: Number, parameter: str) -> str:
+    """A number as JSON writes it, without loss.
+
+    Raises:
+        InputError: it has no finite decimal form, such as 1/3, or one of too many digits.
+    """
+    number = exact(value, parameter)
+    twos, fives = (_times(number.denominator, prime) for prime in (2, 5))
+    places = max(twos, fives)
+    if number.denominator != 2**twos * 5**fives:
+        near = f"{float(number):.6g}"
+        raise InputError(parameter, f"{number} has no exact decimal form; over HTTP write one, such as '{near}'")
+    digits = int(number * 10**places)
+    if places > MAX_DIGITS or len(str(abs(digits))) > MAX_DIGITS:
+        raise InputError(parameter, f"has more than {MAX_DIGITS} digits; round it")
+    return str(Decimal(digits).scaleb(-places))
+
+
+def _times(number: int, prime: int) -> int:
+    count = 0
+    while number % prime == 0:
+        number //= prime
+        count += 1
+    return count

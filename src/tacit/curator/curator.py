@@ -22,28 +22,22 @@ from tacit.releases.accounts import Budget, Entry
 from tacit.releases.batch import BatchRelease, Progress, release_batch
 from tacit.releases.delivery import deliver, undelivered
 from tacit.releases.keys import key_of
+from tacit.releases.kinds import KINDS
 from tacit.releases.mechanism import DirectRelease, ReleasingMechanism, charge_directly, release_directly
-from tacit.releases.model import Fitted, ModelRelease, fit_privately, published_models, read_model
+from tacit.releases.model import Fitted, fit_privately
 from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors
 from tacit.releases.planner import QuestionContext
 from tacit.releases.query import answer, quote, quote_public
 from tacit.releases.quote import Quote
 from tacit.releases.receipt import Receipt
-from tacit.releases.synthesis import SyntheticRelease, drawn_again, published_tables, synthesize
+from tacit.releases.release import Release, read_release, released
+from tacit.releases.synthesis import synthesize
 from tacit.releases.synthetic_star import SyntheticStar
 from tacit.releases.synthetic_table import SyntheticTable
 from tacit.releases.verify_receipt import ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.views.answer_object import Answer
-from tacit.releases.workload import (
-    WorkloadAnswer,
-    WorkloadQuote,
-    WorkloadRelease,
-    answer_workload,
-    published_workloads,
-    quote_workload,
-    read_workload,
-)
+from tacit.releases.workload import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
 from tacit.synth.synthesis_request import SynthesisOptions, request_of
 from tacit.synth.table_synthesis import Method
 from tacit.synth.workload import Workload
@@ -298,14 +292,6 @@ class Curator(Closing):
         caller = Caller(analyst or self.analyst, idempotency_key)
         return fit_privately(self._context, estimator, query_text(sql), caller, weight)
 
-    def models(self) -> tuple[ModelRelease, ...]:
-        """The models that were paid for, the oldest first; free."""
-        return published_models(self._context)
-
-    def model(self, position: int) -> Fitted:
-        """A model that was paid for, by the position of its charge; free."""
-        return read_model(self._context, position)
-
     @takes_options
     def answer_workload(
         self,
@@ -340,14 +326,6 @@ class Curator(Closing):
     def explain_workload(self, source: Query, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
         """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
         return quote_workload(self._context, query_text(source, "source"), workload, options)
-
-    def workloads(self) -> tuple[WorkloadRelease, ...]:
-        """The workloads that were paid for, the oldest first; free."""
-        return published_workloads(self._context)
-
-    def workload(self, position: int) -> WorkloadAnswer:
-        """The answers to a workload that was paid for, by the position of its charge; free, reads no data."""
-        return read_workload(self._context, position)
 
     @overload
     def synthesize(
@@ -404,50 +382,20 @@ class Curator(Closing):
         request = request_of(made_from, columns, method, options)
         return synthesize(self._context, request, caller, rows=rows, progress=progress)
 
-    def synthetic_tables(self) -> tuple[SyntheticRelease, ...]:
-        """The synthetic tables that were paid for, the oldest first; free."""
-        return published_tables(self._context)
+    def releases(self, kind: str | None = None) -> tuple[Release, ...]:
+        """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""
+        return released(self._context, KINDS, kind)
 
-    def synthetic(self, table: str | int, *, rows: int | None = None) -> SyntheticTable:
-        """A synthetic table that was paid for before, drawn again from what the ledger holds: free, reads no data.
-
-        Ask it in SQL by :meth:`.SyntheticTable.sql`, for nothing.
+    def released(self, which: int | str) -> Any:
+        """A model, workload or synthetic table that was paid for, as it was returned then: free, reads no data.
 
         Args:
-            table: its name, such as ``visits_synthetic``, for the newest of that name; or the position of its charge.
-            rows: how many to draw; by default about as many as there are, estimated privately.
+            which: the position of its charge; or its name, such as ``visits_synthetic``, for the newest of that name.
 
         Raises:
             InputError: there is none, or its columns are declared otherwise now.
         """
-        found = drawn_again(self._context, self._synthetic_position(table), rows)
-        if isinstance(found, SyntheticStar):
-            raise InputError("table", f"is one of two, {' and '.join(found.names)}; synthetic_star draws them together")
-        return found
-
-    def synthetic_star(self, table: str | int, *, rows: int | None = None) -> SyntheticStar:
-        """Two synthetic tables that were paid for before, drawn again together: free, reads no data.
-
-        Args:
-            table: the name of one of them, for the newest of that name; or the position of the charge.
-            rows: how many persons to draw; by default about as many as there are, estimated privately.
-
-        Raises:
-            InputError: there is none, or it is a table by itself.
-        """
-        found = drawn_again(self._context, self._synthetic_position(table), rows)
-        if not isinstance(found, SyntheticStar):
-            raise InputError("table", f"{found.name} is a table by itself; synthetic draws it")
-        return found
-
-    def _synthetic_position(self, table: str | int) -> int:
-        if isinstance(table, int):
-            return table
-        found = [each.position for each in self.synthetic_tables() if each.name == table.lower()]
-        if not found:
-            known = ", ".join(sorted({each.name for each in self.synthetic_tables()})) or "none yet"
-            raise InputError("table", f"there is no synthetic table {table[:80]!r}; there are: {known}")
-        return found[-1]
+        return read_release(self._context, KINDS, which)
 
     def publish(
         self, plan: str | Path, *, output: str | Path | None = None, progress: Progress | None = None

@@ -6,12 +6,14 @@ fit → commit → hand out the model. The ledger keeps the model, so that it is
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from numpy.typing import NDArray
+from pydantic import Field
 
 from tacit.accounting.currencies import currency_named
 from tacit.core.canonical import canonical, digest_of
@@ -23,23 +25,29 @@ from tacit.engines.protocol import Engine
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.catalog import Population
 from tacit.query.refusal import Refusal
-from tacit.query.relational.algebra import Field, RelationNode, relation_text, scanned
+from tacit.query.relational.algebra import Field as RowField
+from tacit.query.relational.algebra import RelationNode, relation_text, scanned
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
 from tacit.releases.accounts import Entry
+from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.mechanism import event_for
 from tacit.releases.notebook_tables import entry_html
 from tacit.releases.payment import (
     Caller,
     CuratorContext,
+    Departure,
     check_succeeded,
     entry_of,
     hide_internal_errors,
     paid_at,
-    paid_before,
     pay,
 )
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.release import Files, ReleaseKind
+
+if TYPE_CHECKING:
+    from tacit.learn.estimator import PrivateEstimator
 
 _LABEL: Final = "fit "
 
@@ -207,35 +215,6 @@ def fit_privately(
         return _fitted(paid.outcome, entry, told, paid.made)
 
 
-@dataclass(frozen=True)
-class ModelRelease:
-    """A model that was paid for, as the ledger holds it.
-
-    Args:
-        position: of its charge.
-        estimator: its class.
-        sql: the rows.
-        time: of the charge.
-        population: that paid.
-    """
-
-    position: int
-    estimator: str
-    sql: str
-    time: str
-    population: str
-
-
-def published_models(context: CuratorContext) -> tuple[ModelRelease, ...]:
-    """The models of a project that exist for the caller, the oldest first; free."""
-    with hide_internal_errors():
-        found = [
-            ModelRelease(record.seq, told["estimator"], told["sql"], record.time, record.population)
-            for record, told in paid_before(context, _LABEL, "model")
-        ]
-    return tuple(sorted(found, key=lambda each: each.position))
-
-
 def read_model(context: CuratorContext, position: int) -> Fitted:
     """The model that the ledger holds at a place: nothing is charged and no data is read.
 
@@ -344,7 +323,7 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     return type(estimator)(**(params | stated))
 
 
-def _check_kind(part: Field, classes: Any) -> None:
+def _check_kind(part: RowField, classes: Any) -> None:
     """Refuse declared classes of another type than the column: every row would count for nothing."""
     is_text = part.type.kind is Kind.TEXT
     listed = list(classes) if isinstance(classes, list | tuple | range) else []
@@ -393,7 +372,7 @@ def _by_place(params: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     return found
 
 
-def _ends(part: Field) -> tuple[Any, Any]:
+def _ends(part: RowField) -> tuple[Any, Any]:
     if part.type.kind is Kind.BOOLEAN:
         return (0, 1)
     ends = part.domain.range.ends
@@ -402,7 +381,7 @@ def _ends(part: Field) -> tuple[Any, Any]:
     return ends
 
 
-def _classes(part: Field) -> list[Any]:
+def _classes(part: RowField) -> list[Any]:
     if part.type.kind is Kind.BOOLEAN:
         return [False, True]
     values: list[Any] = [value for value in part.domain.values or () if value is not None]
@@ -419,3 +398,90 @@ def _price_fit(declared: Any, columns: _Columns) -> _Price:
     if not price.guarantee.epsilon:
         raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
     return _Price(price.guarantee, price.event)
+
+
+class ModelRequest(RequestModel):
+    """A model to fit: an estimator by its name, its parameters, and the rows."""
+
+    kind: Literal["model"]
+    estimator: Label = Field(description="such as LogisticRegression")
+    parameters: dict[str, Any] = Field(
+        description='of the estimator, such as {"epsilon": 1, "delta": 1e-6}; an object whose keys are no text is '
+        '{"pairs": [[key, value]]}'
+    )
+    sql: Text = Field(description="a SELECT of rows: features, and the target last")
+    weight: Label = maybe(description="a column of the SELECT by which rows count, up to max_weight of the estimator")
+
+    @property
+    def fitting(self) -> PrivateEstimator:
+        """The estimator, not fitted.
+
+        Raises:
+            InputError: there is none of that name, or it has no such parameter.
+        """
+        # Entered here only: scikit-learn is an extra.
+        from tacit.learn.model_format import MODELS, parameters_back
+
+        return MODELS.made(self.estimator, parameters_back(json.loads(json.dumps(self.parameters, default=str))))
+
+
+class ModelResponse(ResponseModel):
+    """A model: its guarantee in words, and the columns that it was fitted to."""
+
+    estimator: str
+    sql: str
+    features: list[str]
+    target: str = Field(description="what it predicts; empty where there is none")
+    report: str = Field(description="guarantee, releases and declarations in words")
+
+
+class ModelKind(ReleaseKind[ModelRequest, Fitted]):
+    """Models fitted to protected rows."""
+
+    name = "model"
+    label = _LABEL
+    request: ClassVar = ModelRequest
+    response: ClassVar = ModelResponse
+
+    def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
+        """The estimator."""
+        return (kept["estimator"],)
+
+    def source(self, kept: Mapping[str, Any]) -> str:
+        """The SELECT of rows."""
+        return str(kept["sql"])
+
+    def quote(self, context: CuratorContext, request: ModelRequest) -> str:
+        """The cost in words."""
+        return check_fit(context, request.fitting, request.sql, request.weight)
+
+    def make(
+        self,
+        context: CuratorContext,
+        request: ModelRequest,
+        caller: Caller,
+        departure: Departure | None = None,  # noqa: ARG002 - of owners alone
+    ) -> Fitted:
+        """Fit one."""
+        return fit_privately(context, request.fitting, request.sql, caller, request.weight)
+
+    def read(self, context: CuratorContext, position: int) -> Fitted:
+        """The model at a position."""
+        return read_model(context, position)
+
+    def describe(self, made: Fitted) -> ModelResponse:
+        """Its guarantee and columns."""
+        return ModelResponse(
+            estimator=type(made.model).__name__,
+            sql=made.sql,
+            features=list(made.features),
+            target=made.target,
+            report=str(made.model.privacy_report()),
+        )
+
+    def files(self, made: Fitted) -> Files:
+        """The model as text of JSON, which tacit.learn reads."""
+        return {"model.json": made.text.encode}
+
+
+MODEL: Final = ModelKind()

@@ -315,23 +315,6 @@ def pay(
         return Paid(outcome, not charge.resumed, None if outcome.repeated else made, problem)
 
 
-def paid_before(context: CuratorContext, label: str, part: str) -> Iterator[tuple[Record, Any]]:
-    """Work of one kind that a project paid for and that exists, each with a part of its quote.
-
-    Args:
-        context: of the curator.
-        label: beginning of the words that the ledger has for this kind of work.
-        part: of the quote; charges that have none are left out.
-    """
-    for population in context.catalog.populations:
-        for record in context.ledger.history(population=population.name):
-            if record.project == context.project and record.sql.startswith(label) and record.answered:
-                charged = charge_at(context.ledger, record.seq)
-                told = None if charged is None else charged.quote.get(part)
-                if told:
-                    yield record, told
-
-
 def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged, Any, Outcome]:
     """The charge at a place, the part of its quote that names its kind of work, and what came of it.
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Final
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
+from pydantic import Field
 
 from tacit.accounting.currencies import currency_of
 from tacit.core.canonical import canonical, digest_of
@@ -22,20 +24,31 @@ from tacit.core.events import ComposedEvent, ExponentialEvent, NoEvent
 from tacit.core.extras import load_arrow
 from tacit.core.names import is_name
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.ledger.history import charge_at
 from tacit.query.planning.pricing import check_charge
 from tacit.releases.accounts import Entry
-from tacit.releases.payment import Caller, CuratorContext, check_succeeded, entry_of, hide_internal_errors, pay
+from tacit.releases.api_types import Amount, Count, Limit, Names, RequestModel, ResponseModel, Text, maybe
+from tacit.releases.payment import (
+    Caller,
+    CuratorContext,
+    Departure,
+    check_succeeded,
+    entry_of,
+    hide_internal_errors,
+    paid_at,
+    pay,
+)
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.releases.synthetic_star import StarLayout, SyntheticStar
-from tacit.releases.synthetic_table import MOST_ROWS, SyntheticTable, checked_rows
+from tacit.releases.synthetic_table import BANNER, MOST_ROWS, SyntheticTable, checked_rows
 from tacit.releases.workload import about_measurements, stated_options
 from tacit.synth.count_measurement import CountSource
-from tacit.synth.synthesis_request import SynthesisRequest
+from tacit.synth.synthesis_request import SynthesisRequest, request_of
 from tacit.synth.synthesis_stages import FittedStage, SynthesisStages
 from tacit.synth.table_synthesis import (
     ChosenMarginal,
     MeasuredMarginal,
+    Method,
     SynthesisPlan,
     Transcript,
     counted,
@@ -153,45 +166,6 @@ def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows:
         return currency.text(currency.amounts_of(stages.guarantee))
 
 
-@dataclass(frozen=True)
-class SyntheticRelease:
-    """A synthetic table that was paid for, as the ledger holds it.
-
-    Args:
-        position: of its charge.
-        name: for questions.
-        source: the table, or the SELECT of rows.
-        method: which marginals were measured.
-        time: of the charge.
-        population: that paid.
-    """
-
-    position: int
-    name: str
-    source: str
-    method: str
-    time: str
-    population: str
-
-
-def published_tables(context: CuratorContext) -> tuple[SyntheticRelease, ...]:
-    """The synthetic tables of a project that exist for the caller, the oldest first; free."""
-    found = []
-    with hide_internal_errors():
-        for population in context.catalog.populations:
-            for record in context.ledger.history(population=population.name):
-                if record.project == context.project and record.sql.startswith(_LABEL) and record.answered:
-                    charged = charge_at(context.ledger, record.seq)
-                    told = {} if charged is None else charged.quote.get("synthesis", {})
-                    sources = (
-                        [name for name, _ in told["tables"]] if "tables" in told else [told["source"]] if told else ()
-                    )
-                    for source in sources:
-                        words = (_name(source), source, told["method"], record.time, record.population)
-                        found.append(SyntheticRelease(record.seq, *words))
-    return tuple(sorted(found, key=lambda each: each.position))
-
-
 def drawn_again(context: CuratorContext, position: int, rows: int | None = None) -> SyntheticTable | SyntheticStar:
     """A synthetic table, or two, from what the ledger holds at a place: nothing is charged and no data is read.
 
@@ -199,12 +173,7 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
         InputError: there is no synthetic table at this place, or its columns are declared otherwise now.
     """
     with hide_internal_errors():
-        charged = charge_at(context.ledger, position)
-        told = {} if charged is None else charged.quote.get("synthesis", {})
-        outcome = context.ledger.outcome(position) if told else None
-        if charged is None or outcome is None:
-            raise InputError("position", f"there is no synthetic table at {position}")
-        check_succeeded(outcome)
+        charged, told, outcome = paid_at(context, position, "synthesis")
         stages = SynthesisStages(context, SynthesisRequest.from_plain(told))
         if digest_of(stages.text) != charged.record.plan:
             raise InputError("position", f"the columns of {told['source']} are declared otherwise than at {position}")
@@ -419,3 +388,144 @@ def transcript_from_plain(content: Mapping[str, Any], plan: SynthesisPlan) -> Tr
         for each in content["chosen"]
     ]
     return transcript
+
+
+class SyntheticTableRequest(RequestModel):
+    """A synthetic table to make, and one of epsilon, rho and mu."""
+
+    kind: Literal["synthesis"]
+    source: Text | Annotated[dict[str, Names | None], Field(min_length=2, max_length=2)] = Field(
+        description="a table, or a SELECT of rows; or two tables, persons and rows of theirs, with columns or null"
+    )
+    columns: Names | None = maybe(description="null for all that are declared")
+    rows: Count = maybe(description="to draw; by default about as many as there are")
+    method: Method = maybe()
+    marginals: list[Names] = maybe(description="sets of columns to measure, or whose error matters")
+    minutes: Count = maybe(description="that fits may take; says how large the model may grow")
+    impossible: list[dict[str, Any]] = maybe(
+        description="combinations of values that no row has, by public knowledge", max_length=200
+    )
+    determined: dict[str, Any] = maybe(
+        description='columns that follow from another, such as {"region": {"zip": {"1000": "north"}}}', max_length=200
+    )
+    only_if: dict[str, Any] = maybe(
+        description='columns that are NULL but under a condition, such as {"pregnant": {"sex": "f"}}', max_length=200
+    )
+    quantiles: Names = maybe(description="columns whose bins begin at private quantiles")
+    nulls: Names = maybe(description="columns with bounds of which NULL is a value")
+    epsilon: Amount = maybe()
+    delta: Amount = maybe()
+    rho: Amount = maybe()
+    mu: Amount = maybe()
+    max_rows: Limit = maybe()
+
+    @property
+    def asked(self) -> SynthesisRequest:
+        """The request, but for how many rows to draw.
+
+        Raises:
+            InputError: something is of another kind.
+        """
+        stated = {name: value for name, value in self.stated.items() if name not in ("kind", "rows")}
+        source, columns, method = (stated.pop(name, None) for name in ("source", "columns", "method"))
+        return request_of(source, columns, method or "aim", stated)
+
+
+class MarginalResponse(ResponseModel):
+    """A marginal that was measured, and how far the model is from it."""
+
+    columns: list[str]
+    stddev: float = Field(description="of the noise on each count")
+    distance: float = Field(description="of the model from the noisy counts: half the l1 distance over all rows")
+    noise: float = Field(description="the same distance that noise alone makes, on average")
+
+
+class SyntheticTableResponse(ResponseModel):
+    """One synthetic table with its quality."""
+
+    name: str
+    rows: int
+    columns: list[str]
+    measured: list[MarginalResponse]
+    not_measured: list[list[str]] = Field(description="pairs of columns about which nothing is promised")
+    report: str = Field(description="the same in words")
+
+
+class SynthesisResponse(ResponseModel):
+    """A synthetic table, or two that belong together, made of what was paid for alone."""
+
+    method: str
+    tables: list[SyntheticTableResponse]
+    note: str
+
+
+class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | SyntheticStar]):
+    """Synthetic tables."""
+
+    name = "synthesis"
+    label = _LABEL
+    request: ClassVar = SyntheticTableRequest
+    response: ClassVar = SynthesisResponse
+
+    def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
+        """The names of the tables in queries."""
+        return tuple(_name(each) for each in _sources(kept))
+
+    def source(self, kept: Mapping[str, Any]) -> str:
+        """The tables, or the SELECT of rows."""
+        return " and ".join(_sources(kept))
+
+    def quote(self, context: CuratorContext, request: SyntheticTableRequest) -> str:
+        """The cost in words."""
+        return check_synthesis(context, request.asked, rows=request.rows)
+
+    def make(
+        self,
+        context: CuratorContext,
+        request: SyntheticTableRequest,
+        caller: Caller,
+        departure: Departure | None = None,  # noqa: ARG002 - of owners alone
+    ) -> SyntheticTable | SyntheticStar:
+        """Make one."""
+        return synthesize(context, request.asked, caller, rows=request.rows)
+
+    def read(self, context: CuratorContext, position: int) -> SyntheticTable | SyntheticStar:
+        """The table at a position, drawn again."""
+        return drawn_again(context, position)
+
+    def describe(self, made: SyntheticTable | SyntheticStar) -> SynthesisResponse:
+        """Rows, columns and quality."""
+        found = []
+        for table in made.tables:
+            columns = list(table.columns) if isinstance(made, SyntheticTable) else table.to_arrow().column_names
+            measured = [
+                MarginalResponse(
+                    columns=list(each.columns), stddev=each.stddev, distance=each.distance, noise=each.noise
+                )
+                for each in table.quality()
+            ]
+            missing = [list(pair) for pair in table.not_measured]
+            found.append(
+                SyntheticTableResponse(
+                    name=table.name, rows=table.rows, columns=columns, measured=measured, not_measured=missing,
+                    report=table.report(),
+                )
+            )  # fmt: skip
+        method = made.receipt["answers"][0]["name"].removeprefix(_LABEL).partition(")")[0]
+        return SynthesisResponse(method=method, tables=found, note=BANNER)
+
+    def files(self, made: SyntheticTable | SyntheticStar) -> Files:
+        """Each table as CSV and as Parquet."""
+        return {f"{each.name}.{form}": partial(each.to_bytes, form) for each in made.tables for form in TABLE_FORMS}
+
+    def progress(self, context: CuratorContext, request: SyntheticTableRequest) -> str:
+        """Number of parts that are measured and kept."""
+        parts = kept_parts(context, request.asked) if request.asked.method == "aim" else 0
+        return f"{parts} {'part is' if parts == 1 else 'parts are'} measured and kept." if parts else ""
+
+
+def _sources(kept: Mapping[str, Any]) -> list[str]:
+    return [name for name, _ in kept["tables"]] if "tables" in kept else [kept["source"]]
+
+
+SYNTHESIS: Final = SynthesisKind()

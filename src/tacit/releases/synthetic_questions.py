@@ -21,7 +21,8 @@ from tacit.project.source import Source
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.releases.planner import FreeQuestion, Planner, QuestionContext
-from tacit.releases.synthesis import drawn_again, published_tables
+from tacit.releases.release import released
+from tacit.releases.synthesis import SYNTHESIS, drawn_again
 from tacit.releases.synthetic_table import BANNER
 
 #: Sets of synthetic tables whose rows are kept in memory.
@@ -53,7 +54,8 @@ def _named(context: QuestionContext, sql: str) -> dict[str, int]:
     """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
     words = set(_WORD.findall(sql.lower()))
     own = {table.name.lower() for table in context.catalog.tables}
-    found = {each.name.lower(): each.position for each in published_tables(context)}
+    made = released(context, {SYNTHESIS.name: SYNTHESIS})
+    found = {name.lower(): each.position for each in made for name in each.names}
     return {name: place for name, place in found.items() if name in words and name not in own}
 
 

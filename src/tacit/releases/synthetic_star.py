@@ -98,6 +98,11 @@ class SyntheticStar:
             each.charge, each.receipt = charge, receipt
 
     @property
+    def tables(self) -> tuple[SyntheticTable, SyntheticTable]:
+        """The two tables: persons, then their rows."""
+        return self.persons, self.others
+
+    @property
     def names(self) -> tuple[str, str]:
         """Names of the two tables, for questions."""
         return self.persons.name, self.others.name

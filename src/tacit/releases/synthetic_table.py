@@ -117,6 +117,11 @@ class SyntheticTable:
         self._draw, self._is_counted = draw, counted
 
     @property
+    def tables(self) -> tuple[SyntheticTable, ...]:
+        """The table alone; two that belong together are a :class:`.SyntheticStar`."""
+        return (self,)
+
+    @property
     def rows(self) -> int:
         """Number of rows of :meth:`to_arrow`."""
         return int(self.to_arrow().num_rows) if self._is_counted else self._rows

@@ -27,12 +27,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tacit.accounting.currencies import AccountGuarantee, currency_of
 from tacit.core.canonical import canonical, digest_of
@@ -43,8 +45,9 @@ from tacit.core.text_files import replace_file, table_bytes
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.project.project_file import validate
 from tacit.query.planning.pricing import check_charge
-from tacit.query.request import Request, Terms
+from tacit.query.request import OPTIONS, Request, Terms
 from tacit.releases.accounts import Entry
+from tacit.releases.api_types import Amount, Limit, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.payment import (
     Caller,
     CuratorContext,
@@ -53,10 +56,10 @@ from tacit.releases.payment import (
     entry_of,
     hide_internal_errors,
     paid_at,
-    paid_before,
     pay,
 )
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
+from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.synth.count_measurement import CountMeasurement
 from tacit.synth.count_price import count_prices, meant_delta, settled
 from tacit.synth.marginal_counts import MarginalCounts, countable_rows
@@ -253,37 +256,6 @@ def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value if isinstance(value, int) else str(value) for name, value in options.items() if value is not None
     }
-
-
-@dataclass(frozen=True)
-class WorkloadRelease:
-    """A workload that was paid for, as the ledger holds it.
-
-    Args:
-        position: of its charge.
-        source: the table, or the SELECT of rows.
-        workload: in words.
-        time: of the charge.
-        population: that paid.
-    """
-
-    position: int
-    source: str
-    workload: str
-    time: str
-    population: str
-
-
-def published_workloads(context: CuratorContext) -> tuple[WorkloadRelease, ...]:
-    """The workloads of a project that exist for the caller, the oldest first; free."""
-    with hide_internal_errors():
-        found = [
-            WorkloadRelease(
-                record.seq, told["source"], str(workload_from_plain(told["parts"])), record.time, record.population
-            )
-            for record, told in paid_before(context, _LABEL, "workload")
-        ]
-    return tuple(sorted(found, key=lambda each: each.position))
 
 
 def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
@@ -506,3 +478,98 @@ def release_workload(
             f"cannot write to {folder}: {problem.strerror}; what was released is kept, run the plan again",
         ) from None
     return ReleasedWorkload(planned, answer, tuple(files))
+
+
+class WorkloadRequest(RequestModel):
+    """Counting queries to answer at once, and one of epsilon, rho and mu."""
+
+    kind: Literal["workload"]
+    source: Text = Field(description="a table, or a SELECT of rows")
+    workload: list[dict[str, Any]] = Field(
+        description='parts that are added up, such as {"marginals": ["sex", "ward"], "ways": 2} or {"prefixes": "age"}'
+    )
+    epsilon: Amount = maybe()
+    delta: Amount = maybe()
+    rho: Amount = maybe()
+    mu: Amount = maybe()
+    confidence: Amount = maybe()
+    max_rows: Limit = maybe()
+
+    @property
+    def arguments(self) -> tuple[str, Workload, dict[str, Any]]:
+        """Source, workload and options of :func:`answer_workload`."""
+        options = {name: value for name, value in self.stated.items() if name in OPTIONS}
+        return self.source, workload_from_plain(self.workload), options
+
+
+class WorkloadTableResponse(ResponseModel):
+    """One marginal or product of a workload; its answers are the file of the same place."""
+
+    columns: list[str]
+    queries: int
+    stddev: float = Field(description="the largest of an answer")
+
+
+class WorkloadResponse(ResponseModel):
+    """A workload with the errors of its answers."""
+
+    workload: str = Field(description="in words")
+    queries: int
+    root_mean_square_error: float
+    tables: list[WorkloadTableResponse]
+
+
+class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
+    """Workloads of counting queries."""
+
+    name = "workload"
+    label = _LABEL
+    request: ClassVar = WorkloadRequest
+    response: ClassVar = WorkloadResponse
+    by_analysts = True
+
+    def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
+        """The queries in words."""
+        return (str(workload_from_plain(kept["parts"])),)
+
+    def source(self, kept: Mapping[str, Any]) -> str:
+        """The table, or the SELECT of rows."""
+        return str(kept["source"])
+
+    def quote(self, context: CuratorContext, request: WorkloadRequest) -> str:
+        """Errors and cost in words."""
+        return str(quote_workload(context, *request.arguments))
+
+    def make(
+        self, context: CuratorContext, request: WorkloadRequest, caller: Caller, departure: Departure | None = None
+    ) -> WorkloadAnswer:
+        """Answer one."""
+        return answer_workload(context, *request.arguments, caller, departure=departure)
+
+    def read(self, context: CuratorContext, position: int) -> WorkloadAnswer:
+        """The answers at a position."""
+        return read_workload(context, position)
+
+    def describe(self, made: WorkloadAnswer) -> WorkloadResponse:
+        """Its tables and errors."""
+        return WorkloadResponse(
+            workload=str(made.plan.workload),
+            queries=made.plan.count,
+            root_mean_square_error=made.plan.root_mean_square_error,
+            tables=[
+                WorkloadTableResponse(columns=list(t.columns), queries=len(t), stddev=float(np.sqrt(t.variances.max())))
+                for t in made.tables()
+            ],
+        )
+
+    def files(self, made: WorkloadAnswer) -> Files:
+        """The answers of each table, by its place."""
+
+        def content(place: int, form: str) -> bytes:
+            return table_bytes(next(islice(made.tables(), place, None)).to_arrow(), form)
+
+        places = range(sum(1 for _ in made.tables()))
+        return {f"table-{place}.{form}": partial(content, place, form) for place in places for form in TABLE_FORMS}
+
+
+WORKLOAD: Final = WorkloadKind()

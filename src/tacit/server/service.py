@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.canonical import canonical
 from tacit.core.errors import AccessError, InputError, TacitError
@@ -28,8 +28,9 @@ from tacit.query.catalog import Catalog
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.releases.accounts import Budget
+from tacit.releases.api_types import RequestModel
 from tacit.releases.delivery import deliver
-from tacit.releases.model import Fitted, ModelRelease, check_fit, fit_privately, published_models, read_model
+from tacit.releases.kinds import KINDS, kind_of
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
 from tacit.releases.planner import QuestionContext
 from tacit.releases.query import (
@@ -42,33 +43,14 @@ from tacit.releases.query import (
 )
 from tacit.releases.quote import Quote
 from tacit.releases.receipt import Receipt
-from tacit.releases.synthesis import (
-    SyntheticRelease,
-    check_synthesis,
-    drawn_again,
-    kept_parts,
-    published_tables,
-    synthesize,
-)
-from tacit.releases.synthetic_star import SyntheticStar
-from tacit.releases.synthetic_table import SyntheticTable
+from tacit.releases.release import Made, Release, ReleaseKind, release_at, released
 from tacit.releases.views.answer_object import Answer
-from tacit.releases.workload import (
-    WorkloadAnswer,
-    WorkloadQuote,
-    WorkloadRelease,
-    answer_workload,
-    published_workloads,
-    quote_workload,
-    read_workload,
-)
+from tacit.releases.workload import WorkloadAnswer
 from tacit.server.errors import TooMany, Unauthenticated, Unknown
 from tacit.server.settings import Settings
 from tacit.server.timing import LateLimit
 
 if TYPE_CHECKING:
-    from tacit.client.requests import FitSchema, SynthesisSchema, WorkloadSchema
-    from tacit.learn.estimator import PrivateEstimator
     from tacit.releases.planner import PricedPlan
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, People
@@ -79,8 +61,8 @@ AUDIT: Final = "audit"
 ADMIN: Final = "admin"
 #: Of :meth:`CuratorService.ask`: answer only what the person paid for.
 ONLY: Final = "only"
-#: Synthetic tables that are kept in memory.
-_MOST_DRAWN: Final = 4
+#: Releases that are kept in memory.
+_MOST_READ: Final = 4
 
 
 class CuratorService:
@@ -92,8 +74,8 @@ class CuratorService:
         self.settings = settings or Settings()
         self._lock = threading.Lock()
         self._seen: dict[frozenset[str] | None, Curator] = {}
-        self._drawn: dict[int, SyntheticTable | SyntheticStar] = {}
-        self._drawing = threading.RLock()
+        self._read: dict[int, Made] = {}
+        self._reading = threading.RLock()
 
     def quote(self, access: Access, ask: Request) -> Quote:
         """Effect and price of a question. Free; reads no data."""
@@ -149,111 +131,64 @@ class CuratorService:
         """A code by which a person who was given an answer can ask for it again at no cost, whoever paid for it."""
         return _code(self._for(access).context, access, answer.charge.number)
 
-    def check_synthesis(self, access: Access, said: SynthesisSchema) -> str:
-        """The price of a synthetic table in words; refuses one that cannot be made. Free; reads no data."""
-        self._need(access, ADMIN)
-        request, rows = said.asked
-        return check_synthesis(self._for(access).context, request, rows=rows)
+    def quote_release(self, access: Access, request: RequestModel) -> str:
+        """Cost and errors of a release in words; refuses one that cannot be made. Free; reads no data."""
+        return self._kind(access, request).quote(self._for(access).context, request)
 
-    def synthesize(self, access: Access, said: SynthesisSchema, *, key: str = "") -> SyntheticTable | SyntheticStar:
-        """Make a synthetic table, or two, charged to their population; for owners."""
-        self._need(access, ADMIN)
-        request, rows = said.asked
-        table = synthesize(self._for(access).context, request, Caller(access.person.name, key), rows=rows)
-        self._keep_drawn(table.receipt.position, table)
-        return table
-
-    def _keep_drawn(self, position: int, table: SyntheticTable | SyntheticStar) -> None:
-        """Keep a table that was drawn; the oldest one makes room."""
-        with self._drawing:
-            self._drawn[position] = table
-            while len(self._drawn) > _MOST_DRAWN:
-                del self._drawn[next(iter(self._drawn))]
-
-    def kept_parts(self, access: Access, said: SynthesisSchema) -> int:
-        """Number of measured parts of a synthetic table that is being made; for owners."""
-        self._need(access, ADMIN)
-        return kept_parts(self._for(access).context, said.asked[0])
-
-    def synthetic_tables(self, access: Access) -> tuple[SyntheticRelease, ...]:
-        """Synthetic tables of the populations that the person sees; they were paid for, and are free to use."""
-        return published_tables(self._for(access).context)
-
-    def synthetic(self, access: Access, position: int) -> SyntheticTable | SyntheticStar:
-        """A synthetic table, or two, drawn from what the ledger holds; free, reads no data.
-
-        Raises:
-            Unknown: there is none for the person.
-        """
-        if all(each.position != position for each in self.synthetic_tables(access)):
-            raise Unknown("synthetic table")
-        # A fit takes seconds, so one at a time, and the newest few are kept.
-        with self._drawing:
-            found = self._drawn.get(position)
-            if found is None:
-                found = drawn_again(self._for(access).context, position)
-                self._keep_drawn(position, found)
-            return found
-
-    def quote_workload(self, access: Access, said: WorkloadSchema) -> WorkloadQuote:
-        """Errors and price of a workload. Free; reads no data."""
-        self._need(access, ASK, ADMIN)
-        return quote_workload(self._for(access).context, *said.arguments)
-
-    def answer_workload(
-        self, access: Access, said: WorkloadSchema, *, key: str = "", departure: QuestionDeparture | None = None
-    ) -> WorkloadAnswer:
-        """Answer a workload, charged to its population and counted to the person.
+    def make_release(
+        self, access: Access, request: RequestModel, *, key: str = "", departure: QuestionDeparture | None = None
+    ) -> Made:
+        """Make a release, charged to its population and counted to the person.
 
         Args:
             access: who asks.
-            said: what.
+            request: of a kind.
             key: a name for this request, under which it may be sent again.
             departure: decides when the outcome is written down; owners, who may read the data, need not wait for it.
         """
-        self._need(access, ASK, ADMIN)
+        kind, context = self._kind(access, request), self._for(access).context
         departure = None if ADMIN in access.scopes else departure
-        caller = Caller(access.person.name, key)
-        return answer_workload(self._for(access).context, *said.arguments, caller, departure=departure)
+        made: Made = kind.make(context, request, Caller(access.person.name, key), departure)
+        self._keep(made.receipt.position, made)
+        return made
 
-    def workloads(self, access: Access) -> tuple[WorkloadRelease, ...]:
-        """Workloads of the populations that the person sees; they were paid for, and are free to read."""
-        return published_workloads(self._for(access).context)
+    def release_progress(self, access: Access, request: RequestModel) -> str:
+        """How far a release that is being made has come, for those who may make it; empty where that is not known."""
+        return self._kind(access, request).progress(self._for(access).context, request)
 
-    def workload(self, access: Access, position: int) -> WorkloadAnswer:
-        """Answers to a workload, from what the ledger holds; free, reads no data.
+    def releases(self, access: Access, kind: str | None = None) -> tuple[Release, ...]:
+        """Releases of the populations that the person sees; they were paid for, and are free to read."""
+        return released(self._for(access).context, KINDS, kind)
+
+    def release(self, access: Access, position: int) -> tuple[Release, Any]:
+        """A release and what it is, from what the ledger holds; free, reads no data.
 
         Raises:
             Unknown: there is none for the person.
         """
-        if all(each.position != position for each in self.workloads(access)):
-            raise Unknown("workload")
-        return read_workload(self._for(access).context, position)
-
-    def check_fit(self, access: Access, said: FitSchema) -> str:
-        """The price of a fit in words; refuses one that cannot be made. Free; reads no data; for owners."""
-        self._need(access, ADMIN)
-        return check_fit(self._for(access).context, estimator_of(said), said.sql, said.weight)
-
-    def fit(self, access: Access, said: FitSchema, *, key: str = "") -> Fitted:
-        """Fit a model, charged to its population; for owners."""
-        self._need(access, ADMIN)
         context = self._for(access).context
-        return fit_privately(context, estimator_of(said), said.sql, Caller(access.person.name, key), said.weight)
+        found = release_at(context, KINDS, position)
+        if found is None:
+            raise Unknown("release")
+        # A fit takes seconds, so one at a time, and the newest few are kept.
+        with self._reading:
+            made = self._read.get(position)
+            if made is None:
+                made = KINDS[found.kind].read(context, position)
+                self._keep(position, made)
+            return found, made
 
-    def models(self, access: Access) -> tuple[ModelRelease, ...]:
-        """Models of the populations that the person sees; they were paid for, and are free to use."""
-        return published_models(self._for(access).context)
+    def _kind(self, access: Access, request: RequestModel) -> ReleaseKind[Any, Any]:
+        kind = KINDS[kind_of(request)]
+        self._need(access, *((ASK, ADMIN) if kind.by_analysts else (ADMIN,)))
+        return kind
 
-    def model(self, access: Access, position: int) -> Fitted:
-        """A model, from what the ledger holds; free, reads no data.
-
-        Raises:
-            Unknown: there is none for the person.
-        """
-        if all(each.position != position for each in self.models(access)):
-            raise Unknown("model")
-        return read_model(self._for(access).context, position)
+    def _keep(self, position: int, made: Made) -> None:
+        """Keep a release that was read; the oldest one makes room."""
+        with self._reading:
+            self._read[position] = made
+            while len(self._read) > _MOST_READ:
+                del self._read[next(iter(self._read))]
 
     def budget(
         self,
@@ -541,15 +476,3 @@ def _audits(access: Access) -> bool:
 def _says(receipt: Receipt, sql: str) -> bool:
     """Whether a receipt has these words; those of planned releases and of mechanisms have their owner's."""
     return all(each["name"] or each["query"] == sql for each in receipt["answers"])
-
-
-def estimator_of(said: FitSchema) -> PrivateEstimator:
-    """The estimator that a request describes, not fitted.
-
-    Raises:
-        InputError: there is none of that name, or it has no such parameter.
-    """
-    # Entered here only: scikit-learn is an extra.
-    from tacit.learn.model_format import MODELS, parameters_back
-
-    return MODELS.made(said.estimator, parameters_back(said.parameters))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.cli.demo import attack
 from tacit.cli.demo.display import DemoBar, Stage, number
-from tacit.client.account_responses import ShareSchema
+from tacit.client.account_responses import BudgetResponse
 from tacit.client.responses import answer_json
 from tacit.project.example_hospital import PROJECT, Hospital, make_hospital
 
@@ -249,7 +249,7 @@ def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
     lines = (share.lines for share in account.balances)
     at.stage.show(budget_table(zip(owners, lines, account.epsilons, strict=False)))
     ledger = {"ok": report.ok, "entries": report.entries, "charges": report.charges}
-    return ledger, ShareSchema.of(account).plain()
+    return ledger, BudgetResponse.of(account).plain()
 
 
 def _farewell(stage: Stage, seconds: float) -> None:

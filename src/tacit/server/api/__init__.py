@@ -7,8 +7,7 @@ Modules:
 * :mod:`.errors` — Error responses: one shape, without protected text
 * :mod:`.jobs` — Background questions: submit, poll, fetch
 * :mod:`.openapi` — OpenAPI description and its HTML page
-* :mod:`.release_routes` — Endpoints of synthetic tables, workloads and models: put down as jobs, paid for once, and
-  free to use from then on
+* :mod:`.release_routes` — Endpoints of releases: made as jobs, charged once, and free to read from then on
 * :mod:`.request` — API request and response objects, and the table entry of an endpoint
 * :mod:`.request_body` — Strict JSON bodies of requests
 * :mod:`.request_limits` — Limits on paths, headers and bodies of requests

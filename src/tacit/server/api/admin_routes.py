@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tacit.client import account_responses as account_wire
 from tacit.client import people_responses as wire
-from tacit.client.requests import NewPerson, NewToken, Quota
+from tacit.client.requests import PersonRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger.entries import plain_name
 from tacit.releases.accounts import share_caps
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
+from tacit.server.api.request import ApiRequest, ApiResponse, json_response
 from tacit.server.api.request_body import read_body
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def everyone(call: ApiRequest) -> ApiResponse:
     """All people ever added, with their shares and spending."""
     people = _people(call)
-    return json_response(wire.PeopleBody(people=[_person(call, person) for person in people.everyone()]).plain())
+    return json_response(wire.PeopleResponse(people=[_person(call, person) for person in people.everyone()]).plain())
 
 
 def add(call: ApiRequest) -> ApiResponse:
@@ -31,7 +31,7 @@ def add(call: ApiRequest) -> ApiResponse:
     from tacit.server.identity import Role
 
     people = _people(call)
-    said = read_body(NewPerson, call.body)
+    said = read_body(PersonRequest, call.body)
     if "populations" in said.model_fields_set:
         known = {each.name for each in call.runtime.service.curator.context.catalog.populations}
         populations = None if said.populations is None else frozenset(said.populations)
@@ -54,14 +54,14 @@ def revoke(call: ApiRequest) -> ApiResponse:
     if person.name == call.user.person.name:
         raise InputError("name", "you cannot revoke yourself; another owner can")
     people.revoke(person.name, operator=_operator(call))
-    return json_response(wire.Revoked(name=person.name, active=False).plain())
+    return json_response(wire.RevokedResponse(name=person.name, active=False).plain())
 
 
 def tokens(call: ApiRequest) -> ApiResponse:
     """All tokens, without their secrets."""
     people = _people(call)
-    found = [wire.TokenTold.from_domain(each, used=each.used and each.used.isoformat()) for each in people.tokens()]
-    return json_response(wire.TokensSchema(tokens=found).plain())
+    found = [wire.TokenResponse.from_domain(each, used=each.used and each.used.isoformat()) for each in people.tokens()]
+    return json_response(wire.TokensResponse(tokens=found).plain())
 
 
 def issue(call: ApiRequest) -> ApiResponse:
@@ -69,16 +69,16 @@ def issue(call: ApiRequest) -> ApiResponse:
     from tacit.server.identity import TokenScope
 
     people = _people(call)
-    said = read_body(NewToken, call.body)
+    said = read_body(TokenRequest, call.body)
     issued = people.issue(
         said.name,
         label=said.label or "",
-        scopes=None if said.scopes is None else frozenset(map(TokenScope, said.scopes)),
+        scopes=frozenset(map(TokenScope, said.scopes)) if "scopes" in said.stated else None,
         expires=datetime.now(UTC) + timedelta(days=said.days),
         operator=_operator(call),
-        share=said.share,
+        share=None if "share" not in said.stated else str(said.share),
     )
-    return json_response(wire.TokenShown.from_domain(issued, token=issued.text).plain(), 201)
+    return json_response(wire.NewTokenResponse.from_domain(issued, token=issued.text).plain(), 201)
 
 
 def withdraw(call: ApiRequest) -> ApiResponse:
@@ -87,14 +87,14 @@ def withdraw(call: ApiRequest) -> ApiResponse:
     if call.part not in {each.id for each in people.tokens()}:
         raise Unknown("token")
     people.withdraw(call.part, operator=_operator(call))
-    return json_response(wire.Withdrawn(id=call.part, alive=False).plain())
+    return json_response(wire.WithdrawnResponse(id=call.part, alive=False).plain())
 
 
 def quota(call: ApiRequest) -> ApiResponse:
     """Limit a person's share of a budget, earlier spending included; without caps the limit is removed."""
     people = _people(call)
     service = call.runtime.service
-    said = read_body(Quota, call.body)
+    said = read_body(QuotaRequest, call.body)
     person = people.person(_name(said.name))
     if person is None:
         raise Unknown("person")
@@ -103,23 +103,23 @@ def quota(call: ApiRequest) -> ApiResponse:
     shares = share_caps(ledger.filter(found.population), said.caps) if said.caps else None
     ledger.set_quota(found.population, shares, analyst=person.name, operator=_operator(call))
     return json_response(
-        account_wire.ShareSchema.of(service.curator.budget(population=found.population, analyst=person.name)).plain()
+        account_wire.BudgetResponse.of(service.curator.budget(population=found.population, analyst=person.name)).plain()
     )
 
 
 def running(call: ApiRequest) -> ApiResponse:
-    """The queries that this process runs."""
+    """Queries that read data now."""
     _people(call)
-    found = [wire.QueryRunning.from_domain(each) for each in call.runtime.running.listed()]
-    return json_response(wire.QueriesRunning(queries=found).plain())
+    found = [wire.RunningQueryResponse.from_domain(each) for each in call.runtime.running.listed()]
+    return json_response(wire.RunningQueriesResponse(queries=found).plain())
 
 
 def stop(call: ApiRequest) -> ApiResponse:
-    """Stop a query, whichever process runs it."""
+    """Stop a query; its charge waits."""
     _people(call)
     if not call.runtime.running.ask_to_stop(call.part):
         raise Unknown("query")
-    return json_response(wire.QueryStopped(id=call.part).plain(), 202)
+    return json_response(wire.StoppedQueryResponse(id=call.part).plain(), 202)
 
 
 def _people(call: ApiRequest) -> People:
@@ -140,20 +140,7 @@ def _name(text: str) -> str:
         raise Unknown("person") from None
 
 
-def _person(call: ApiRequest, person: Person) -> wire.PersonBody:
+def _person(call: ApiRequest, person: Person) -> wire.PersonResponse:
     curator = call.runtime.service.curator
     budgets = [curator.budget(population=name, analyst=person.name) for name in curator.ledger.accounts()]
-    return wire.PersonBody.from_domain(person, budgets=[account_wire.ShareSchema.of(each) for each in budgets])
-
-
-ROUTES: Final = (
-    Route("GET", "/v1/people", everyone),
-    Route("POST", "/v1/people", add, takes=True),
-    Route("DELETE", "/v1/people/{name}", revoke, slashes=True),
-    Route("GET", "/v1/tokens", tokens),
-    Route("POST", "/v1/tokens", issue, takes=True),
-    Route("DELETE", "/v1/tokens/{id}", withdraw),
-    Route("POST", "/v1/quotas", quota, takes=True),
-    Route("GET", "/v1/queries", running),
-    Route("DELETE", "/v1/queries/{id}", stop),
-)
+    return wire.PersonResponse.from_domain(person, budgets=[account_wire.BudgetResponse.of(each) for each in budgets])

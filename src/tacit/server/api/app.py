@@ -108,7 +108,7 @@ class App(Starlette):
             )
             call.about["route"] = route.path
             call.query = query_of(request.scope, route.query)
-            if route.takes:
+            if route.body:
                 check_type(call.headers)
                 call.body = await body_of(request, self._runtime.settings.max_body, self._runtime.settings.body_seconds)
             if self.state.draining:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tacit.client.responses import ErrorBody, ErrorTold
+from tacit.client.responses import ErrorDetailResponse, ErrorResponse
 from tacit.core.errors import InputError, TacitError
 from tacit.releases.payment import log_failure
 from tacit.server.errors import Busy, RequestError, TooMany, Unauthenticated
@@ -75,7 +75,7 @@ def describe(problem: BaseException) -> Failure:
 def failure_json(failure: Failure) -> dict[str, Any]:
     """The one shape of every error."""
     more = {name: text for name in ("id", "parameter") if (text := getattr(failure, name))}
-    return ErrorBody(error=ErrorTold(code=failure.code, message=failure.message, **more)).plain()
+    return ErrorResponse(error=ErrorDetailResponse(code=failure.code, message=failure.message, **more)).plain()
 
 
 def failure_bytes(failure: Failure) -> bytes:

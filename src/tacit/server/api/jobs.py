@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from tacit.client.release_responses import ModelBody, SyntheticTableBody, WorkloadBody
-from tacit.client.requests import FitSchema, SynthesisSchema, WorkloadSchema
-from tacit.client.response_body import ResponseBody
-from tacit.client.responses import AnswerBody
+from tacit.client.release_responses import ReleaseResponse
+from tacit.client.responses import AnswerResponse
 from tacit.core.errors import DelayedError, InputError, InternalError, TacitError
 from tacit.ledger import ConflictError
 from tacit.noise import entropy
 from tacit.query.request import Request
+from tacit.releases.kinds import kind_of
 from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request import ApiRequest, ApiResponse
-from tacit.server.api.request_body import JobRequest, job_back, job_text, read_body
-from tacit.server.api.request_limits import idempotency_key
+from tacit.server.api.request_body import JobRequest, job_back, job_text
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
 from tacit.server.identity.credentials import new_id
@@ -43,37 +40,23 @@ _MOST: Final = 20
 #: Workers that may die of a job. One that stops in order, or has no room, puts it back and is not counted.
 _MOST_TRIES: Final = 3
 _KEPT: Final = timedelta(days=1)
-#: Names under which outcomes are told.
-_OUTCOMES: Final[dict[type, bytes]] = {SynthesisSchema: b"synthesis", WorkloadSchema: b"workload", FitSchema: b"model"}
-
-
-def as_job(kind: type[SynthesisSchema | WorkloadSchema | FitSchema]) -> Callable[[ApiRequest], ApiResponse]:
-    """The endpoint that puts work of a kind down as a job."""
-    return lambda call: put_off(call, read_body(kind, call.body), idempotency_key(call.headers))
 
 
 def put_off(call: ApiRequest, said: JobRequest, key: str) -> ApiResponse:
     """Put work down as a job; work that would be refused is refused now."""
     service, user = call.runtime.service, call.user
     # A job is run for the person, whatever token has submitted it.
-    match said:
-        case SynthesisSchema():
-            service.check_synthesis(user, said)
-        case FitSchema():
-            service.check_fit(user, said)
-        case WorkloadSchema():
-            service.quote_workload(user, said)
-            if user.share is not None:
-                raise InputError(
-                    "token", "has a share of its own, and a workload is run for the person; use another one"
-                )
-            if ADMIN in user.person.scopes - user.scopes:
-                # Nor may a token without this right see at once when the owner's job has ended.
-                raise InputError("token", "lacks the right admin, and a workload is run for the owner; use another one")
-        case Request():
-            call.runtime.leaves_after(user, service.quote(user, said))
-            if user.share is not None:
-                raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
+    if isinstance(said, Request):
+        call.runtime.leaves_after(user, service.quote(user, said))
+        if user.share is not None:
+            raise InputError("Prefer", "a token with a share of its own asks and waits; leave respond-async out")
+    else:
+        service.quote_release(user, said)
+        if user.share is not None:
+            raise InputError("token", "has a share of its own, and a release is made for the person; use another one")
+        if ADMIN in user.person.scopes - user.scopes:
+            # Nor may a token without this right see at once when the owner's job has ended.
+            raise InputError("token", "lacks the right admin, and a release is made for the owner; use another one")
     job = put_job(call.runtime, user, said, key)
     call.about["job"] = job.id
     headers = ((b"location", f"/v1/jobs/{job.id}".encode()), (b"retry-after", b"1"))
@@ -112,7 +95,7 @@ def put_job(runtime: WorkerRuntime, access: Access, said: JobRequest, key: str =
 
 
 def poll(call: ApiRequest) -> ApiResponse:
-    """State of a job, and its outcome."""
+    """State of work that was put off, and its outcome."""
     job = call.runtime.service.people.jobs.find(call.part, call.user.person.name)
     if job is None:
         raise Unknown("job")
@@ -122,7 +105,9 @@ def poll(call: ApiRequest) -> ApiResponse:
     head = json_bytes({"id": job.id, "state": job.state, "seconds": slots * slot})
     if job.state not in ("done", "failed"):
         return ApiResponse(200, head, headers=((b"retry-after", b"1"),))
-    name = _OUTCOMES.get(type(job_back(job.request)[0]), b"answer") if job.state == "done" else b"error"
+    name = b"error"
+    if job.state == "done":
+        name = b"answer" if isinstance(job_back(job.request)[0], Request) else b"release"
     return ApiResponse(200, head[:-1] + b',"' + name + b'":' + job.outcome.encode() + b"}")
 
 
@@ -233,18 +218,11 @@ class JobRunner:
             said, key = job_back(job.request)
             # A space keeps it apart from every key that can be sent.
             service, key = self._runtime.service, key or f"job {job.id}"
-            body: ResponseBody
-            match said:
-                case SynthesisSchema():
-                    body = SyntheticTableBody.of(service.synthesize(self._access(job, ADMIN), said, key=key))
-                case FitSchema():
-                    body = ModelBody.of(service.fit(self._access(job, ADMIN), said, key=key))
-                case WorkloadSchema():
-                    access = self._access(job, ADMIN, ASK)
-                    body = WorkloadBody.of(service.answer_workload(access, said, key=key, departure=departure))
-                case Request():
-                    access = self._access(job, ASK)
-                    body = AnswerBody.of(service.ask(access, said, key=key, departure=departure))
+            if isinstance(said, Request):
+                answer = service.ask(self._access(job, ASK), said, key=key, departure=departure)
+                return json_bytes(AnswerResponse.of(answer).plain()).decode(), False
+            made = service.make_release(self._access(job, ADMIN, ASK), said, key=key, departure=departure)
+            body = ReleaseResponse.of(kind_of(said), made)
             return json_bytes(body.plain()).decode(), False
         except (DelayedError, LateLimit, TooMany):
             raise

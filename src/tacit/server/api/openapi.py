@@ -5,18 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from tacit.client import account_responses as accounts
-from tacit.client import people_responses as people
-from tacit.client import release_responses as jobs
-from tacit.client import requests as taken
-from tacit.client import response_body as bodies
-from tacit.client import responses as sent
+from tacit.client.responses import ErrorResponse
+from tacit.releases.api_types import ResponseModel
+from tacit.releases.kinds import KINDS
 from tacit.server.api.content_negotiation import ARROW, JSON, json_bytes
 from tacit.server.api.request import ApiRequest, ApiResponse, Route
 
@@ -48,83 +45,6 @@ _STYLE: Final = (
 )
 
 
-class _About(NamedTuple):
-    """Description of one endpoint beside its route."""
-
-    summary: str
-    gives: dict[int, type[bodies.ResponseBody]]
-    takes: type[taken.RequestBody] | None = None
-    fails: tuple[int, ...] = ()
-
-
-_ABOUT: Final = {
-    "POST /v1/query": _About(
-        "Ask a question; it is charged before data is read, and a repeat is free",
-        {200: sent.AnswerBody, 202: jobs.JobPut},
-        taken.QuestionSchema,
-        (402, 403, 406, 409, 422),
-    ),
-    "POST /v1/explain": _About(
-        "Effect and price of a question; free, and reads no data",
-        {200: sent.QuoteBody},
-        taken.QuestionSchema,
-        (403, 406, 422),
-    ),
-    "GET /v1/budget": _About("Amounts spent and left", {200: accounts.Budgets}, fails=(404,)),
-    "GET /v1/tables": _About("Tables, as their owner declared them", {200: accounts.TablesSchema}),
-    "GET /v1/history": _About("Charges, newest first", {200: accounts.History}, fails=(403,)),
-    "POST /v1/deliver/{position}": _About(
-        "Run what a charge has paid for and nobody was given, and answer: a question, or a workload; free",
-        {200: sent.AnswerBody},
-        fails=(403, 404, 409, 422),
-    ),
-    "GET /v1/receipts/{position}": _About("The receipt of a charge", {200: sent.ReceiptBody}, fails=(404,)),
-    "GET /v1/jobs/{id}": _About("State of a question that was put off", {200: jobs.JobBody}, fails=(404,)),
-    "GET /v1/key": _About(
-        "The key that receipts are signed with, and the newest entry", {200: accounts.KeySchema}, fails=(409,)
-    ),
-    "GET /v1/me": _About("Person that the token stands for", {200: people.Me}),
-    "GET /v1/health": _About("Whether questions can be asked", {200: sent.Health}),
-    "POST /v1/synthesize": _About(
-        "Make a synthetic table, as a job; for owners. It is charged once, and free to use for everyone",
-        {202: jobs.JobPut},
-        taken.SynthesisSchema,
-        (403, 409, 422),
-    ),
-    "GET /v1/synthetic": _About("Synthetic tables that were paid for", {200: jobs.SyntheticTablesBody}),
-    "GET /v1/synthetic/{position}": _About(
-        "Quality of a synthetic table, or the table as a file; free", {200: jobs.SyntheticTableBody}, fails=(404,)
-    ),
-    "POST /v1/workload": _About(
-        "Answer many counting queries at once, as a job. It is charged once, and free to read from then on",
-        {202: jobs.JobPut},
-        taken.WorkloadSchema,
-        (403, 409, 422),
-    ),
-    "GET /v1/workloads": _About("Workloads that were paid for", {200: jobs.WorkloadsBody}),
-    "GET /v1/workloads/{position}": _About(
-        "Errors of a workload, or the answers of one of its tables as a file; free",
-        {200: jobs.WorkloadBody},
-        fails=(404,),
-    ),
-    "POST /v1/fit": _About(
-        "Fit a private model, as a job; for owners. It is charged once, and free to use for everyone",
-        {202: jobs.JobPut},
-        taken.FitSchema,
-        (403, 409, 422),
-    ),
-    "GET /v1/models": _About("Models that were paid for", {200: jobs.ModelsBody}),
-    "GET /v1/models/{position}": _About("A model with its report; free", {200: jobs.ModelBody}, fails=(404,)),
-    "GET /v1/people": _About("All people, and what they may spend", {200: people.PeopleBody}, fails=(403,)),
-    "POST /v1/people": _About("Add a person, or change their role", {201: people.PersonBody}, taken.NewPerson, (403,)),
-    "DELETE /v1/people/{name}": _About("Refuse a person from now on", {200: people.Revoked}, fails=(403, 404)),
-    "GET /v1/tokens": _About("All tokens", {200: people.TokensSchema}, fails=(403,)),
-    "POST /v1/tokens": _About("Issue a token; shown once", {201: people.TokenShown}, taken.NewToken, (403,)),
-    "GET /v1/queries": _About("Queries that read data now", {200: people.QueriesRunning}, fails=(403,)),
-    "DELETE /v1/queries/{id}": _About("Stop a query; its charge waits", {202: people.QueryStopped}, fails=(403, 404)),
-    "DELETE /v1/tokens/{id}": _About("End a token at once", {200: people.Withdrawn}, fails=(403, 404)),
-    "POST /v1/quotas": _About("Limit what a person may spend", {200: accounts.ShareSchema}, taken.Quota, (403, 404)),
-}
 _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "population": {"type": "string", "maxLength": 200},
     "before": {"type": "integer", "minimum": 1},
@@ -132,8 +52,8 @@ _PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "everyone": {"type": "string", "enum": ["true", "false"]},
     "undelivered": {"type": "string", "enum": ["true", "false"]},
     "position": {"type": "integer", "minimum": 1},
-    "form": {"type": "string", "enum": ["json", "csv", "parquet"]},
-    "table": {"type": "integer", "minimum": 0, "maximum": 999_999_999},
+    "kind": {"type": "string", "enum": list(KINDS)},
+    "file": {"type": "string", "minLength": 1, "maxLength": 200},
     "id": {"type": "string", "minLength": 1, "maxLength": 64},
     "name": {"type": "string", "minLength": 1, "maxLength": 200},
 }
@@ -162,14 +82,11 @@ _SEEN: Final[_Header] = (
     {"type": "string", "pattern": "^[1-9][0-9]{0,17}:[0-9a-f]{64}$"},
     "position and hash of an entry of the ledger that was seen before: 409 if the ledger does not hold it",
 )
-#: Headers of endpoints that ask no question in SQL.
-_HEADERS: Final = {
-    "/v1/key": (_SEEN,),
-    **dict.fromkeys(("/v1/synthesize", "/v1/workload", "/v1/fit"), (_NAMED,)),
-}
+#: Headers of endpoints that ask no query.
+_HEADERS: Final = {"GET /v1/key": (_SEEN,), "POST /v1/releases": (_NAMED,)}
 
 
-def description(routes: Iterable[Route]) -> dict[str, Any]:
+def description(routes: Sequence[Route]) -> dict[str, Any]:
     """The OpenAPI document of some endpoints."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -183,7 +100,7 @@ def description(routes: Iterable[Route]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": _schemas(),
+            "schemas": _schemas(routes),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -212,21 +129,21 @@ def described(routes: tuple[Route, ...]) -> tuple[Route, ...]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    about = _ABOUT[f"{route.method} {route.path}"]
-    fails = sorted({*_ANY, *about.fails, *(_KNOWN if route.rate else ()), *(_BODY if route.takes else ())})
+    fails = sorted({*_ANY, *route.fails, *(_KNOWN if route.rate else ()), *(_BODY if route.body else ())})
     told: dict[str, Any] = {
         "operationId": f"{route.method.lower()}_{route.path.removeprefix('/v1/').replace('/', '_').strip('{}')}",
-        "summary": about.summary,
+        "summary": route.summary,
         "parameters": [*_parameters(route)],
         "responses": {
-            **{str(status): _given(status, body, route.asks) for status, body in about.gives.items()},
-            **{str(status): _content(_REASONS[status], sent.ErrorBody) for status in fails},
+            **{str(status): _given(status, body, route.asks) for status, body in route.gives.items()},
+            **{str(status): _content(_REASONS[status], ErrorResponse) for status in fails},
         },
         "security": [{"token": []}] if route.rate else [],
     }
-    if about.takes is not None:
-        told["requestBody"] = {"required": True, **_content("", about.takes)}
-        del told["requestBody"]["description"]
+    if route.body:
+        refs = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in route.body]
+        schema = refs[0] if len(refs) == 1 else {"oneOf": refs, "discriminator": {"propertyName": "kind"}}
+        told["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     return told
 
 
@@ -242,10 +159,10 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
 
 
 def _headers(route: Route) -> tuple[_Header, ...]:
-    return _HEADERS.get(f"{route.method} {route.path}", _HEADERS.get(route.path, ()))
+    return _HEADERS.get(f"{route.method} {route.path}", ())
 
 
-def _given(status: int, body: type[bodies.ResponseBody], asks: bool) -> dict[str, Any]:
+def _given(status: int, body: type[ResponseModel], asks: bool) -> dict[str, Any]:
     told = _content({200: "as asked", 201: "made", 202: "put off; poll Location"}[status], body)
     if asks and status == 200:
         told["content"][ARROW] = {"schema": {"type": "string", "format": "binary"}}
@@ -259,14 +176,13 @@ def _given(status: int, body: type[bodies.ResponseBody], asks: bool) -> dict[str
 
 
 def _content(text: str, body: type[BaseModel]) -> dict[str, Any]:
-    name = _shape_name(body.__name__)
-    return {"description": text, "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
+    return {"description": text, "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{body.__name__}"}}}}
 
 
-def _schemas() -> dict[str, Any]:
-    models: dict[type[BaseModel], Literal["validation"]] = {sent.ErrorBody: "validation"}
-    for about in _ABOUT.values():
-        models |= dict.fromkeys((*about.gives.values(), *([about.takes] if about.takes else [])), "validation")
+def _schemas(routes: Iterable[Route]) -> dict[str, Any]:
+    models: dict[type[BaseModel], Literal["validation"]] = {ErrorResponse: "validation"}
+    for route in routes:
+        models |= dict.fromkeys((*route.gives.values(), *route.body), "validation")
     template = "#/components/schemas/{model}"
     _, found = models_json_schema(list(models.items()), ref_template=template)
     parts: dict[str, Any] = found["$defs"]
@@ -275,25 +191,7 @@ def _schemas() -> dict[str, Any]:
             # An optional field is never null.
             if field.get("default", "") is None:
                 del field["default"]
-    return {_shape_name(name): _with_shape_names(part) for name, part in parts.items()}
-
-
-def _shape_name(name: str) -> str:
-    """The name of a class in the description, where a suffix that tells classes apart in the code is not needed."""
-    return name.removesuffix("Schema")
-
-
-def _with_shape_names(part: Any) -> Any:
-    """A schema whose titles and references use the names of the description."""
-    if isinstance(part, list):
-        return [_with_shape_names(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    named = {key: _with_shape_names(value) for key, value in part.items()}
-    for key in ("$ref", "title"):
-        if isinstance(named.get(key), str):
-            named[key] = _shape_name(named[key])
-    return named
+    return parts
 
 
 def _page(document: dict[str, Any]) -> Iterator[str]:
@@ -304,9 +202,9 @@ def _page(document: dict[str, Any]) -> Iterator[str]:
             yield f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>"
             yield f"<p>{html.escape(operation['summary'])}.</p>"
             yield from _table("Parameters", ((p["name"], _line(p)) for p in operation["parameters"]))
-            content = operation.get("requestBody", {}).get("content", {}).get(JSON)
-            if content:
-                yield from _table("Body", _fields(document, content["schema"]["$ref"]))
+            schema = operation.get("requestBody", {}).get("content", {}).get(JSON, {}).get("schema", {})
+            for one in schema.get("oneOf", [schema] if schema else []):
+                yield from _table("Body", _fields(document, one["$ref"]))
             yield from _table("Responses", ((s, _response(r)) for s, r in operation["responses"].items()))
     yield "</html>"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +11,7 @@ from starlette.background import BackgroundTask
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.responses import Response
 
+from tacit.releases.api_types import RequestModel, ResponseModel
 from tacit.server.api.content_negotiation import JSON, json_bytes
 from tacit.server.api.errors import describe, failure_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
@@ -122,10 +123,12 @@ class Route:
     Args:
         method: in capitals.
         path: with a name in braces for a part that varies, at its end.
-        handle: serves a request, in a thread.
+        handle: serves a request, in a thread; the first line of its docstring is the summary.
+        gives: the bodies of its responses, by status.
+        body: the bodies that it takes, told apart by their ``kind``; none for no body.
+        fails: statuses of failures, beside those that any request may get.
         rate: the rate limit that counts it; empty where no token is needed.
         query: parameters that it knows.
-        takes: whether it has a body.
         asks: whether it reads data: it then uses the threads for questions, and may leave in a slot.
         slashes: whether the part that varies may contain slashes, as names of people may.
     """
@@ -133,11 +136,18 @@ class Route:
     method: str
     path: str
     handle: Callable[[ApiRequest], ApiResponse]
+    gives: Mapping[int, type[ResponseModel]] = field(default_factory=dict)
+    body: tuple[type[RequestModel], ...] = ()
+    fails: tuple[int, ...] = ()
     rate: str = "reads"
     query: tuple[str, ...] = ()
-    takes: bool = False
     asks: bool = False
     slashes: bool = False
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+        return (self.handle.__doc__ or "").partition("\n")[0].removesuffix(".")
 
     @property
     def pattern(self) -> str:

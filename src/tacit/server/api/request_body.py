@@ -1,33 +1,32 @@
 """Strict JSON bodies of requests.
 
 Refused are: anything but UTF-8, a byte order mark, a key that occurs twice, NaN and infinities, halves of characters,
-numbers of absurd length or size, and bytes after the end. Numbers come out as their decimal text, so that one tenth
-stays one tenth.
+numbers of absurd length or size, and bytes after the end. Numbers come out as ``int`` or ``Decimal``, so that one
+tenth stays one tenth.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import Any, Final, TypeVar
 
-from tacit.client.requests import FitSchema, NumberText, RequestBody, SynthesisSchema, WorkloadSchema, read_question
-from tacit.client.values import MAX_DIGITS
+from tacit.client.requests import read_query
+from tacit.core.errors import InputError
+from tacit.core.numbers import MAX_DIGITS
 from tacit.query.request import Request
+from tacit.releases.api_types import RequestModel
+from tacit.releases.kinds import KINDS
 from tacit.server.errors import RequestError
 
-#: Work that a job may do: a question, or one of :data:`JOB_KINDS`, by the words under which they are kept.
-JobRequest = Request | SynthesisSchema | WorkloadSchema | FitSchema
-JOB_KINDS: Final[dict[str, type[SynthesisSchema | WorkloadSchema | FitSchema]]] = {
-    "synthesis": SynthesisSchema,
-    "workload": WorkloadSchema,
-    "fit": FitSchema,
-}
+#: Work that a job may do: a query, or a release of a kind.
+JobRequest = Request | RequestModel
 
 #: Largest absolute value of a decimal exponent.
 MAX_EXPONENT: Final = 40
 _HALF: Final = re.compile("[\ud800-\udfff]")
-_Body = TypeVar("_Body", bound=RequestBody)
+_Body = TypeVar("_Body", bound=RequestModel)
 
 
 def read_body(kind: type[_Body], body: bytes) -> _Body:
@@ -45,30 +44,41 @@ def ask_of(body: bytes) -> Request:
     Raises:
         RequestError, InputError: the body is not a question.
     """
-    return read_question(read_json(body))
+    return read_query(read_json(body))
 
 
-def job_text(said: JobRequest, key: str) -> str:
+def release_of(body: bytes) -> RequestModel:
+    """The request for a release of a kind in a body.
+
+    Raises:
+        RequestError, InputError: the body is none.
+    """
+    content = read_json(body)
+    if not isinstance(content, dict) or not isinstance(content.get("kind"), str) or content["kind"] not in KINDS:
+        raise InputError("kind", f"must be one of {', '.join(KINDS)}")
+    return KINDS[content["kind"]].request.of(content)
+
+
+def job_text(asked: JobRequest, key: str) -> str:
     """Work to do as a job and its key as one text, equal for equal work; :func:`job_back` reads it."""
-    if isinstance(said, Request):
-        told = {"sql": said.sql, **{name: value for name, value in said.options.items() if value is not None}}
-    else:
-        told = {next(word for word, kind in JOB_KINDS.items() if isinstance(said, kind)): said.stated}
+    is_query = isinstance(asked, Request)
+    stated = asked.stated
+    if isinstance(asked, Request):
+        stated = {"sql": asked.sql, **{name: value for name, value in asked.options.items() if value is not None}}
     # Of two synthetic tables the first is that of persons.
-    return json.dumps([told, key], sort_keys=not isinstance(said, SynthesisSchema), separators=(",", ":"))
+    return json.dumps([stated, key], sort_keys=is_query, separators=(",", ":"), default=str)
 
 
-def job_back(told: str) -> tuple[JobRequest, str]:
+def job_back(text: str) -> tuple[JobRequest, str]:
     """The work and the key that :func:`job_text` wrote."""
-    words, key = json.loads(told)
-    for word, kind in JOB_KINDS.items():
-        if word in words:
-            return kind.model_construct(**words[word]), key
-    return Request(**words), key
+    stated, key = json.loads(text)
+    if "kind" in stated:
+        return KINDS[stated["kind"]].request.model_construct(**stated), key
+    return Request(**stated), key
 
 
 def read_json(body: bytes) -> Any:
-    """The value of a JSON text; numbers as :class:`~tacit.client.requests.NumberText`.
+    """The value of a JSON text; numbers as ``int`` or ``Decimal``.
 
     Raises:
         RequestError: it is not JSON, or could be read in two ways.
@@ -89,7 +99,7 @@ def read_json(body: bytes) -> Any:
     return value
 
 
-def _number(text: str) -> NumberText:
+def _number(text: str) -> int | Decimal:
     # Everything before an exponent counts, so that the work stays small whatever was written.
     mantissa, _, exponent = text.lower().partition("e")
     digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
@@ -97,7 +107,7 @@ def _number(text: str) -> NumberText:
         raise _refused(f"holds a number of more than {MAX_DIGITS} digits")
     if exponent and (len(exponent) > 6 or abs(int(exponent)) > MAX_EXPONENT):
         raise _refused(f"holds a number with an exponent beyond ±{MAX_EXPONENT}")
-    return NumberText(text)
+    return int(text) if mantissa.lstrip("-") == text.lstrip("-") and "." not in text else Decimal(text)
 
 
 def _no_constant(text: str) -> Any:

@@ -8,9 +8,11 @@ from typing import Final
 
 from tacit.client import account_responses as told
 from tacit.client import people_responses as people
+from tacit.client import release_responses as jobs
 from tacit.client import responses as wire
-from tacit.client.release_responses import WorkloadBody
+from tacit.client.requests import PersonRequest, QueryRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import InputError
+from tacit.releases.kinds import KINDS
 from tacit.releases.views.answer_object import Answer
 from tacit.server.api import admin_routes as operating
 from tacit.server.api import release_routes
@@ -25,7 +27,7 @@ _CODE: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def query(call: ApiRequest) -> ApiResponse:
-    """Answer a question, now or as a job."""
+    """Ask a query; it is charged before data is read, and a repeat is free."""
     access, service = call.user, call.runtime.service
     form = chosen(call.headers, (JSON, ARROW))
     key = idempotency_key(call.headers)
@@ -42,7 +44,7 @@ def query(call: ApiRequest) -> ApiResponse:
 
 
 def explain(call: ApiRequest) -> ApiResponse:
-    """Say what a question would do and cost, and how many more like it fit."""
+    """Effect and cost of a query; free, and reads no data."""
     access, service = call.user, call.runtime.service
     chosen(call.headers)
     quote = service.quote(access, ask_of(call.body))
@@ -50,7 +52,7 @@ def explain(call: ApiRequest) -> ApiResponse:
     key = ("quote", quote.explanation.digest, str(engine))
     shown = call.runtime.shown.get(key)
     if shown is None:
-        shown = json_bytes(wire.QuoteBody.of(quote, engine=engine).plain()).rpartition(b',"questions_left":')[0]
+        shown = json_bytes(wire.QuoteResponse.of(quote, engine=engine).plain()).rpartition(b',"questions_left":')[0]
         call.runtime.shown.put(key, shown, len(shown))
     leaves = call.runtime.leaves_after(access, quote)
     about = (shown, b"null" if left is None else str(left).encode(), json_bytes(leaves))
@@ -58,19 +60,19 @@ def explain(call: ApiRequest) -> ApiResponse:
 
 
 def budget(call: ApiRequest) -> ApiResponse:
-    """Budgets: spent and left."""
+    """Amounts spent and left."""
     found = call.runtime.service.budget(call.user, call.query.get("population"))
-    return json_response(told.Budgets(budgets=[told.ShareSchema.of(each) for each in found]).plain())
+    return json_response(told.BudgetsResponse(budgets=[told.BudgetResponse.of(each) for each in found]).plain())
 
 
 def tables(call: ApiRequest) -> ApiResponse:
-    """The tables that exist for the caller."""
+    """Tables, as their owner declared them."""
     found = call.runtime.service.tables(call.user)
-    return json_response(told.TablesSchema(tables=[told.TableTold.of(each) for each in found]).plain())
+    return json_response(told.TablesResponse(tables=[told.TableResponse.of(each) for each in found]).plain())
 
 
 def history(call: ApiRequest) -> ApiResponse:
-    """A page of charges, newest first."""
+    """Charges, newest first."""
     words = call.query
     everyone, undelivered = (_truth(name, words.get(name, "false")) for name in ("everyone", "undelivered"))
     page = call.runtime.service.history(
@@ -81,18 +83,18 @@ def history(call: ApiRequest) -> ApiResponse:
         undelivered=undelivered,
     )
     return json_response(
-        told.History(entries=[told.EntryTold.of(record) for record in page.records], next=page.next).plain()
+        told.HistoryResponse(entries=[told.EntryResponse.of(record) for record in page.records], next=page.next).plain()
     )
 
 
 def deliver(call: ApiRequest) -> ApiResponse:
-    """Run what a charge has paid for and nobody was given, and answer."""
+    """Run what a charge has paid for and nobody was given, and answer: a query, or a workload; free."""
     position = call.position("charge")
     call.held = True
     found = call.runtime.service.deliver(call.user, position, departure=call.departure)
     if isinstance(found, Answer):
         return _answered(call, found, JSON, ())
-    return json_response(WorkloadBody.of(found).plain())
+    return json_response(jobs.ReleaseResponse.of("workload", found).plain())
 
 
 def receipt(call: ApiRequest) -> ApiResponse:
@@ -101,23 +103,23 @@ def receipt(call: ApiRequest) -> ApiResponse:
 
 
 def key(call: ApiRequest) -> ApiResponse:
-    """The key to check receipts with, the keys before it, and the head of the ledger, which shows a rollback."""
-    return json_response(told.KeySchema.of(call.runtime.service.curator.ledger).plain(), headers=_seen(call))
+    """The key that receipts are signed with, and the newest entry."""
+    return json_response(told.KeyResponse.of(call.runtime.service.curator.ledger).plain(), headers=_seen(call))
 
 
 def whoami(call: ApiRequest) -> ApiResponse:
-    """The person behind the token, and its scopes."""
+    """Person that the token stands for."""
     access = call.user
     audits = bool({AUDIT, ADMIN} & set(access.scopes))
-    return json_response(people.Me.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
+    return json_response(people.MeResponse.from_domain(access.person, scopes=access.scopes, audits=audits).plain())
 
 
 def health(call: ApiRequest) -> ApiResponse:
-    """Whether questions can be asked: the ledger and the files of the sources are where they were."""
+    """Whether queries can be answered: the ledger and the files of the sources are where they were."""
     context = call.runtime.service.curator.context
     _ = context.ledger.head
     context.check_sources()
-    return json_response(wire.Health(status="ok").plain())
+    return json_response(wire.HealthResponse(status="ok").plain())
 
 
 def _seen(call: ApiRequest) -> tuple[tuple[bytes, bytes], ...]:
@@ -154,8 +156,8 @@ def _shown(call: ApiRequest, answer: Answer, form: str) -> bytes:
 
 def _written(answer: Answer, form: str) -> bytes:
     if form == ARROW:
-        return arrow_bytes(answer, wire.AnswerBody.head(answer))
-    return json_bytes(wire.AnswerBody.of(answer).plain())
+        return arrow_bytes(answer, wire.AnswerResponse.head(answer))
+    return json_bytes(wire.AnswerResponse.of(answer).plain())
 
 
 def _free(headers: dict[bytes, bytes]) -> str:
@@ -180,18 +182,46 @@ def _whole(name: str, text: str | None) -> int | None:
     return int(text)
 
 
+_MAKES: Final = tuple(kind.request for kind in KINDS.values())
 ROUTES: Final = (
-    Route("POST", "/v1/query", query, rate="asks", takes=True, asks=True),
-    Route("POST", "/v1/explain", explain, rate="quotes", takes=True),
-    Route("GET", "/v1/budget", budget, query=("population",)),
-    Route("GET", "/v1/tables", tables),
-    Route("GET", "/v1/history", history, query=("before", "limit", "everyone", "undelivered")),
-    Route("POST", "/v1/deliver/{position}", deliver, rate="asks", asks=True),
-    Route("GET", "/v1/receipts/{position}", receipt),
-    Route("GET", "/v1/jobs/{id}", poll),
-    Route("GET", "/v1/key", key),
-    Route("GET", "/v1/me", whoami),
-    Route("GET", "/v1/health", health, rate=""),
-    *release_routes.ROUTES,
-    *operating.ROUTES,
-)
+    Route(
+        "POST", "/v1/query", query, {200: wire.AnswerResponse, 202: jobs.JobAcceptedResponse}, (QueryRequest,),
+        (402, 403, 406, 409, 422), rate="asks", asks=True,
+    ),
+    Route("POST", "/v1/explain", explain, {200: wire.QuoteResponse}, (QueryRequest,), (403, 406, 422), rate="quotes"),
+    Route("GET", "/v1/budget", budget, {200: told.BudgetsResponse}, fails=(404,), query=("population",)),
+    Route("GET", "/v1/tables", tables, {200: told.TablesResponse}),
+    Route(
+        "GET", "/v1/history", history, {200: told.HistoryResponse}, fails=(403,),
+        query=("before", "limit", "everyone", "undelivered"),
+    ),
+    Route(
+        "POST", "/v1/deliver/{position}", deliver, {200: wire.AnswerResponse}, fails=(403, 404, 409, 422), rate="asks",
+        asks=True,
+    ),
+    Route("GET", "/v1/receipts/{position}", receipt, {200: wire.ReceiptResponse}, fails=(404,)),
+    Route("GET", "/v1/jobs/{id}", poll, {200: jobs.JobResponse}, fails=(404,)),
+    Route("GET", "/v1/key", key, {200: told.KeyResponse}, fails=(409,)),
+    Route("GET", "/v1/me", whoami, {200: people.MeResponse}),
+    Route("GET", "/v1/health", health, {200: wire.HealthResponse}, rate=""),
+    Route(
+        "POST", "/v1/releases", release_routes.make, {202: jobs.JobAcceptedResponse}, _MAKES, (403, 409, 422),
+        rate="asks",
+    ),
+    Route("GET", "/v1/releases", release_routes.everything, {200: jobs.ReleasesResponse}, query=("kind",)),
+    Route(
+        "GET", "/v1/releases/{position}", release_routes.one, {200: jobs.ReleaseResponse}, fails=(404,), rate="quotes",
+        query=("file",),
+    ),
+    Route("GET", "/v1/people", operating.everyone, {200: people.PeopleResponse}, fails=(403,)),
+    Route("POST", "/v1/people", operating.add, {201: people.PersonResponse}, (PersonRequest,), (403,)),
+    Route(
+        "DELETE", "/v1/people/{name}", operating.revoke, {200: people.RevokedResponse}, fails=(403, 404), slashes=True
+    ),
+    Route("GET", "/v1/tokens", operating.tokens, {200: people.TokensResponse}, fails=(403,)),
+    Route("POST", "/v1/tokens", operating.issue, {201: people.NewTokenResponse}, (TokenRequest,), (403,)),
+    Route("DELETE", "/v1/tokens/{id}", operating.withdraw, {200: people.WithdrawnResponse}, fails=(403, 404)),
+    Route("GET", "/v1/queries", operating.running, {200: people.RunningQueriesResponse}, fails=(403,)),
+    Route("DELETE", "/v1/queries/{id}", operating.stop, {202: people.StoppedQueryResponse}, fails=(403, 404)),
+    Route("POST", "/v1/quotas", operating.quota, {200: told.BudgetResponse}, (QuotaRequest,), (403, 404)),
+)  # fmt: skip

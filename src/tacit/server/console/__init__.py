@@ -15,8 +15,6 @@ Modules:
 * :mod:`.error_pages` — Error pages
 * :mod:`.history_pages` — Pages of history, receipts, budget and promise
 * :mod:`.ledger_page` — Ledger page for owners and auditors
-* :mod:`.model_pages` — Pages of models: guarantee, coefficients and shapes for everyone who sees the population, a form
-  for owners
 * :mod:`.number_format` — Number formats of the pages, and that of times
 * :mod:`.owner_mode` — Owner mode of the console: pages that write a project file, for one browser on the owner's own
   machine
@@ -32,12 +30,11 @@ Modules:
 * :mod:`.project_table` — Page of a table: how it is written, whose rows, its columns, its limits
 * :mod:`.question_pages` — Pages of saved questions: one's own, and those that others share
 * :mod:`.quotes` — Quotes as pages show them, and the form that asks for one
+* :mod:`.release_pages` — Pages of releases: a list, one of each for everyone who sees its population, and forms that
+  make one
+* :mod:`.release_views` — What the page of a release shows beside its facts, and how its form is read; by kind
 * :mod:`.sign_in` — Sign-in, sign-out, set-up, invitation and password pages
-* :mod:`.synthetic_pages` — Pages of synthetic tables: their quality and files for everyone who sees the population,
-  a form for owners
 * :mod:`.static_files` — Static files at content-addressed URLs
-* :mod:`.workload_pages` — Pages of workloads: their errors and answers for everyone who sees the population, a form
-  for owners
 """
 
 from __future__ import annotations

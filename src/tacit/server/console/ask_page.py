@@ -9,8 +9,8 @@ from typing import Any
 from markupsafe import escape
 from starlette.responses import Response
 
-from tacit.client.values import exact_text
 from tacit.core.errors import InputError, TacitError
+from tacit.core.numbers import exact_text
 from tacit.ledger import ConflictError
 from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Budget

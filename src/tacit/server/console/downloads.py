@@ -7,15 +7,15 @@ from typing import Final
 from starlette.responses import Response
 
 from tacit.core.text_files import csv_text, table_bytes
+from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS
 from tacit.releases.views.answer_object import Answer
-from tacit.server.api.release_routes import FORMS
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
 from tacit.server.service import ONLY
 
 #: Media types by the form in the address.
-_FORMS: Final = {**FORMS, "tsv": "text/tab-separated-values; charset=utf-8"}
+_FORMS: Final = {form: MEDIA_TYPES[form] for form in TABLE_FORMS} | {"tsv": "text/tab-separated-values; charset=utf-8"}
 
 
 async def by_position(visit: PageRequest) -> Response:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.client.values import exact_text
 from tacit.core.errors import InputError
+from tacit.core.numbers import exact_text
 from tacit.curator.curator import TableInfo
 from tacit.query.aggregates import SQL_NAMES
 from tacit.query.catalog import Column

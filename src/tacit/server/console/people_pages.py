@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit
 
 from starlette.responses import Response
 
-from tacit.client.values import exact_text
 from tacit.core.errors import InputError
+from tacit.core.numbers import exact_text
 from tacit.server.console.budget_bars import gauges
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text, symbol

@@ -13,9 +13,8 @@ from typing import Final
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tacit.client.values import exact_text
 from tacit.core.errors import TacitError
-from tacit.core.numbers import float_nearest
+from tacit.core.numbers import exact_text, float_nearest
 from tacit.query.request import OPTIONS
 from tacit.releases.quote import Quote
 from tacit.server.console.charts import draw_curve

@@ -7,9 +7,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
-from tacit.client.values import exact_text
 from tacit.core.errors import InputError
-from tacit.core.numbers import Number, exact_positive
+from tacit.core.numbers import Number, exact_positive, exact_text
 from tacit.ledger import BusyError
 from tacit.server.identity.context import NO_NAME, IdentityContext, from_stamp, line, stamp
 from tacit.server.identity.credentials import Code

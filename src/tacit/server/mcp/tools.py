@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.client.account_responses import EntryTold, TableTold
-from tacit.client.requests import QuestionSchema, read_question, request_text
-from tacit.client.responses import AnswerBody, QuoteBody, about_answer
+from tacit.client.account_responses import EntryResponse, TableResponse
+from tacit.client.requests import QueryRequest, query_body, read_query
+from tacit.client.responses import AnswerResponse, QuoteResponse, about_answer
 from tacit.core.errors import BudgetError, InputError
 from tacit.core.numbers import format_up, round_down
 from tacit.query.aggregates import SQL_NAMES
@@ -80,7 +80,7 @@ class ToolKind:
 
 
 _NOTHING: Final = {"type": "object", "properties": {}, "additionalProperties": False}
-_QUESTION: Final = QuestionSchema.model_json_schema()
+_QUESTION: Final = QueryRequest.model_json_schema()
 _PAGE: Final = {
     "type": "object",
     "properties": {"limit": {"type": "integer", "minimum": 1, "maximum": _MOST_ENTRIES}},
@@ -139,7 +139,7 @@ class AssistantTools:
                 raise InputError("name", f"must be one of {', '.join(TOOLS)}")
             self._door.about["tool"] = name
             if name in ("quote", "ask"):
-                refused = read_question(given)
+                refused = read_query(given)
                 self._door.about["sql"] = hashlib.sha256(refused.sql.encode()).hexdigest()[:16]
                 return await (self._quote(refused) if name == "quote" else self._ask(refused))
             known = TOOLS[name].schema["properties"]
@@ -157,7 +157,7 @@ class AssistantTools:
 
     async def _list_tables(self) -> ToolReply:
         tables = await self._door.tables()
-        content = {"tables": [TableTold.of(each).plain() for each in tables], "how_to_ask": list(_HOW)}
+        content = {"tables": [TableResponse.of(each).plain() for each in tables], "how_to_ask": list(_HOW)}
         left, words = await self._left()
         text = "\n".join([*map(str, tables), *_HOW, words])
         return ToolReply({**content, **left}, text)
@@ -166,7 +166,7 @@ class AssistantTools:
         quote = await self._door.quote(ask)
         budgets = await self._door.budgets(quote)
         fits = None if quote.is_public else budgets[0].questions
-        content = QuoteBody.of(quote, questions_left=fits).plain()
+        content = QuoteResponse.of(quote, questions_left=fits).plain()
         del content["leaves_after"]
         errors = [f"{each.label} {each.meaning}" for each in quote.explanation.errors]
         lost = quote.explanation.left_out
@@ -184,7 +184,7 @@ class AssistantTools:
         answer = await self._door.ask(ask)
         told = about_answer(answer)
         self._door.about |= told
-        content = AnswerBody.of(answer).plain()
+        content = AnswerResponse.of(answer).plain()
         rows = content["rows"]
         content["rows"] = rows[:_MOST_ROWS]
         cut = []
@@ -209,7 +209,7 @@ class AssistantTools:
         most = 10 if limit is None else int(limit) if str(limit).isdigit() and len(str(limit)) < 4 else 0
         if not 1 <= most <= _MOST_ENTRIES:
             raise InputError("limit", f"must be a whole number from 1 to {_MOST_ENTRIES}")
-        entries = [EntryTold.of(record).plain() for record in await self._door.history(most)]
+        entries = [EntryResponse.of(record).plain() for record in await self._door.history(most)]
         lines = [
             f"{each['position']}: {', '.join(f'{name} {amount}' for name, amount in each['amounts'].items())} for "
             f"{' '.join(each['sql'].split())[:200]}" + ("" if each["answered"] else " (nothing was released)")
@@ -294,7 +294,7 @@ def _stated(ask: Request) -> str:
     """The arguments that ask a question, without options that have their default."""
     plain = Request()
     stated = {name: value for name, value in ask.options.items() if value != getattr(plain, name)}
-    told = json.loads(request_text(Request.of(ask.sql, stated)))
+    told = json.loads(query_body(Request.of(ask.sql, stated)))
     kept = {name: told[name] for name in ("sql", *stated)}
     return json.dumps(kept, ensure_ascii=False)
 

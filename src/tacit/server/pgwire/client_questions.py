@@ -20,9 +20,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.client.responses import QuoteBody, about_answer
-from tacit.client.values import exact_text
-from tacit.core.numbers import with_noun
+from tacit.client.responses import QuoteResponse, about_answer
+from tacit.core.numbers import exact_text, with_noun
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
 from tacit.query.types import Kind
@@ -236,7 +235,7 @@ class ClientQuestions:
         fits = await self._runtime.run(self._runtime.service.questions_left, self.access, quote)
         if as_json:
             leaves = self._runtime.leaves_after(self.access, quote)
-            body = QuoteBody.of(quote, engine=engine, questions_left=fits, leaves_after=leaves)
+            body = QuoteResponse.of(quote, engine=engine, questions_left=fits, leaves_after=leaves)
             told = json.dumps(body.plain(), ensure_ascii=False)
             return WireResult("EXPLAIN", (WireColumn("QUERY PLAN", JSON),), [[told]])
         words = str(quote.explanation if engine else replace(quote.explanation, engine_sql=None))
