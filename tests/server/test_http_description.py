@@ -191,7 +191,7 @@ def test_every_shape_occurs_as_it_is_described(served: Served) -> None:
         # The shapes say everything: one field more, and it is another shape.
         assert not validator.is_valid({**response.json(), "more": 1}), name
     bodies = {"QueryRequest": {"sql": COUNT, "epsilon": 1}, "PersonRequest": {"name": "x", "role": "analyst"}}
-    bodies |= {"TokenRequest": {"name": "x", "days": 1}, "Quota": {"name": "x", "population": "y", "caps": {}}}
+    bodies |= {"TokenRequest": {"name": "x", "days": 1}, "QuotaRequest": {"name": "x", "population": "y", "caps": {}}}
     for name, body in bodies.items():
         assert resolved(document, name).is_valid(body)
         assert not resolved(document, name).is_valid({**body, "more": 1})

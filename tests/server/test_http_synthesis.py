@@ -221,7 +221,7 @@ def test_tables_that_cannot_be_made_are_refused_at_once(hospital: Served) -> Non
         ({"minutes": 100000}, 400),
         ({"marginals": "ward"}, 400),
         ({"within": 3}, 400),
-        ({"epsilon": "2"}, 400),
+        ({"epsilon": "two"}, 400),
         ({"source": "SELECT salary > 3000 AS rich FROM staff"}, 400),
     ):
         response, _ = made(hospital, **words)
