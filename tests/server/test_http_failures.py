@@ -107,7 +107,7 @@ def test_every_endpoint_fails_alike(served: Served, route: Any, monkeypatch: pyt
 
     for name in ("quote", "ask", "budget", "tables", "history", "receipt"):
         monkeypatch.setattr(CuratorService, name, broken)
-    for name in ("quote_release", "make_release", "releases", "release"):
+    for name in ("quote_release", "make_release", "releases", "release", "deliver"):
         monkeypatch.setattr(CuratorService, name, broken)
     for name in ("everyone", "person", "add", "revoke", "issue", "tokens", "withdraw"):
         monkeypatch.setattr(served.people, name, broken, raising=True)
