@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tacit"
 
 #: Weight in the search by the beginning of a path; every other page is a guide.
-SEARCH = (("changelog", 0.1), ("proofs/", 0.2), ("reference/", 0.6), ("design-notes", 0.3), ("architecture", 0.5))
+SEARCH = (("changelog", 0.01), ("proofs/", 0.05), ("reference/", 0.1), ("design-notes", 0.2), ("architecture", 0.3))
 
 #: Pages that are tables.
 WIDE = ("from-the-lecture-to-the-call.md", "what-can-be-asked.md")
@@ -232,7 +232,7 @@ def command_line() -> Iterator[str]:
 
     from tacit.cli.app import app
 
-    yield "# Command line\n"
+    yield "# CLI\n"
     yield "`tacit COMMAND --help` says the same in a terminal. Exit codes are under [errors](errors.md).\n"
     yield from _commands(get_command(app), ("tacit",))
 
