@@ -61,7 +61,8 @@ class BatchRelease:
     files: tuple[Path, ...]
 
     def __str__(self) -> str:
-        return f"{self.batch.name}: {len(self.answers)} statistic{'s' * (len(self.answers) != 1)} in {self.batch.output}. {self.charge.text}."
+        statistics = f"{len(self.answers)} statistic{'s' * (len(self.answers) != 1)}"
+        return f"{self.batch.name}: {statistics} in {self.batch.output}. {self.charge.text}."
 
 
 def quote_batch(context: QuestionContext, plan_file: str | Path) -> tuple[BatchPlan, Split]:
