@@ -91,7 +91,6 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("HAVING", "on released numbers, free", "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING n > 10"),
     ("FILTER", "some rows of an aggregate", "SELECT COUNT(*) FILTER (WHERE urgent) FROM visits"),
     ("ORDER BY, LIMIT, OFFSET, FETCH FIRST, TOP", "on released rows", "SELECT TOP 2 ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC"),
-    ("HISTOGRAM(x), HISTOGRAM(x, bins), HISTOGRAM(x, lo, hi, bins)", "a row for each bin, last in the SELECT list after the keys; bins are equal ones, counted from 1. Between stated ends, 0 and bins + 1 hold what lies beyond; without, the first and last bin hold what lies beyond the declared bounds", "SELECT ward, HISTOGRAM(cost, 10) FROM visits GROUP BY ward"),
     ('"name", `name`, [name]', "names with spaces, dots or any letters, as they are declared", 'SELECT `ward`, COUNT(*) AS "how many" FROM [visits] GROUP BY `ward`'),
     ("AT TIME ZONE", "in pairs, from one clock to another", "SELECT EXTRACT(HOUR FROM seen AT TIME ZONE 'Europe/Berlin' AT TIME ZONE 'UTC') AS h, COUNT(*) FROM visits GROUP BY h"),
     ("SELECT DISTINCT", "the keys that there are", "SELECT DISTINCT ward FROM visits"),

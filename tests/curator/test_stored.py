@@ -65,7 +65,7 @@ QUESTIONS = [
     "SELECT COUNT(*) AS n FROM t",
     "SELECT ward, COUNT(*) AS n, SUM(d) AS s, AVG(d) AS m FROM t GROUP BY ward",
     "SELECT ward, MEDIAN(d) AS m, VAR_SAMP(f) AS v, SUM(i) AS s FROM t GROUP BY ward",
-    "SELECT TOP_K(ward, 2) FROM t",
+    "SELECT MODE(ward) FROM t",
     "SELECT b, i, COUNT(*) AS n FROM t GROUP BY b, i",
     "SELECT s, day, noon, COUNT(*) AS n FROM t GROUP BY s, day, noon",
     "SELECT d, COUNT(*) AS n FROM t GROUP BY d",

@@ -9,10 +9,10 @@ contribution bounds of AVG and MEDIAN           CLAMP of the value
 contribution bounds of COUNT and SUM            left out: the persons here stay within them
 DP_INTERVAL_LOW(n), DP_INTERVAL_HIGH(n)         n as DOUBLE: without noise an interval is its value
 CAST(x AS t), x::t                              TRY_CAST(x AS t)
-SQRT, LN, EXP, POWER, //, %, SKEWNESS, KURTOSIS NULL where the result is no number
+SQRT, LN, EXP, POWER, //, %                     NULL where the result is no number
 QUANTILE                                        QUANTILE_CONT of a DOUBLE; DuckDB's QUANTILE is the discrete one, and
                                                 it cuts quantiles of decimals to their digits
-MODE(x), NTH_MOST_COMMON(x, k), TOP_K(x, k)     macros; of equally common values the least comes first
+MODE(x)                                         a macro; of equally common values the least
 GROUP BY of declared keys                       HAVING … IS NOT NULL: NULL is a key only where it is declared
 =============================================== ====================================================================
 
@@ -35,8 +35,7 @@ __all__ = ["plain_connection", "plain_sql"]
 _MACROS = (
     "clamp(x, lo, hi) AS CASE WHEN x IS NOT NULL THEN greatest(lo, least(x, hi)) END",
     "by_count(x) AS list_sort([{'n': -e.value::BIGINT, 'v': e.key} FOR e IN map_entries(histogram(x))])",
-    "top_k(x, k) AS [e.v FOR e IN by_count(x)][:k]",
-    "nth_most_common(x, k) AS top_k(x, k)[k]",
+    "least_mode(x) AS by_count(x)[1].v",
     "dp_interval_low(x) AS CAST(x AS DOUBLE)",
     "dp_interval_high(x) AS CAST(x AS DOUBLE)",
     "total_sqrt(x) AS CASE WHEN x >= 0 THEN sqrt(x) END",
@@ -44,10 +43,6 @@ _MACROS = (
     "total_exp(x) AS CASE WHEN x < 700 THEN exp(x) END",
     "total_power(x, y) AS CASE WHEN isfinite(power(x, y)) THEN power(x, y) END",
     "total_quantile(x, p) AS quantile_cont(CAST(x AS DOUBLE), p)",
-    *(
-        f"total_{name}(x) AS CASE WHEN isfinite({name}(x)) THEN {name}(x) END"
-        for name in ("skewness", "kurtosis", "kurtosis_pop")
-    ),
     "to_utc_timestamp(x, zone) AS x AT TIME ZONE zone AT TIME ZONE 'UTC'",
     "convert_timezone(one, other, x) AS x AT TIME ZONE one AT TIME ZONE other",
     "finite(x) AS CASE WHEN isfinite(x) THEN x + 0 END",
@@ -72,9 +67,8 @@ _RESPELLED = [
         (r"\b(\w+)::(\w+)", r"TRY_CAST(\1 AS \2)"),
         (r"\b(SQRT|LN|EXP|POWER)\(", r"total_\1("),
         (r"\bQUANTILE\(", "total_quantile("),
-        (r"\b(SKEWNESS|KURTOSIS|KURTOSIS_POP)\(", r"total_\1("),
         (r"\bMODE\(\) WITHIN GROUP \(ORDER BY (\w+)\)", r"MODE(\1)"),
-        (r"\bMODE\((\w+)\)", r"nth_most_common(\1, 1)"),
+        (r"\bMODE\((\w+)\)", r"least_mode(\1)"),
         (r"\bGROUP BY (\w+) WITH ROLLUP", r"GROUP BY ROLLUP (\1)"),
     )
 ]

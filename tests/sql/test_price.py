@@ -47,7 +47,7 @@ REQUESTS = {
 def builder(kinds: list[K], **shape: int) -> Builder:
     made = Builder(**shape)
     for kind in kinds:
-        parameter = {K.QUANTILE: Fraction(1, 4), K.MOST_COMMON: Fraction(2)}.get(kind)
+        parameter = {K.QUANTILE: Fraction(1, 4), K.MOST_COMMON: Fraction(1)}.get(kind)
         made.add(kind, parameter=parameter)
     return made
 

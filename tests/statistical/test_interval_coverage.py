@@ -71,7 +71,7 @@ CASES = {
     "MEDIAN(day)": 0.1,
     "MIN(age)": 0.05,
     "MAX(age)": 0.05,
-    "NTH_MOST_COMMON(level, 2)": 0.05,
+    "MODE(level)": 0.05,
     "SUM(cost) / COUNT(*)": 0.25,
     "100.0 * COUNT(*) FILTER (WHERE level > 2) / COUNT(*)": 0.25,
     "AVG(cost) - AVG(level)": 0.25,

@@ -52,7 +52,6 @@ _CONDITIONS = (
 )  # fmt: skip
 _WHOLE_NUMBERS = ("nights", "cost", "CLAMP(points, -20, 50)", "nights - 30", "CLAMP(LENGTH(note), 0, 40)")
 _WHOLE = ("COUNT(*)", "COUNT(DISTINCT patient_id)", "COUNT(doctor)", "COUNT(*) FILTER (WHERE urgent)")
-_SHAPES = ("SKEWNESS", "KURTOSIS", "KURTOSIS_POP")
 _PAIRS = ("CORR", "COVAR_POP", "REGR_SLOPE", "REGR_R2")
 
 
@@ -85,7 +84,7 @@ class _Composer:
                 self.additive(), self.one(_WHOLE), f"MEDIAN({number})", f"QUANTILE_DISC({number}, 0.25)",
                 f"COUNT(DISTINCT {number})", f"{self.one(('SUM', 'AVG'))}(DISTINCT {self.one(_WHOLE_NUMBERS)})",
                 f"{self.one(_PAIRS)}({number}, {other})", f"MAX({number})",
-                f"{self.one(_SHAPES)}({number})", "MODE(ward)", "NTH_MOST_COMMON(ward, 2)", f"APPROX_QUANTILES({number}, 4)[OFFSET(1)]",
+                "MODE(ward)", f"APPROX_QUANTILES({number}, 4)[OFFSET(1)]",
                 f"SUM({number}) FILTER (WHERE {self.one(_CONDITIONS[:6])})", "SUM(score, contribution_bounds_per_group => (-9, 50))",
             )
         )  # fmt: skip
@@ -120,15 +119,13 @@ class _Composer:
             f"{inner} FROM visits{self.where()}) t GROUP BY {form}"
         )
 
-    def histogram(self) -> str:
+    def bins(self) -> str:
         """Rows of bins, beside keys or alone."""
-        bins = self.one(
-            ("ward", "urgent", "nights, 6", "cost, 0, 900, 9", "CLAMP(score, -5, 5), 4", "points, -3, 61, 8", "doctor")
-        )
+        bins = self.one(("nights, 6", "cost, 0, 900, 9", "CLAMP(score, -5, 5), 4", "points, -3, 61, 8"))
         kept = self.one(("", " FILTER (WHERE urgent)", f" FILTER (WHERE {self.one(_CONDITIONS[:6])})"))
         key = self.one(("", self.one(_KEYS), self.one(_CHOSEN_KEYS)))
-        listed, group = (f"{key} AS k, ", " GROUP BY 1") if key else ("", "")
-        return f"SELECT {listed}HISTOGRAM({bins}){kept} AS b FROM visits{self.where()}{group}"
+        listed, group = (f"{key} AS k, ", "1, 2") if key else ("", "1")
+        return f"SELECT {listed}WIDTH_BUCKET({bins}) AS b, COUNT(*){kept} FROM visits{self.where()} GROUP BY {group}"
 
     def person(self) -> str:
         inner = self.one(
@@ -188,13 +185,13 @@ class _Composer:
                 f"admitted) AS y, {one} AS n FROM visits{self.where()} GROUP BY 1) s ORDER BY y",
                 f"SELECT m, SUM(n) OVER (ORDER BY m RANGE BETWEEN {self.one(('2 PRECEDING', 'UNBOUNDED PRECEDING'))} AND CURRENT ROW) AS s FROM "
                 f"(SELECT EXTRACT(month FROM admitted) AS m, {one} AS n FROM visits GROUP BY 1) s ORDER BY m",
-                f"WITH s AS (SELECT doctor, {one} AS n FROM visits{self.where()} GROUP BY doctor) SELECT COUNT(*) AS d, MAX(n) AS x FROM s",
+                f"WITH s AS (SELECT doctor, {one} AS n FROM visits{self.where()} GROUP BY doctor HAVING COUNT(*) > 2) SELECT COUNT(*) AS d, MAX(n) AS x FROM s",
             )
         )
 
     def question(self) -> str:
         forms = (
-            self.plain, self.total, self.sets, self.person, self.public, self.several, self.plain, self.several, self.histogram,
+            self.plain, self.total, self.sets, self.person, self.public, self.several, self.plain, self.several, self.bins,
         )  # fmt: skip
         return forms[self.below(len(forms))]()
 

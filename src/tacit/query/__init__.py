@@ -23,6 +23,5 @@ Modules:
 * :mod:`.request` — Request: price or accuracy, account and options of a question
 * :mod:`.resolve` — From SQL text and a catalog to a resolved question
 * :mod:`.rules` — Rewrite rules, each from a question to a question that asks the same
-* :mod:`.shape_family` — Released skewness and kurtosis: measurements, expected errors and estimates
 * :mod:`.types` — Types of the query language, their Python values, and domains: public knowledge about values
 """

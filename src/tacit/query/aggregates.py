@@ -19,9 +19,6 @@ var_*, stddev_*             VAR_*, STDDEV_*: VALUES, CENTRED_SUM,              :
 covar_*, corr, regr_*       COVAR_*, REGR_SXY: VALUES, CENTRED_SUM of both      :class:`Covariances`,
                             and of their product; with CENTRED_SQUARES of one  :class:`Correlations`
                             REGR_SLOPE, REGR_INTERCEPT, of both CORR, REGR_R2
-skewness, kurtosis,         SKEWNESS: as a variance, and CENTRED_SUM of        :class:`Shapes`
-kurtosis_pop                cubes; KURTOSIS, KURTOSIS_POP: and of their
-                            fourth powers
 min, max, quantile          MIN, MAX, QUANTILE: LEAVES or PLACES                :class:`Quantiles`
 mode                        MOST_COMMON: CATEGORIES                            :class:`MostCommon`
 bool_and, bool_or           not released                                       none
@@ -107,7 +104,6 @@ from tacit.query.rank_family import MostCommon, Quantiles
 from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import RelationNode, UnitCall
 from tacit.query.relational.expressions import Expression
-from tacit.query.shape_family import Shapes
 from tacit.query.types import BOOLEAN, DOUBLE, Domain, Kind, truth, with_null_key
 
 if TYPE_CHECKING:
@@ -326,9 +322,8 @@ class SqlName(NamedTuple):
         function: a key of :data:`AGGREGATES`.
         arguments: how many it takes.
         parameter: a fixed one; or the meaning of the last argument: the ``"fraction"`` of a quantile, also of a
-            ``"discrete"`` one, into how many ``"parts"`` quantiles divide the values, the ``"rank"`` of a category, how
-            many ``"ranks"`` there are, or the ``"condition"`` of counted rows. Statistics of pairs read the ``"pair"``,
-            or its ``"first"`` or ``"second"`` value where both are there.
+            ``"discrete"`` one, into how many ``"parts"`` quantiles divide the values, or the ``"condition"`` of counted
+            rows. Statistics of pairs read the ``"pair"``, or its ``"first"`` or ``"second"`` value.
     """
 
     function: str
@@ -404,15 +399,6 @@ def _association(function: str, kind: AggregateKind, family: Family, **others: s
     )  # fmt: skip
 
 
-def _shape(function: str, kind: AggregateKind, *names: str) -> AggregateEntry:
-    return AggregateEntry(
-        _called(function, function, *names), None, None, (kind,), _SHAPES, takes="number", bounded=True,
-        refusal=f"{function.upper()} is released over people; inside one person's rows, or over released rows, ask for "
-        "AVG of powers of the value.",
-    )  # fmt: skip
-
-
-_SHAPES: Final = Shapes()
 _COUNTS, _MOMENTS, _QUANTILES = Counts(), Moments(), Quantiles()
 _COVARIANCES, _CORRELATIONS = Covariances(), Correlations()
 _TELLS: Final = "BOOL_AND and BOOL_OR would tell whether one person differs; use COUNT with FILTER."
@@ -464,9 +450,6 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
     "regr_intercept": _association("regr_intercept", AggregateKind.REGR_INTERCEPT, _CORRELATIONS),
     "corr": _association("corr", AggregateKind.CORR, _CORRELATIONS),
     "regr_r2": _association("regr_r2", AggregateKind.REGR_R2, _CORRELATIONS),
-    "skewness": _shape("skewness", AggregateKind.SKEWNESS, "skew"),
-    "kurtosis": _shape("kurtosis", AggregateKind.KURTOSIS),
-    "kurtosis_pop": _shape("kurtosis_pop", AggregateKind.KURTOSIS_POP),
     "min": AggregateEntry(
         _called("min", "min"), one_of_the_values, least, (AggregateKind.MIN,), _QUANTILES, bounded=True),
     "max": AggregateEntry(
@@ -479,9 +462,7 @@ AGGREGATES: Final[dict[str, AggregateEntry]] = {
         between_the_values, quantile_of, (AggregateKind.QUANTILE,), _QUANTILES, takes="number", bounded=True,
         sorts=True),
     "mode": AggregateEntry(
-        {"mode": SqlName("mode", 1, Fraction(1)), "nth_most_common": SqlName("mode", 2, "rank"),
-         "top_k": SqlName("mode", 2, "ranks"), "most_common": SqlName("mode", 2, "ranks")},
-        None, None, (AggregateKind.MOST_COMMON,), MostCommon(),
+        {"mode": SqlName("mode", 1, Fraction(1))}, None, None, (AggregateKind.MOST_COMMON,), MostCommon(),
         refusal="MODE inside one person's rows is not supported; ties have no one answer."),
     "bool_and": AggregateEntry(
         _called("bool_and", "bool_and", "every"), true_or_false, least, (), None, takes="condition",

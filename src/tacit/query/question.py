@@ -70,7 +70,7 @@ class Aggregate:
     Args:
         kind: what it estimates.
         measures: indices into :attr:`FinalAggregation.measures`.
-        parameter: the fraction of a quantile, or the rank of MOST_COMMON.
+        parameter: the fraction of a quantile, or 1 for MOST_COMMON.
         type: of the released value.
         bounds: where the true value lies, in ordinals, if known; an estimate may be clamped to it.
         label: for people, such as ``avg(cost)``.

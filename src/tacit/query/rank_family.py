@@ -1,10 +1,9 @@
-"""Released quantiles and most common values: measurements, expected errors and estimates.
+"""Released quantiles and modes: measurements, expected errors and estimates.
 
-*MODE and the k-th most common value*: the value is the category with the k-th largest noisy count; equal counts go by
-the order of declaration, and a count below 1 gives NULL, as SQL does for a group without values. When every noise is
-within w, a category can truly be k-th only if its count, raised by w, reaches the k-th largest lowered by w, and the
-other way round; the enclosure is the set of those. Numbers and dates have an interval (the hull of that set), text has
-none.
+*MODE*: the value is the category with the largest noisy count; equal counts go by the order of declaration, and a count
+below 1 gives NULL, as SQL does for a group without values. When every noise is within w, a category can truly be the
+most common only if its count, raised by w, reaches the largest lowered by w; the enclosure is the set of those. Numbers
+and dates have an interval (the hull of that set), text has none.
 
 *Quantiles, MEDIAN, MIN and MAX* come from a noisy tree of counts. Quantile q of n values is, as in PERCENTILE_CONT, at
 rank (n-1)q between two neighbouring order statistics. The leaf of the r-th smallest value is the number of noisy prefix
@@ -216,12 +215,11 @@ class CommonEvent:
 
 @dataclass(frozen=True, eq=False)
 class Common(Cell):
-    """The ``rank``-th most common of ``categories``.
+    """The most common of ``categories``.
 
     Args:
         noisy: released integers, one for each category.
         categories: in the order of their declaration.
-        rank: 1 for the most common.
         event: of all their noises.
         type: of the categories.
         unit: what a released integer is worth in values counted.
@@ -229,7 +227,6 @@ class Common(Cell):
 
     noisy: NDArray[Any]
     categories: tuple[Value | None, ...]
-    rank: int
     event: CommonEvent
     type: SqlType
     unit: Fraction = Fraction(1)
@@ -241,22 +238,17 @@ class Common(Cell):
 
     @cached_property
     def value(self) -> Value | None:  # type: ignore[override]
-        """The category; None when fewer are declared or its noisy count is below 1."""
-        if self.rank > len(self.categories):
-            return None
-        order = sorted(range(len(self.categories)), key=lambda i: (-int(self.noisy[i]), i))
-        chosen = order[self.rank - 1]
+        """The category; None when its noisy count is below 1."""
+        chosen = min(range(len(self.categories)), key=lambda i: (-int(self.noisy[i]), i))
         return self.categories[chosen] if int(self.noisy[chosen]) * self.unit >= 1 else None
 
     def _enclose(self, level: CellConfidence) -> Domain:
-        if self.rank > len(self.categories):
-            return Domain(nullable=True, values=(None,))
         each = level.beta / len(self.categories)
         width = level.laws[self.event.measure].error(each)
         counts = [int(count) * self.unit for count in self.noisy]
-        pivot = sorted(counts, reverse=True)[self.rank - 1]
-        near = [c for c, count in zip(self.categories, counts, strict=True) if abs(count - pivot) <= 2 * width]
-        return finite(near, self.type, nullable=pivot - width < 1)
+        largest = max(counts)
+        near = [c for c, count in zip(self.categories, counts, strict=True) if largest - count <= 2 * width]
+        return finite(near, self.type, nullable=largest - width < 1)
 
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
         if biases[self.event.measure].is_nothing:
@@ -322,7 +314,7 @@ class Quantiles(Family):
 
 
 class MostCommon(Family):
-    """MODE and the k-th most common value, from counts of declared categories."""
+    """MODE, from counts of declared categories."""
 
     error_kind = "count"
 
@@ -333,7 +325,7 @@ class MostCommon(Family):
         if values is None or argument.type.kind is Kind.DOUBLE or not any(value is not None for value in values):
             raise Refusal(
                 "no_categories",
-                f"MODE and TOP_K choose among declared categories; {names_of(argument)} has none. "
+                f"MODE chooses among declared categories; {names_of(argument)} has none. "
                 "Ask the data owner to declare them, or use COUNT with GROUP BY.",
             )
         index = final.measure(categories_measure(argument, asked.where, values=values, rows=final.rows))
@@ -349,12 +341,11 @@ class MostCommon(Family):
 
     def column(self, aggregate: Aggregate, measure: Measure, released: CellNumbers) -> Column:
         """Categories by their noisy counts."""
-        index, rank = aggregate.measures[0], int(aggregate.parameter or 1)
+        index = aggregate.measures[0]
         noisy = noisy_numbers(released, index)
         return lambda group: Common(
             noisy[group],
             measure.categories,
-            rank,
             CommonEvent(released.first + index, group),
             aggregate.type,
             released.laws[index].unit,

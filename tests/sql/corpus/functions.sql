@@ -27,11 +27,6 @@ SELECT sex, CORR(total, n) FROM (SELECT sex, id, SUM(cost) AS total, COUNT(*) AS
 SELECT CORR(CLAMP(score, 0, 10), CLAMP(points, -5, 5)) FROM visits
 SELECT COUNT(DISTINCT (ward, nights)) FROM visits
 SELECT CORR(cost, 5), COVAR_POP(cost, 5), COUNT(*) FROM visits
-SELECT SKEWNESS(nights), KURTOSIS(nights), KURTOSIS_POP(nights) FROM visits
-SELECT ward, SKEWNESS(cost), KURTOSIS(cost), AVG(cost), VARIANCE(cost), COUNT(*) FROM visits GROUP BY ward
-SELECT SKEWNESS(CLAMP(score, -10, 10)) AS s FROM visits WHERE urgent
-SELECT sex, SKEWNESS(total), KURTOSIS_POP(total) FROM (SELECT sex, id, CLAMP(SUM(cost), 0, 9000) AS total FROM patients JOIN visits ON id = patient_id GROUP BY 1, 2) GROUP BY sex
-SELECT SKEWNESS(5) AS s, KURTOSIS(nights - 30) AS k FROM visits WHERE nights < 40
 SELECT COUNT(*) FROM visits WHERE REGEXP_MATCHES(note, '^a[b-z]*')
 SELECT REGEXP_MATCHES(doctor, '^(Dr|Prof)[.]? ') AS titled, COUNT(*) FROM visits GROUP BY titled
 SELECT COUNT(*) FILTER (WHERE REGEXP_MATCHES(note, 'x|[0-9]{2}', 'i')) * 1.0 / COUNT(*) AS share FROM visits

@@ -66,17 +66,6 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
         "SELECT COUNT(*) FROM visits WHERE FROM_UTC_TIMESTAMP(seen, 'Asia/Tokyo') IS NULL",
         "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo' IS NULL",
     ),
-    ("SELECT SKEW(cost) AS x FROM visits", "SELECT SKEWNESS(cost) AS x FROM visits"),
-    ("SELECT HISTOGRAM(ward) FROM visits", "SELECT ward AS bin, COUNT(*) AS count FROM visits GROUP BY ward"),
-    (
-        "SELECT ward AS w, HISTOGRAM(cost, 0, 90, 9) FILTER (WHERE urgent) AS b FROM visits GROUP BY 1 ORDER BY w",
-        "SELECT ward AS w, CASE WHEN cost = 90 THEN 9 ELSE WIDTH_BUCKET(cost, 0, 90, 9) END AS b, COUNT(*) FILTER (WHERE "
-        "urgent) AS count FROM visits GROUP BY 1, 2 ORDER BY w",
-    ),
-    (
-        "SELECT HISTOGRAM(nights, 6) FROM visits",
-        "SELECT CLAMP(WIDTH_BUCKET(nights, 0, 60, 6), 1, 6) AS bin, COUNT(*) AS count FROM visits GROUP BY 1",
-    ),
     # names between backticks and brackets
     (
         "SELECT `v`.`ward`, COUNT(*) AS `how many` FROM `main.visits` AS v GROUP BY `v`.`ward` ORDER BY `how many`",

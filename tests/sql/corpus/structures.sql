@@ -38,7 +38,7 @@ SELECT note, COUNT(*) AS n FROM visits GROUP BY note HAVING COUNT(*) > 2 AND not
 SELECT note, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t, LAG(COUNT(*)) OVER (ORDER BY note) AS b FROM visits GROUP BY note
 SELECT note, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY note NULLS FIRST) AS r FROM visits GROUP BY note
 SELECT note, SUM(n) FROM (SELECT note, doctor, COUNT(*) n FROM visits GROUP BY note, doctor) GROUP BY note
-SELECT COUNT(*), MIN(n), MAX(n), AVG(n), STDDEV(n), MEDIAN(n), COUNT(DISTINCT n) FROM (SELECT note, COUNT(*) n FROM visits GROUP BY note)
+SELECT COUNT(*), MIN(n), MAX(n), AVG(n), STDDEV(n), MEDIAN(n), COUNT(DISTINCT n) FROM (SELECT note, COUNT(*) n FROM visits GROUP BY note HAVING COUNT(*) > 2)
 SELECT SUM(n) FILTER (WHERE n > 2), COUNT(*) FILTER (WHERE note IS NULL) FROM (SELECT note, COUNT(*) n FROM visits GROUP BY note)
 SELECT note, AVG(nights) / COUNT(*), CAST(AVG(nights) AS INTEGER), ROUND(AVG(nights), 1) FROM visits GROUP BY note
 SELECT VAR_SAMP(cost), VAR_POP(cost), STDDEV_POP(cost), STDDEV(nights) FROM visits WHERE urgent

@@ -10,9 +10,6 @@ FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
 SUM(x CLAMPED BETWEEN 0 AND 9)             SUM(x, contribution_bounds_per_group => (0, 9))
 DISTINCT ON (a, b) … ORDER BY c            QUALIFY ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY c) = 1
 APPROX_QUANTILES(x, 4)[OFFSET(1)]          APPROX_QUANTILE(x, 0.25)
-SELECT k, HISTOGRAM(x) … GROUP BY k        SELECT k, x AS bin, COUNT(*) AS count … GROUP BY k, x
-HISTOGRAM(x, 8)                            the same with WIDTH_BUCKET(x, 8) for x
-HISTOGRAM(x, lo, hi, 8)                    the same with WIDTH_BUCKET(x, lo, hi, 8) for x, and hi itself in bin 8
 ========================================== ================================================================
 
 Nothing is decided here: tokens and nodes that are written are on the allow-list like those of the analyst.
@@ -183,7 +180,7 @@ def _like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def respelled_tree(tree: exp.Expr) -> exp.Expr:
-    """The tree with LIMIT where FETCH FIRST stood, numbered rows where DISTINCT ON did, and rows for a HISTOGRAM."""
+    """The tree with LIMIT where FETCH FIRST stood, and numbered rows where DISTINCT ON did."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -193,8 +190,6 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
         distinct = node.args.get("distinct")
         if isinstance(node, exp.Select) and isinstance(distinct, exp.Distinct) and distinct.args.get("on") is not None:
             _number_rows(node, distinct)
-        if isinstance(node, exp.Select):
-            _count_bins(node)
         if isinstance(node, exp.Bracket):
             _take_quantile(node)
         for value in node.args.values():
@@ -253,55 +248,6 @@ def _take_quantile(node: exp.Bracket) -> None:
     if start >= 0 and parts and 0 <= taken <= parts:
         fraction = exp.Literal.number(str(round(taken / parts, 12)))
         node.replace(exp.Anonymous(this="approx_quantile", expressions=[called.expressions[0].copy(), fraction]))
-
-
-def _count_bins(select: exp.Select) -> None:
-    """One row for each bin of a HISTOGRAM, which stands last in the list, after the keys of GROUP BY."""
-    items = select.expressions
-    found = [item for item in items if _histogram(item) is not None]
-    if not found:
-        return
-    item = found[0]
-    called = _histogram(item)
-    group = select.args.get("group")
-    keys = [_listed(select, key) for key in group.expressions] if isinstance(group, exp.Group) else []
-    plain = group is None or not any(value for name, value in group.args.items() if name != "expressions")
-    inner = [part.this if isinstance(part, exp.Alias) else part for part in items[:-1]]
-    if called is None or items[-1] is not item or not plain or any(part not in keys for part in inner):
-        raise Refusal(
-            "aggregate",
-            "HISTOGRAM gives a row for each bin, so it stands last in the SELECT list after the keys of GROUP BY and "
-            "without other aggregates; ask for those in a question of their own.",
-        )
-    value, name = _bin(called.expressions), item.alias if isinstance(item, exp.Alias) else "bin"
-    rows: exp.Expr = exp.Anonymous(this="COUNT", expressions=[exp.Star()])
-    filtered = item.this if isinstance(item, exp.Alias) else item
-    if isinstance(filtered, exp.Filter):
-        rows = exp.Filter(this=rows, expression=filtered.expression.copy())
-    counted = exp.Alias(this=rows, alias=exp.to_identifier("count"))
-    select.set("expressions", [*items[:-1], exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True)), counted])
-    by = [*(group.expressions if isinstance(group, exp.Group) else ()), value.copy()]
-    select.set("group", exp.Group(expressions=by))
-
-
-def _histogram(item: exp.Expr) -> exp.Anonymous | None:
-    here = item.this if isinstance(item, exp.Alias) else item
-    here = here.this if isinstance(here, exp.Filter) else here
-    return here if isinstance(here, exp.Anonymous) and here.name.lower() == "histogram" else None
-
-
-def _bin(args: list[exp.Expr]) -> exp.Expr:
-    """The bin of a value: itself, or its number among equal ones; what lies beyond stated ends has bins of its own."""
-    if not args or len(args) not in (1, 2, 4) or any(isinstance(arg, (exp.Star, exp.Distinct)) for arg in args):
-        raise Refusal("arguments", "Write HISTOGRAM(x), HISTOGRAM(x, bins) or HISTOGRAM(x, lo, hi, bins).")
-    if len(args) == 1:
-        return args[0].copy()
-    bucket = exp.Anonymous(this="WIDTH_BUCKET", expressions=[arg.copy() for arg in args])
-    if len(args) == 2:
-        return bucket
-    value, _, high, count = (arg.copy() for arg in args)
-    last = exp.If(this=exp.EQ(this=value, expression=high), true=count)
-    return exp.Case(ifs=[last], default=bucket)
 
 
 def _term(select: exp.Select, term: exp.Expr) -> exp.Expr:

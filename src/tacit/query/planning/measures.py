@@ -157,13 +157,10 @@ class AggregateKind(Enum):
     REGR_INTERCEPT = "regr_intercept"  # the same
     CORR = "corr"  # and CENTRED_SQUARES of the first
     REGR_R2 = "regr_r2"  # the same
-    SKEWNESS = "skewness"  # VALUES, CENTRED_SUM, CENTRED_SQUARES, CENTRED_SUM of cubes
-    KURTOSIS = "kurtosis"  # and CENTRED_SUM of fourth powers
-    KURTOSIS_POP = "kurtosis_pop"  # the same
     MIN = "min"  # LEAVES
     MAX = "max"  # LEAVES
     QUANTILE = "quantile"  # PLACES, or LEAVES at the ends; parameter: the fraction in [0, 1]
-    MOST_COMMON = "most_common"  # CATEGORIES; parameter: the rank, 1 for the mode
+    MOST_COMMON = "most_common"  # CATEGORIES; parameter: 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -507,7 +507,7 @@ def _many(count: int, noun: str) -> str:
 
 
 def _is_bin_of_bounds(key: Expression) -> bool:
-    """Whether a key is WIDTH_BUCKET(x, n), or a bin of HISTOGRAM(x, n): numbers of buckets, brought back to 1 to n."""
+    """Whether a key is WIDTH_BUCKET(x, n): numbers of buckets, brought back to 1 to n."""
     return (
         isinstance(key, Call)
         and key.function == "clamp"

@@ -143,7 +143,7 @@ def _plain(
         return AggregateCall(how.function, None, both, None, groups, rows)
     if how.function == "count" and isinstance(argument, Literal) and argument.value is not None:
         return AggregateCall("count_rows", None, where, None, groups, rows)
-    if how.parameter in ("ranks", "parts"):
+    if how.parameter == "parts":
         raise Refusal("aggregate", f"{name.upper()} stands alone in the SELECT list and gives several columns.")
     parameter, argument = _parameter(how, args, scalars), _checked(how.function, name, argument)
     discrete = how.parameter == "discrete" and argument.type != DOUBLE
@@ -172,7 +172,7 @@ def _clampable(name: str, argument: Expression) -> Expression:
 def _parameter(how: SqlName, args: list[exp.Expr], scalars: Scalars) -> Fraction | None:
     if not isinstance(how.parameter, str):
         return how.parameter
-    return _fraction(scalars(args[1])) if how.parameter in _FRACTIONS else _rank(scalars(args[1]))
+    return _fraction(scalars(args[1]))
 
 
 def _checked(function: str, name: str, argument: Expression) -> Expression:
@@ -230,9 +230,8 @@ def _as_one_text(values: list[Expression], *, nulls_count: bool) -> Expression:
 
 def _within_group(name: str, plain: list[exp.Expr], order: exp.Expr) -> list[exp.Expr]:
     terms, how = order.expressions, SQL_NAMES[name]
-    ranked = how.function == "mode" and how.parameter != "ranks"
     quantile = how.parameter in _FRACTIONS
-    if not (ranked or quantile) or len(terms) != 1 or len(plain) != quantile:
+    if not (how.function == "mode" or quantile) or len(terms) != 1 or len(plain) != quantile:
         raise Refusal("aggregate", "Write PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x).")
     if terms[0].args.get("desc"):
         raise Refusal("aggregate", "WITHIN GROUP is supported in ascending order; use 1 - p instead of DESC.")
@@ -243,13 +242,6 @@ def _fraction(value: Expression) -> Fraction:
     number = _constant(value)
     if number is None or not 0 <= number <= 1:
         raise Refusal("quantile", "The fraction of a quantile is a number between 0 and 1, written out.")
-    return number
-
-
-def _rank(value: Expression) -> Fraction:
-    number = _constant(value)
-    if number is None or number.denominator != 1 or not 1 <= number <= 100:
-        raise Refusal("arguments", "The rank is a whole number between 1 and 100, written out.")
     return number
 
 

@@ -75,20 +75,21 @@ class ReleasedCells(ReleasedBuilder):
 
     def aggregate(self, asked: AggregateCall) -> tuple[int, SqlType, Domain]:
         """An exact aggregate of noisy cells."""
-        self._check_groups(asked.function)
+        self._check_groups(asked.function, asked.where)
         made, domain = unit_call(asked, rows_inside(self.shape()))
         if made not in self.calls:
             self.calls.append(made)
         return self.calls.index(made), made.type, replace(domain, range=UNKNOWN)
 
-    def _check_groups(self, function: str) -> None:
+    def _check_groups(self, function: str, where: Expression | None) -> None:
         """Refuse numbers and means of groups when which groups there are does not follow from people.
 
         Every value of a range is a group, whether or not anybody has it, and of private groups only large ones are
         released: COUNT(*) would be shown as exact and be wrong, and AVG would divide by it.
         """
         released, final = self.rows.released, self.rows.released.final
-        if function in _UNMOVED or _are_kept_by_numbers(released) or any(map(self._reads_noise, self._where())):
+        kept = where is not None and released.is_noisy(where)
+        if kept or function in _UNMOVED or _are_kept_by_numbers(released) or any(map(self._reads_noise, self._where())):
             return
         enumerated = final.public_keys and not all(_is_declared(key.expression) for key in final.keys)
         counts = function in ("count_rows", "count", "count_distinct")

@@ -22,19 +22,20 @@ def _words(text: str) -> frozenset[str]:
 #: Statistics of many rows that are not released: none of them is a person's own value.
 _STATISTICS: Final = _words("""
     product geomean geometric_mean fsum kahan_sum sumkahan favg bit_and bit_or bit_xor bool_xor entropy kurtosis
-    kurtosis_pop skewness mad sem checksum wavg weighted_avg
+    kurtosis_pop skewness skew mad sem checksum wavg weighted_avg
 """)
 
 #: Aggregates that are not released: those, and those that return a person's own value or an unbounded collection.
 RAW_AGGREGATES: Final = _STATISTICS | _words("""
     any_value arbitrary first first_value last last_value nth_value arg_max arg_min argmax argmin max_by min_by
     arg_max_null arg_min_null list array_agg string_agg group_concat listagg histogram histogram_exact approx_top_k
-    reservoir_quantile json_group_array json_group_object json_group_structure
+    reservoir_quantile top_k json_group_array json_group_object json_group_structure
     map_from_entries bitstring_agg array_concat_agg
 """)
 #: Of these, the ones that list or describe values; a list of values would hold persons' own.
 _INSTEAD_OF_LISTS: Final = {
-    **dict.fromkeys(("histogram", "histogram_exact", "approx_top_k"), "COUNT(*) with GROUP BY, or TOP_K(x, k)"),
+    **dict.fromkeys(("histogram", "histogram_exact"), "COUNT(*) with GROUP BY x or WIDTH_BUCKET(x, 10)"),
+    **dict.fromkeys(("top_k", "approx_top_k"), "COUNT(*) AS n with GROUP BY x ORDER BY n DESC LIMIT 5"),
     **dict.fromkeys(("reservoir_quantile", "quantile_disc", "percentile_disc"), "QUANTILE(x, 0.5)"),
     **dict.fromkeys(("map_from_entries", "bitstring_agg"), "COUNT(*) with GROUP BY"),
 }

@@ -375,7 +375,7 @@ def _in_written_order(scope: Scope, aliases: Sequence[Sequence[ScopeSource]]) ->
     return Scope(tuple(ordered), scope.merged)
 
 
-_MOST_RANKS = 100
+_MOST_PARTS = 100
 
 
 @dataclass(frozen=True)
@@ -459,15 +459,13 @@ def _starred(star: exp.Star, columns: list[tuple[str, Expression]]) -> list[Item
 
 
 def _spread(node: exp.Expr) -> list[exp.Expr] | None:
-    """TOP_K(x, k) as k columns, QUANTILE(x, [p, q]) as one column per fraction; None for anything else."""
+    """QUANTILE(x, [p, q]) and APPROX_QUANTILES(x, n) as one column per fraction; None for anything else."""
     called = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(called, exp.Anonymous):
         return None
     how = SQL_NAMES.get(function_name(called))
     plain = [arg for arg in called.expressions if not isinstance(arg, exp.Kwarg)]
     rest = [arg for arg in called.expressions if isinstance(arg, exp.Kwarg)]
-    if how is not None and how.parameter == "ranks":
-        return [_again(node, "nth_most_common", [plain[0], rank, *rest]) for rank in _ranks(plain)]
     if how is not None and how.parameter == "parts":
         return [_again(node, "approx_quantile", [plain[0], part, *rest]) for part in _parts(plain)]
     listed = how is not None and how.parameter in ("fraction", "discrete") and len(plain) == 2
@@ -481,16 +479,9 @@ def _spread(node: exp.Expr) -> list[exp.Expr] | None:
 def _parts(plain: list[exp.Expr]) -> list[exp.Expr]:
     """The fractions 0, 1/n, … 1 of APPROX_QUANTILES(x, n)."""
     count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
-    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_RANKS):
-        raise Refusal("arguments", f"APPROX_QUANTILES takes a value and a number of parts up to {_MOST_RANKS}.")
+    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_PARTS):
+        raise Refusal("arguments", f"APPROX_QUANTILES takes a value and a number of parts up to {_MOST_PARTS}.")
     return [exp.Literal.number(str(round(part / int(count), 12))) for part in range(int(count) + 1)]
-
-
-def _ranks(plain: list[exp.Expr]) -> list[exp.Expr]:
-    count = plain[1].name if len(plain) == 2 and isinstance(plain[1], exp.Literal) and not plain[1].is_string else ""
-    if not (count.isascii() and count.isdigit() and len(count) <= 3 and 1 <= int(count) <= _MOST_RANKS):
-        raise Refusal("arguments", f"TOP_K takes a value and a whole number between 1 and {_MOST_RANKS}, written out.")
-    return [exp.Literal.number(rank) for rank in range(1, int(count) + 1)]
 
 
 def _again(node: exp.Expr, name: str, args: list[exp.Expr]) -> exp.Expr:
