@@ -15,9 +15,9 @@ import pytest
 from typer.testing import Result
 
 from cli.terminal import at_a_terminal
+from tacit.project.draft import TypeGuess, guess_categories, guess_type, guess_unit
 from tacit.project.project_file import load
 from tacit.project.project_template import open_places
-from tacit.project.schema_inference import TypeGuess, guess_categories, guess_type, guess_unit
 
 Run = Callable[..., Result]
 

@@ -14,7 +14,7 @@ from typer.testing import Result
 from cli.terminal import at_a_terminal
 from support.postgres import address
 from tacit.core.errors import InputError
-from tacit.project.database_draft import address_without_secrets
+from tacit.project.draft import address_without_secrets
 from tacit.project.project_file import load
 from tacit.project.project_template import open_places
 

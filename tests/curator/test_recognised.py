@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import tacit
 from tacit.core.errors import InputError
-from tacit.project import row_digests as fingerprints
-from tacit.project.row_digests import RowDigest, digest_of_file, digest_of_frame
+from tacit.project import source as fingerprints
+from tacit.project.source import RowDigest, digest_of_file, digest_of_frame
 
 KEY = b"k" * 32
 LINES = [

@@ -22,7 +22,7 @@ from support.file_measurements import measure_files
 from tacit.core.errors import InputError
 from tacit.engines import parquet_files
 from tacit.engines.duckdb import DataSource, DuckDBEngine
-from tacit.project import row_digests as fingerprints
+from tacit.project import source as fingerprints
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import TEXT
 

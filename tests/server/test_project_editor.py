@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from support.postgres import address
-from tacit.project import column_view
+from tacit.project import owner_view as column_view
 from tacit.project.project_editing import EditedProject
 from tacit.server.console.owner_mode import OwnerContext, owner_app
 from tacit.server.console.project_budget import PUBLISHED, guess_risks

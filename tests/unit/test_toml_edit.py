@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.core.errors import InputError
-from tacit.project.toml_edit import edit_toml, toml_value
+from tacit.project.project_editing import edit_toml, toml_value
 
 FILE = '''# Mine.
 [project]

@@ -16,7 +16,7 @@ from tacit.cli.operator_options import OperatorOption, operator_name
 from tacit.cli.terminal import JsonFlag, console, print_json, say
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.project.read_project import read_project
+from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator

@@ -19,7 +19,7 @@ from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible
 from tacit.engines.protocol import DoctorCheck
-from tacit.project.read_project import read_project
+from tacit.project.project_file import read_project
 from tacit.query.contribution import AUTO
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _kept(loaded: Project) -> list[str]:
 
 
 def _source(loaded: Project, name: str, *, look: bool) -> Iterator[DoctorCheck]:
-    from tacit.project.csv_checks import csv_checks
+    from tacit.project.draft import csv_checks
 
     source = loaded.sources[name]
     try:
@@ -239,7 +239,7 @@ def _source(loaded: Project, name: str, *, look: bool) -> Iterator[DoctorCheck]:
 
 def _recognised(kind: str, largest: int) -> str:
     """Which copies of a protected source the ledger knows again."""
-    from tacit.project.row_digests import LARGEST_BYTES
+    from tacit.project.source import LARGEST_BYTES
 
     if kind not in ("csv", "parquet"):
         return "; only exact copies of it are recognised"

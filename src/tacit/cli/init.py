@@ -23,10 +23,8 @@ from tacit.core.errors import InputError
 from tacit.core.names import is_name
 from tacit.core.text_files import visible
 from tacit.engines.registry import is_database_address
-from tacit.project.database_draft import address_without_secrets, postgres_tables
-from tacit.project.file_draft import CSV, draft_file, project_name
+from tacit.project.draft import CSV, SAMPLE_ROWS, address_without_secrets, draft_file, postgres_tables, project_name
 from tacit.project.project_template import DELTA, Draft, DraftColumn, DraftTable, open_places, project_text
-from tacit.project.schema_inference import SAMPLE_ROWS
 
 
 def init(

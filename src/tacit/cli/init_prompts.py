@@ -11,12 +11,19 @@ import typer
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact, exact_positive, exact_probability
 from tacit.core.text_files import visible
-from tacit.project.accuracy_preview import accuracy_lines
-from tacit.project.csv_draft import draft_csv, plain_numbers
-from tacit.project.csv_guess import AMBIGUOUS
+from tacit.project.draft import (
+    AMBIGUOUS,
+    SAMPLE_ROWS,
+    SUPPOSED,
+    draft_csv,
+    guess_categories,
+    guess_unit,
+    plain_numbers,
+    read_sample,
+    sum_and_average_errors,
+)
 from tacit.project.project_template import DELTA, Draft, DraftColumn, DraftTable
-from tacit.project.schema_inference import SAMPLE_ROWS, guess_categories, guess_unit, read_sample
-from tacit.query.contribution import ContributionNumber, contribution_number
+from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 
 _TYPES = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
 _PREVIEW_EPSILON = "0.5"
@@ -173,8 +180,14 @@ def _ask_bounds(table: DraftTable, draft: Draft) -> DraftTable:
         if stated is None:
             continue
         table = table.with_column(replace(column, bounds=stated))
-        for line in accuracy_lines(draft, table, column.name, _PREVIEW_EPSILON):
-            typer.echo(f"    {line}")
+        errors = sum_and_average_errors(draft, table, column.name, _PREVIEW_EPSILON)
+        if errors is not None:
+            alone = ", one a person" if AUTO in (table.max_groups, table.max_rows) else ""
+            typer.echo(f"    At epsilon {_PREVIEW_EPSILON} a sum and an average asked together are off by up to")
+            typer.echo(
+                f"    {errors[0]:,.0f} and {errors[1]:,.4g} ({SUPPOSED:,} rows supposed{alone}), 19 times in 20."
+            )
+            typer.echo("    Wider bounds would mean more.")
     return table
 
 

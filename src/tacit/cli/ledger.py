@@ -27,7 +27,7 @@ from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say,
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible
-from tacit.project.read_project import read_project
+from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.ledger import Record, VerificationReport

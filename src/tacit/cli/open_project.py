@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.core.errors import AccessError
-from tacit.project.read_project import read_project
+from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator

@@ -19,7 +19,7 @@ from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.terminal import JsonFlag, print_json, say
 from tacit.core.errors import InputError
 from tacit.core.extras import MissingError, install_command
-from tacit.project.read_project import read_project
+from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.server.serve import Started

@@ -4,24 +4,27 @@ Exact numbers of protected rows, **not private**: for the owner of the data, on 
 doctor`` and ``tacit init`` print them there, say so, and write them nowhere. Numbers that follow from them and are put
 into a project file become public; AUTO finds such numbers privately.
 
-Tables of a database server or of Spark are not read here: their rows would leave the database.
+Tables of a database server or of Spark are not read here: their rows would leave the database. For the picture of a
+column of PostgreSQL the first rows are read (:func:`brought_near`), by the role of the project.
 """
 
 # ruff: noqa: S608 - names are quoted, values are bound
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
-from tacit.engines.registry import open_unprotected
+from tacit.engines.registry import first_values, open_unprotected
 from tacit.mechanisms.laplace import Laplace
-from tacit.project.csv_guess import near_values, spelled
+from tacit.project.draft import near_pairs
 from tacit.project.source import Source, column_types
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog, Column, Table
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from tacit.project.project_file import Project
+
 
 NOT_PRIVATE: Final = "Not private: exact numbers of protected rows, for the owner's eyes. Do not pass them on."
 #: Choices that are shown, until one keeps everything.
@@ -43,6 +47,16 @@ _MOST_NEAR: Final = 5
 #: Expected errors are those of a count at this price.
 EPSILON: Final = "1"
 _BETA: Final = Fraction(1, 20)
+#: Rows of a table of a database that are read for a picture.
+MOST_ROWS: Final = 50_000
+_BINS: Final = 48
+#: Values that are listed with their counts, and letters of each that are shown.
+_MOST_LISTED: Final = 200
+_MOST_LETTERS: Final = 120
+#: Values compared with each other and with categories.
+_MOST_COMPARED: Final = 10_000
+_DAY_SECONDS: Final = 86_400
+_EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,17 +300,13 @@ def _near(connection: duckdb.DuckDBPyConnection, table: Table, column: Column) -
     """Some values of a text that are nearly one of its categories, or without categories nearly another value."""
     if column.type != TEXT:
         return ()
-    categories = {spelled(str(value)): str(value) for value in column.categories or () if value is not None}
     name = _quoted(column.name)
     asked = (
         f"SELECT DISTINCT {name} FROM {_quoted(table.name)} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {_MOST_VALUES}"
     )
     values = [str(value) for (value,) in connection.execute(asked).fetchall()]
-    if column.categories is None:
-        return tuple((other, first) for first, other, *_ in near_values(values))[:_MOST_NEAR]
-    listed = set(categories.values())
-    found = [(v, categories[spelled(v)]) for v in values if v not in listed and spelled(v) in categories]
-    return tuple(found[:_MOST_NEAR])
+    listed = None if column.categories is None else [str(each) for each in column.categories if each is not None]
+    return tuple(near_pairs(values, listed)[:_MOST_NEAR])
 
 
 def _texts(table: Table, column: Column, source: Source) -> int:
@@ -332,3 +342,254 @@ def _quoted(name: str) -> str:
 
 def _percent(share: float) -> str:
     return "100 %" if share == 1 else f"{min(100 * share, 99.9):.1f} %" if share >= 0.001 else "under 0.1 %"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundChoice:
+    """Bounds of round numbers and the share of the values within them."""
+
+    low: str
+    high: str
+    kept: float
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnHistogram:
+    """Values of a column of numbers, dates or timestamps; places of the last two are days, counted as Python does.
+
+    Args:
+        rows: of the table.
+        values: rows with one that can be read.
+        edges: ends of the bins, one more than there are counts.
+        counts: values in each bin.
+        outside: values below the first and above the last edge.
+        clipped: share of the values below and above the bounds; None where there are none.
+        choices: bounds of round numbers, the narrowest first.
+        is_time: whether places are days.
+    """
+
+    rows: int
+    values: int
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    outside: tuple[int, int]
+    clipped: tuple[float, float] | None
+    choices: tuple[BoundChoice, ...]
+    is_time: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """The different values of a column.
+
+    Args:
+        rows: of the table.
+        missing: rows without a value.
+        different: number of different values.
+        values: the most frequent ones with their rows.
+        unlisted: share of the rows whose value is not among the categories; None where there are none.
+        near: values that differ from another, or from a category, in case, accents or spaces alone, each with that.
+    """
+
+    rows: int
+    missing: int
+    different: int
+    values: tuple[tuple[str, int], ...]
+    unlisted: float | None
+    near: tuple[tuple[str, str], ...]
+
+    @property
+    def can_be_listed(self) -> bool:
+        """Whether all values are here as they are, each on one line."""
+        whole = all(len(text) < _MOST_LETTERS and text.isprintable() for text, _ in self.values)
+        return 0 < self.different == len(self.values) and whole
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFacts:
+    """A column as the one that names the person: rows, rows without a name, people, and the most rows of one."""
+
+    rows: int
+    missing: int
+    people: int
+    most: int
+
+
+def brought_near(engine: Any, source: Source, column: Column) -> Source:
+    """A source that can be looked at: itself, or the column in the first rows of a table of PostgreSQL.
+
+    Raises:
+        InputError: the table cannot be read, or it is Spark's.
+    """
+    if not source.is_elsewhere:
+        return source
+    found = first_values(engine, source.path or "", column, MOST_ROWS) if source.kind == "table" else None
+    if found is None:
+        raise InputError("source", "is not looked at here: a session of Spark would have to be started for each look")
+    return Source.of_frame(found)
+
+
+def unit_facts(source: Source, column: Column) -> UnitFacts:
+    """Check a column that names the person.
+
+    Raises:
+        InputError: the source cannot be read here.
+    """
+    with _opened(source, column) as connection:
+        each = "SELECT count(*) AS n FROM t WHERE v IS NOT NULL GROUP BY v"
+        rows, named = connection.execute("SELECT count(*), count(v) FROM t").fetchall()[0]
+        people, most = connection.execute(f"SELECT count(*), coalesce(max(n), 0) FROM ({each})").fetchall()[0]
+    return UnitFacts(rows, rows - named, people, most)
+
+
+def histogram(source: Source, column: Column) -> ColumnHistogram | None:
+    """The histogram of an ordered column; None where no value of it can be read.
+
+    Raises:
+        InputError: the source cannot be read here.
+    """
+    place = "v::DOUBLE"
+    if column.type.kind is Kind.DECIMAL:
+        place = f"v::DOUBLE / {10**column.type.scale}"
+    elif column.type.is_temporal:
+        place = f"epoch(v::TIMESTAMP) / {_DAY_SECONDS} + {_EPOCH}"
+    read = f"(SELECT x FROM (SELECT {place} AS x FROM t) WHERE x IS NOT NULL AND isfinite(x))"
+    bounds = None if column.bounds is None else (place_of_value(column.bounds[0]), place_of_value(column.bounds[1]))
+    with _opened(source, column) as connection:
+
+        def rows_of(sql: str, *values: float) -> list[Any]:
+            return connection.execute(sql, list(values)).fetchall()
+
+        def share(condition: str, *values: float) -> float:
+            return float(rows_of(f"SELECT count(*) FROM {read} WHERE {condition}", *values)[0][0] / number)
+
+        ((rows,),) = rows_of("SELECT count(*) FROM t")
+        quantiles = ", ".join(f"quantile_disc(x, {each})" for each in (0.01, 0.5, 0.99))
+        ((number, least, most, first, middle, last),) = rows_of(
+            f"SELECT count(*), min(x), max(x), {quantiles} FROM {read}"
+        )
+        if not number:
+            return None
+        low, high = _span(least, most, first, last, bounds)
+        low, high, width, many = _bins(low, high, whole=column.type.kind in (Kind.INTEGER, Kind.DATE))
+        # A value at the upper end is in the last bin.
+        bins = dict(
+            rows_of(
+                f"SELECT if(x = ?, {many - 1}, least(greatest(floor((x - ?) / ?), -1), {many}))::INTEGER AS b, "
+                f"count(*) FROM {read} GROUP BY b",
+                high, low, width,
+            )
+        )  # fmt: skip
+        clipped = None if bounds is None else (share("x < ?", bounds[0]), share("x > ?", bounds[1]))
+        choices = () if column.type.is_temporal else _bound_choices(share, least, middle, most)
+    edges = (*(low + n * width for n in range(many)), high)
+    counts = tuple(bins.get(n, 0) for n in range(many))
+    outside = bins.get(-1, 0), bins.get(many, 0)
+    return ColumnHistogram(rows, number, edges, counts, outside, clipped, choices, column.type.is_temporal)
+
+
+def column_values(source: Source, column: Column) -> ColumnValues:
+    """The values of a column as text, the most frequent first.
+
+    Raises:
+        InputError: the source cannot be read here.
+    """
+    kind = column.type
+    shown = f"printf('%.{kind.scale}f', v::DOUBLE / {10**kind.scale})" if kind.kind is Kind.DECIMAL else "v::VARCHAR"
+    with _opened(source, column) as connection:
+        ((rows, present, different),) = connection.execute(
+            "SELECT count(*), count(v), count(DISTINCT v) FROM t"
+        ).fetchall()
+        found = connection.execute(
+            f"SELECT {shown} AS s, count(*) AS n FROM t WHERE v IS NOT NULL GROUP BY v, s "
+            f"ORDER BY n DESC, s LIMIT {_MOST_COMPARED}"
+        ).fetchall()
+    listed = unlisted = None
+    if column.categories is not None:
+        listed = {_category_text(value, kind) for value in column.categories if value is not None}
+        within = sum(count for text, count in found if text in listed)
+        within += rows - present if None in column.categories else 0
+        unlisted = (rows - within) / max(rows, 1)
+    near = near_pairs((text for text, _ in found), listed)[:20] if kind == TEXT else []
+    return ColumnValues(
+        rows,
+        rows - present,
+        different,
+        tuple((text[:_MOST_LETTERS], count) for text, count in found[:_MOST_LISTED]),
+        unlisted,
+        tuple((text[:_MOST_LETTERS], other[:_MOST_LETTERS]) for text, other in near),
+    )
+
+
+@contextmanager
+def _opened(source: Source, column: Column) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection in which ``t`` has the column ``v`` of a source, read as the DuckDB engine does."""
+    if source.is_elsewhere:
+        raise InputError("source", "is in a database, and was not brought near")
+    for file in source.files:
+        if not file.is_file():
+            raise InputError("source", f"there is no file {file.name}")
+    table = Table("t", (Column("v", column.type, stored=column.stored_name, step=column.step),), public=True)
+    with reading_rows(Catalog((table,)), {"t": source}) as connection:
+        yield connection
+
+
+def _category_text(value: Any, kind: SqlType) -> str:
+    if kind.kind is Kind.DECIMAL:
+        return f"{float(value):.{kind.scale}f}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def place_of_value(value: Any) -> float:
+    """A number, a date or a timestamp as a place on the axis of a histogram."""
+    if isinstance(value, dt.datetime):
+        seconds = value.hour * 3600 + value.minute * 60 + value.second
+        return value.toordinal() + seconds / _DAY_SECONDS
+    return float(value.toordinal()) if isinstance(value, dt.date) else float(value)
+
+
+def _span(
+    least: float, most: float, first: float, last: float, bounds: tuple[float, ...] | None
+) -> tuple[float, float]:
+    """Ends of the picture: nearly all values and the bounds; a few values far out do not decide it."""
+    inner = [first, last, *(bounds or ())]
+    low, high = min(inner), max(inner)
+    room = 0.15 * (high - low)
+    low, high = (least if least >= low - room else low - room / 3), (most if most <= high + room else high + room / 3)
+    low, high = min(low, *inner), max(high, *inner)
+    if not high > low:
+        reach = max(abs(low) / 2, 0.5)
+        return low - reach, high + reach
+    return low, high
+
+
+def _bins(low: float, high: float, *, whole: bool) -> tuple[float, float, float, int]:
+    """Ends, width and number of the bins; of whole numbers and days each has as many."""
+    if not whole:
+        return low, high, (high - low) / _BINS, _BINS
+    first, last = math.floor(low), math.ceil(high)
+    width = max(-(-(last - first + 1) // _BINS), 1)
+    number = -(-(last - first + 1) // width)
+    return first - 0.5, first - 0.5 + number * width, float(width), number
+
+
+def _bound_choices(share: Callable[..., float], least: float, middle: float, most: float) -> tuple[BoundChoice, ...]:
+    """Round bounds, from the first above the middle to the first that keeps everything."""
+    reach = max(abs(least), abs(most))
+    start = max(abs(middle), reach / 10**6, 10.0**-9)
+    found: list[BoundChoice] = []
+    powers = range(math.floor(math.log10(start)), math.ceil(math.log10(reach)) + 1) if reach else ()
+    for high in (each * 10.0**power for power in powers for each in (1, 2, 5)):
+        if high < start:
+            continue
+        low = 0.0 if least >= 0 else -high
+        kept = share("x BETWEEN ? AND ?", low, high)
+        if not found or found[-1].kept != kept:
+            found.append(BoundChoice(_plain(low), _plain(high), kept))
+        if kept == 1:
+            break
+    return tuple(found[-8:])
+
+
+def _plain(number: float) -> str:
+    return f"{number:.0f}" if abs(number) >= 1 or number == 0 else f"{number:.9f}".rstrip("0")

@@ -9,8 +9,10 @@ the owner's own words.
 from __future__ import annotations
 
 import datetime as dt
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -20,18 +22,78 @@ from pydantic_core import PydanticCustomError
 from tacit.accounting.currencies import CurrencyKind
 from tacit.core.errors import InputError
 from tacit.core.names import is_column_name, is_name
-from tacit.core.numbers import exact_positive
+from tacit.core.numbers import exact, exact_positive
 from tacit.core.relations import as_relation
 from tacit.engines.registry import engine_kind, stored_types
 from tacit.engines.source_files import CsvFormat
 from tacit.ledger.memory import MEMORY
-from tacit.project.declared_values import as_declared
-from tacit.project.read_project import read_toml
+from tacit.project.project_template import open_places
 from tacit.project.source import Source, column_types
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import TABLE_ROWS, TEXT_LENGTH, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
-from tacit.query.types import SqlType, Value, parse_type
+from tacit.query.relational.functions.casts import cast_value
+from tacit.query.types import TEXT, Kind, SqlType, Value, as_value, parse_type
+
+
+def read_toml(place: Path, parameter: str, missing: str = "") -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Args:
+        place: the file.
+        parameter: that names it.
+        missing: the problem in words, where there is no such file.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+    """
+    try:
+        return tomllib.loads(place.read_text(encoding="utf-8"))
+    except OSError as problem:
+        words = missing if isinstance(problem, FileNotFoundError) else ""
+        raise InputError(parameter, words or f"cannot read {place}: {problem.strerror}") from None
+    except ValueError as problem:
+        raise InputError(parameter, f"{place.name} is not TOML: {problem}") from None
+
+
+def read_project(project: Path) -> dict[str, Any]:
+    """The content of a project file in which no place is left open."""
+    if project.suffix.lower() != ".toml":
+        raise InputError("project", f"must be a project file (.toml), got {str(project)!r}; tacit init makes one")
+    missing = f"there is no {project}; tacit init makes one, --project names another"
+    content = read_toml(project, "project", missing)
+    places = open_places(content)
+    if places:
+        more = f" (and {len(places) - 1} more: {', '.join(places[1:])})" if len(places) > 1 else ""
+        raise InputError(places[0], f"is still to be filled in by you{more}")
+    return content
+
+
+def as_declared(value: Any, kind: SqlType, where: str) -> Value:
+    """``value`` in the type of a column, or an InputError that names the place.
+
+    Numbers are read from their decimal text, so 0.1 is one tenth. Dates may be written as dates or as ISO text.
+    """
+    read = _read(value, kind, where)
+    if read is None:
+        raise InputError(where, f"{value!r} is not a value of {kind}")
+    return read
+
+
+def _read(value: Any, kind: SqlType, where: str) -> Value | None:
+    if kind.is_numeric:
+        if isinstance(value, bool) or not isinstance(value, (str, int, float, Fraction)):
+            return None
+        number = exact(value, where)
+        whole = kind.kind is Kind.INTEGER and number.denominator == 1
+        return as_value(int(number) if whole else number, kind)
+    if kind.is_temporal:
+        if isinstance(value, str):
+            return cast_value(value, TEXT, kind)
+        if kind.kind is Kind.TIMESTAMP and isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+            return dt.datetime.combine(value, dt.time())
+    return as_value(value, kind)
+
 
 _Number = str | int | float
 _Model = TypeVar("_Model", bound=BaseModel)

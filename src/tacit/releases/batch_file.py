@@ -27,8 +27,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tacit.core.errors import InputError
 from tacit.core.numbers import exact_positive, exact_probability
-from tacit.project.project_file import ContributionField, validate
-from tacit.project.read_project import read_toml
+from tacit.project.project_file import ContributionField, read_toml, validate
 from tacit.query.contribution import ContributionNumber
 from tacit.query.request import OPTIONS
 

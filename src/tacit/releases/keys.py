@@ -91,7 +91,7 @@ class Keys:
 
     @property
     def row_secret(self) -> bytes:
-        """With which rows of sources are hashed; see :mod:`tacit.project.row_digests`."""
+        """With which rows of sources are hashed; see :mod:`tacit.project.source`."""
         return hmac.digest(self.groups, b"tacit rows of sources\0", "sha256")
 
     @property

@@ -27,10 +27,9 @@ from starlette.routing import Mount, Route
 
 from tacit.core.errors import InputError, TacitError
 from tacit.curator.project_changes import opening_problems
-from tacit.project.project_editing import MOST_TEXT, EditedProject
+from tacit.project.project_editing import MOST_TEXT, EditedProject, Place
 from tacit.project.project_file import Project, TableModel, validate
 from tacit.project.source import Source
-from tacit.project.toml_edit import Place
 from tacit.query.catalog import Table
 from tacit.server.api.request_limits import check_scope
 from tacit.server.console.csrf import new_door, same

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from tacit.core.cautions import cautions, guess_probability
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import exact_positive
-from tacit.project.column_view import unit_facts
+from tacit.project.owner_view import unit_facts
+from tacit.project.project_editing import Place
 from tacit.project.project_file import PopulationModel, validate
 from tacit.project.project_template import MARK
-from tacit.project.toml_edit import Place
 from tacit.releases.accounts import filter_of
 from tacit.server.console.belief_bounds import promise
 from tacit.server.console.number_format import as_pair, up

@@ -10,13 +10,11 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
-from tacit.project.accuracy_preview import SUPPOSED, sum_and_average_errors
-from tacit.project.column_view import MOST_ROWS, ColumnHistogram, brought_near, column_values, histogram, place_of_value
-from tacit.project.file_draft import CSV
-from tacit.project.project_editing import stated_value
+from tacit.project.draft import CSV, SUPPOSED, sum_and_average_errors
+from tacit.project.owner_view import MOST_ROWS, ColumnHistogram, brought_near, column_values, histogram, place_of_value
+from tacit.project.project_editing import Place, stated_value
 from tacit.project.project_file import ColumnModel, TableModel
 from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
-from tacit.project.toml_edit import Place
 from tacit.query.catalog import Column, Table
 from tacit.query.types import Kind
 from tacit.server.console.charts import draw_histogram

@@ -15,12 +15,10 @@ from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import install_command
 from tacit.curator.project_changes import SpendingEffects, effects_of, is_account_term, opening_problems
 from tacit.engines.registry import is_database_address, stored_names
-from tacit.project.database_draft import address_without_secrets, postgres_tables
-from tacit.project.file_draft import CSV, PARQUET
-from tacit.project.project_editing import draft_source, stated_value
+from tacit.project.draft import CSV, PARQUET, address_without_secrets, postgres_tables
+from tacit.project.project_editing import Place, draft_source, stated_value
 from tacit.project.project_file import LimitsModel, load
 from tacit.project.project_template import DraftTable
-from tacit.project.toml_edit import Place
 from tacit.server.console.csrf import HEADERS
 from tacit.server.console.owner_mode import OwnerRequest, address
 

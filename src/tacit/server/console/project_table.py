@@ -9,17 +9,12 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from tacit.core.errors import InputError, TacitError
-from tacit.project.column_view import UnitFacts, unit_facts
-from tacit.project.csv_checks import csv_checks
-from tacit.project.csv_draft import draft_csv
-from tacit.project.csv_guess import AMBIGUOUS, read_rows
-from tacit.project.file_draft import CSV
-from tacit.project.owner_view import RowsKept, rows_kept
+from tacit.project.draft import AMBIGUOUS, CSV, csv_checks, draft_csv, guess_unit, read_rows, read_sample
+from tacit.project.owner_view import RowsKept, UnitFacts, rows_kept, unit_facts
+from tacit.project.project_editing import Place
 from tacit.project.project_file import ColumnModel, TableModel, validate
 from tacit.project.project_template import MARK, DraftColumn
-from tacit.project.schema_inference import guess_unit, read_sample
 from tacit.project.source import Source, column_types
-from tacit.project.toml_edit import Place
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import UNIT_ROWS
 from tacit.server.console.owner_mode import OwnerRequest, address, readable

@@ -1,0 +1,695 @@
+"""Draft of a project's tables for their owner: what sources say of themselves, and what their first rows suggest.
+
+Names, Parquet schemas, schemas of databases and the first line of a CSV file are public. Whatever comes from rows is
+offered to the owner alone, who sees the rows anyway and may write it into the project file; nothing here decides how a
+file is read. Of a database no row is read, and none of the statistics that it keeps of its columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tacit.core.errors import InputError, TacitError
+from tacit.core.names import is_name
+from tacit.core.numbers import float_up
+from tacit.engines.protocol import DoctorCheck
+from tacit.engines.registry import csv_header, csv_losses, stored_names, stored_types
+from tacit.engines.source_files import UTF_8, CsvFormat, date_pattern, delimiter_by_name
+from tacit.project.project_template import Draft, DraftColumn, DraftTable, toml_text, typed_column
+
+if TYPE_CHECKING:
+    from tacit.project.project_file import Project
+
+#: Ends of the names of files that are read.
+CSV: Final = (".csv", ".tsv")
+PARQUET: Final = (".parquet", ".pq")
+#: Number of rows that are looked at.
+SAMPLE_ROWS: Final = 1000
+#: Number of rows that errors of averages suppose.
+SUPPOSED: Final = 1000
+#: A date format that only the owner can tell: 03/04/2024 is in March or in April.
+AMBIGUOUS: Final = "?"
+_FIRST_BYTES: Final = 1 << 20
+#: A column with more different values than this is not offered as categories.
+_MOST_CATEGORIES: Final = 30
+_MOST_DIGITS: Final = 6
+_MOST_UNITS: Final = 5
+#: Different texts of a column that may be of another type than the others, which are then a fifth of it at most.
+_MOST_UNREAD: Final = 5
+_MOST_VALUES: Final = 1000
+
+_PERSONS: Final = (
+    "patient", "person", "people", "user", "customer", "client", "member", "employee", "student", "subject",
+    "participant", "citizen", "resident", "household", "respondent", "account", "owner", "visitor", "pupil",
+    "worker", "staff", "tenant", "donor", "voter", "driver", "rider", "passenger", "player",
+)  # fmt: skip
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_DAYS: Final = (
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d", "%d.%m.%y", "%d/%m/%y",
+    "%m/%d/%y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%y",
+)  # fmt: skip
+_CLOCKS: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+_WHOLE: Final = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})\Z")
+_POINT: Final = re.compile(r"[+-]?(0|[1-9][0-9]{0,11})\.([0-9]+)\Z")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?\Z")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?\Z")
+_TRUTH: Final = frozenset({"true", "false", "yes", "no"})
+#: By decimal mark: numbers with it, and the marks that may stand between thousands.
+_MARKED: Final = {
+    ".": (re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([, \u00a0\u202f'][0-9]{3})+)?(\.[0-9]+)?\Z"), ", \u00a0\u202f'"),
+    ",": (re.compile(r"[+-]?([0-9]+|[0-9]{1,3}([. \u00a0\u202f'][0-9]{3})+)?(,[0-9]+)?\Z"), ". \u00a0\u202f'"),
+}
+_CODE: Final = re.compile(r"[A-Za-z]+[0-9]+\Z")
+_WITH_UNIT: Final = re.compile(r"([^0-9+.,\s-]{0,4})\s?[+-]?[0-9][0-9.,]*\s?([^0-9.,\s]{0,12})\Z")
+_SECRETS: Final = ("password", "sslpassword")
+_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}\Z")
+
+
+# -- guesses from names and texts
+
+
+@dataclass(frozen=True)
+class TypeGuess:
+    """A type in the words of a project file; ``step`` for decimals."""
+
+    type: str
+    step: str | None = None
+
+
+def guess_unit(names: Iterable[str]) -> str | None:
+    """The column whose name says that it names a person, if one does: ``patient_id`` before ``id``."""
+    by_name: dict[str, str] = {}
+    for name in names:
+        by_name.setdefault(name.lower().replace("-", "_"), name)
+    persons = (f"{person}{end}" for person in _PERSONS for end in ("_id", "id", "_no", "_number", "_key", ""))
+    found = next((by_name[name] for name in persons if name in by_name), None)
+    return found or next((each for name, each in by_name.items() if name in ("id", "uid", "uuid", "pid", "ssn")), None)
+
+
+def guess_type(values: Sequence[str | None]) -> TypeGuess | None:
+    """The narrowest type that all texts can be read as; None when there is nothing to go by."""
+    texts = [text.strip(" ") for text in values if text is not None and text.strip(" ")]
+    if not texts:
+        return None
+    if all(text.lower() in _TRUTH for text in texts):
+        return TypeGuess("boolean")
+    if all(map(_WHOLE.match, texts)):
+        return TypeGuess("integer")
+    points = [_POINT.match(text) for text in texts]
+    if all(point or _WHOLE.match(text) for point, text in zip(points, texts, strict=True)):
+        digits = max(len(point.group(2)) for point in points if point)
+        return TypeGuess("decimal", f"{10**-digits:.{digits}f}") if digits <= _MOST_DIGITS else TypeGuess("double")
+    # Zeros in front are part of a code, not of a number.
+    if all(map(_NUMBER.match, texts)) and not any(re.match(r"[+-]?0[0-9]", text) for text in texts):
+        return TypeGuess("double")
+    if all(map(_DATE.match, texts)):
+        return TypeGuess("date")
+    return TypeGuess("timestamp" if all(map(_TIME.match, texts)) else "text")
+
+
+def guess_categories(values: Sequence[str | None]) -> list[str] | None:
+    """The different texts of a column, sorted, if they are few and come again and again."""
+    texts = [text for text in values if text]
+    different = sorted(set(texts))
+    few = 2 <= len(different) <= _MOST_CATEGORIES and 5 * len(different) <= len(texts)
+    return different if few else None
+
+
+def near_pairs(values: Iterable[str], listed: Collection[str] | None = None) -> list[tuple[str, str]]:
+    """Values that differ from a listed one in case, accents or spaces alone, each with that.
+
+    Where none are listed: values that differ so from an earlier one.
+    """
+    known = {_spelled(text): text for text in sorted(listed or ())}
+    found = []
+    for text in values:
+        other = known.setdefault(_spelled(text), text) if listed is None else known.get(_spelled(text))
+        if other not in (None, text) and text not in (listed or ()):
+            found.append((text, str(other)))
+    return found
+
+
+def _spelled(value: str) -> str:
+    plain = unicodedata.normalize("NFKD", value)
+    return "".join(sign for sign in plain if not unicodedata.combining(sign) and not sign.isspace()).casefold()
+
+
+def _has_digit(text: str) -> bool:
+    """Whether a text may be a number or a date, as ``n/a`` may not."""
+    return any(sign.isdigit() for sign in text)
+
+
+def _most_of(texts: Sequence[str | None], fits: Callable[[str], object]) -> tuple[list[str], Counter[str]]:
+    """The texts of a column that fit, and the others with their numbers; nothing where the others are many."""
+    given = [text.strip() for text in texts if text is not None and text.strip()]
+    others = Counter(text for text in given if not fits(text))
+    if len(others) > _MOST_UNREAD or 5 * others.total() > len(given):
+        return [], Counter()
+    return [text for text in given if fits(text)], others
+
+
+# -- CSV files
+
+
+@dataclass(frozen=True)
+class CsvDraft:
+    """A CSV file as ``tacit init`` understands it.
+
+    Args:
+        form: how it is written.
+        columns: its columns.
+        texts: the first values of each column, by its name; empty where rows were not looked at.
+        remarks: sentences for the owner.
+    """
+
+    form: CsvFormat
+    columns: tuple[DraftColumn, ...]
+    texts: Mapping[str, list[str | None]]
+    remarks: tuple[str, ...] = ()
+
+
+def draft_csv(path: Path, *, look: bool, show: bool = False) -> CsvDraft:
+    """Draft a CSV file; rows are looked at only if ``look`` says so, and values are in remarks only with ``show``.
+
+    Raises:
+        InputError: it has no header, or is in an encoding that cannot be read.
+    """
+    # The parser takes a while to load, which a command that only shows its help need not wait for.
+    from tacit.query.parsing.parse import is_writable
+
+    form = guess_form(path, look=look)
+    try:
+        header = csv_header(str(path), form)
+    except InputError:
+        raise InputError("source", f"the first line of {path.name} must name its columns, each once") from None
+    names: list[str] = []
+    for place, name in enumerate(header, 1):
+        if is_name(name) and is_writable(name):
+            names.append(name)
+        else:
+            names.append(_name_of(f"c {name}" if is_name(name) else name, place, (*header, *names)))
+    texts: dict[str, list[str | None]] = {}
+    if look:
+        _, rows = read_rows(path, form)
+        for place, name in enumerate(names):
+            texts[name] = [(row[place].strip("\r\n") or None) if place < len(row) else None for row in rows]
+    columns, remarks = [], []
+    for name, stored in zip(names, header, strict=True):
+        column, unread = _csv_column(name, stored, texts.get(name), form)
+        columns.append(column)
+        remarks += _value_remarks(name, texts.get(name, ()), show=show)
+        if unread:
+            remarks.append(_unread_remark(name, column.type or "", unread, show=show))
+    said = [f"{path.name}: {sentence}" for sentence in _form_remarks(form, columns)]
+    return CsvDraft(form, tuple(columns), texts, (*said, *remarks))
+
+
+def guess_form(path: Path, *, look: bool) -> CsvFormat:
+    """The delimiter and the encoding of a file, and with ``look`` its decimal mark; only the first line without.
+
+    Raises:
+        InputError: the file is in an encoding that cannot be read, with the command that converts it.
+    """
+    text, encoding = _sample(path, look=look)
+    usual = delimiter_by_name(path.name)
+    delimiter = max(_DELIMITERS, key=lambda sign: (*_fit_of(text, sign), sign == usual))
+    form = CsvFormat(None if delimiter == usual else delimiter, encoding)
+    if not look:
+        return form
+    header, rows = _rows(text, delimiter)
+    columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(header))]
+    decimal, thousands = _number_marks(columns)
+    return replace(form, decimal_mark=decimal, thousands_mark=thousands)
+
+
+def read_rows(path: Path, form: CsvFormat) -> tuple[list[str], list[list[str]]]:
+    """The header and the first rows of a file. This reads data.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return _rows(_sample(path, look=True, encoding=form.encoding)[0], form.delimiter_of(path.name))
+
+
+def plain_numbers(texts: Sequence[str | None], form: CsvFormat) -> list[str | None]:
+    """Texts with their numbers as SQL writes them, for guesses."""
+    if not form.has_own_numbers:
+        return list(texts)
+    marks = form.thousands_mark + ("\u00a0\u202f" if form.thousands_mark == " " else "")
+    removed = {ord(mark): None for mark in marks} | {ord(form.decimal_mark): "."}
+    return [None if text is None else text.translate(removed) for text in texts]
+
+
+def _sample(path: Path, *, look: bool, encoding: str | None = None) -> tuple[str, str]:
+    """The beginning of a file, or its first line, and its encoding."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(_FIRST_BYTES) if look else stream.readline(_FIRST_BYTES)
+    except OSError as problem:
+        raise InputError("source", f"cannot read {path}: {problem.strerror}") from None
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in content[:200]:
+        new = f"{path.stem}-utf8{path.suffix}"
+        raise InputError(
+            "source",
+            f"{path.name} is in UTF-16, which is not read; convert it: iconv -f UTF-16 -t UTF-8 {path.name} > {new}",
+        )
+    if len(content) == _FIRST_BYTES:
+        content = content[: content.rfind(b"\n") + 1] or content
+    if encoding is None:
+        try:
+            return content.decode("utf-8-sig"), UTF_8
+        except UnicodeDecodeError as problem:
+            # A letter that was cut off at the end is no sign of another encoding.
+            encoding = UTF_8 if problem.start >= len(content) - 4 else "windows-1252"
+    return content.decode("utf-8-sig" if encoding == UTF_8 else encoding, "replace"), encoding
+
+
+def _fit_of(text: str, sign: str) -> tuple[int, int]:
+    """How many of the next lines a sign splits into as many fields as the first, and how many those are."""
+    try:
+        rows = list(islice(csv.reader(text.splitlines(), delimiter=sign), 51))
+    except csv.Error:
+        return -1, 0  # A field that is too long is no field.
+    width = len(rows[0]) if rows else 0
+    return (sum(len(row) == width for row in rows[1:]), width) if width > 1 else (-1, 0)
+
+
+def _rows(text: str, delimiter: str) -> tuple[list[str], list[list[str]]]:
+    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        return header, [row for row in islice(reader, SAMPLE_ROWS) if row]
+    except csv.Error as problem:
+        raise InputError("source", f"the first rows cannot be read: {problem}") from None
+
+
+def _name_of(header: str, place: int, taken: Sequence[str]) -> str:
+    """A name in queries for a column whose header is none: ``Ward name`` is ``ward_name``."""
+    plain = unicodedata.normalize("NFKD", header.strip()).encode("ascii", "ignore").decode()
+    words = re.sub(r"[^A-Za-z0-9]+", "_", plain).strip("_").lower()[:50]
+    words = words if words and is_name(words) else f"c_{words}" if words else f"column_{place}"
+    used = {name.lower() for name in taken}
+    number, name = 2, words
+    while name in used:
+        number, name = number + 1, f"{words}_{number}"
+    return name
+
+
+def _number_marks(columns: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """The decimal mark and the thousands mark of a file's numbers; a point and none where nothing says otherwise."""
+    for mark, (pattern, others) in _MARKED.items():
+        found = set()
+        fractions = False
+        for texts in columns:
+            numbers, _ = _most_of(texts, _has_digit)
+            if not numbers or not all(map(pattern.match, numbers)):
+                continue
+            seen = {sign for text in numbers for sign in text if sign in others}
+            marked = [text.rpartition(mark)[2] for text in numbers if mark in text]
+            # 1,234 alone may be either; a fraction of another length than three digits is none.
+            if marked and (mark == "." or seen or any(len(fraction) != 3 for fraction in marked)):
+                fractions = True
+                found |= seen
+        if fractions:
+            sign = next(iter(sorted(found)), "")
+            return mark, " " if sign in ("\u00a0", "\u202f") else sign
+    return ".", ""
+
+
+def _csv_column(
+    name: str, stored: str, values: list[str | None] | None, form: CsvFormat
+) -> tuple[DraftColumn, Mapping[str, int]]:
+    """A column by the values that can be read, and the few others with their numbers."""
+    column = DraftColumn(name, source=None if stored == name else stored)
+    guess = guess_type(values) if values is not None else None
+    if guess is None or values is None:
+        return column, {}
+    unread: Mapping[str, int] = {}
+    if guess.type == "text":
+        dates, no_dates = _most_of(values, _has_digit)
+        date = _date_format(dates)
+        if date is not None:
+            return replace(column, type=date[0], date_format=date[1]), no_dates
+        pattern = _MARKED[form.decimal_mark][0] if form.has_own_numbers else _NUMBER
+        numbers, no_numbers = _most_of(values, lambda text: _has_digit(text) and pattern.match(text))
+        # A type other than text that all but a few values have.
+        for found, kinds, rest in (
+            (guess_type(dates), ("date", "timestamp"), no_dates),
+            (guess_type(plain_numbers(numbers, form)), ("integer", "decimal", "double"), no_numbers),
+        ):
+            if found is not None and found.type in kinds:
+                guess, unread = found, rest
+                break
+    few = guess.type in ("text", "integer") and guess_categories(values) is not None
+    return replace(column, type=guess.type, step=guess.step, few_values=few), unread
+
+
+def _date_format(texts: Sequence[str]) -> tuple[str, str] | None:
+    """The type and the format of a column of dates that SQL does not read; None where it has none.
+
+    The format is :data:`AMBIGUOUS` where day and month can be exchanged in every row.
+    """
+    found = []
+    for form in (day + clock for day in _DAYS for clock in _CLOCKS):
+        pattern = date_pattern(form, "date_format")
+        if not texts or not all(re.fullmatch(pattern, text) for text in texts):
+            continue
+        try:
+            for text in texts:
+                datetime.strptime(text, form)
+        except ValueError:
+            continue
+        found.append(("date" if form in _DAYS else "timestamp", form))
+    return found[0] if len(found) == 1 else (found[0][0], AMBIGUOUS) if found else None
+
+
+def _form_remarks(form: CsvFormat, columns: Sequence[DraftColumn]) -> Iterator[str]:
+    """Sentences about the form of a file; none where it is the usual one."""
+    if form.delimiter is not None:
+        yield f"fields are separated by {form.delimiter!r}"
+    if form.encoding != UTF_8:
+        yield f"it is not UTF-8 and is read as {form.encoding}; check the letters beyond ASCII"
+    if form.has_own_numbers:
+        between = f" and {form.thousands_mark!r} between thousands" if form.thousands_mark else ""
+        yield f"numbers have {form.decimal_mark!r} before their fractions{between}"
+    for column in columns:
+        if column.source is not None:
+            why = ", for it is a word of SQL" if is_name(column.source) else ""
+            yield f"{column.source!r} is called {column.name} in questions{why}"
+        if column.date_format == AMBIGUOUS:
+            yield f"{column.name} has days and months that could be exchanged: state its date_format"
+        elif column.date_format is not None:
+            yield f"{column.name} has dates as {column.date_format}"
+
+
+def _unread_remark(name: str, kind: str, others: Mapping[str, int], *, show: bool) -> str:
+    """The sentence for the owner about texts of a column that are not of its type; quoted if ``show``."""
+    if not show:
+        words = "tacit doctor --look lists them, and null_values in the table says which stand for no value"
+        return f"{name}: is read as {kind}; some of its first values are none and become NULL; {words}"
+    ordered = sorted(others.items(), key=lambda each: (-each[1], each[0]))
+    listed = ", ".join(f"{text!r} ({number:,})" for text, number in ordered)
+    stated = ", ".join(toml_text(text) for text, _ in ordered)
+    return f"{name}: is read as {kind}; not readable and NULL are {listed}; null_values = [{stated}] would state that"
+
+
+def _value_remarks(name: str, texts: Sequence[str | None], *, show: bool) -> list[str]:
+    """Sentences for the owner about the texts of a column: units, spellings that nearly match; quoted if ``show``."""
+    given = [text for text in texts if text is not None and text.strip()]
+    if texts and not given:
+        return [f"{name}: is empty in the first rows; state its type, or delete its line"]
+    said = []
+    units = [_WITH_UNIT.match(text.strip()) for text in given]
+    # Letters right before digits alone, as in P0017, are the name of a thing: no amount and its unit of measurement.
+    named = all(_CODE.match(text.strip()) for text in given)
+    if given and not named and all(unit and (unit.group(1) or unit.group(2)) for unit in units):
+        signs = sorted({repr(unit.group(1) or unit.group(2)) for unit in units if unit})
+        if len(signs) <= _MOST_UNITS:
+            shown = f" ({', '.join(signs)})" if show else ""
+            said.append(f"{name}: its numbers have signs beside them{shown}, so it is text; write the numbers alone")
+    alike = near_pairs(sorted(set(given))[:_MOST_VALUES])
+    if alike and not show:
+        words = "some of its values differ in case, accents or spaces alone; tacit doctor --look names them"
+        said.append(f"{name}: {words}")
+    elif alike:
+        words = "differ in case, accents or spaces alone, and are different values"
+        said += [f"{name}: {first!r} and {other!r} {words}" for other, first in alike]
+    return said
+
+
+# -- tables
+
+
+def draft_file(
+    path: Path, beside: Path, *, public: bool, unit: str | None, look: bool, show: bool = False
+) -> DraftTable:
+    """Draft one table from its file without asking; rows are looked at if ``look``, remarks quote if ``show``.
+
+    Raises:
+        InputError: it cannot be read, or has no columns that can be used.
+    """
+    from tacit.project.source import Source, column_types, table_name
+
+    if path.suffix.lower() not in (*CSV, *PARQUET):
+        raise InputError("source", f"{path.name!r} must end in one of {', '.join((*CSV, *PARQUET))}")
+    if not path.is_file():
+        raise InputError("source", f"there is no file {path}")
+    if any(sign in str(path) for sign in "*?["):
+        raise InputError("source", f"{path} has one of *?[ in its name, which stand for many files; rename it")
+    if path.suffix.lower() in CSV:
+        drafted = draft_csv(path, look=look, show=show)
+    else:
+        stored = column_types(Source.of(str(path)), "source") or {}
+        columns = (typed_column(name, None if kind is None else str(kind)) for name, kind in stored.items())
+        drafted = CsvDraft(CsvFormat(), tuple(columns), {})
+    if all(column.why_not is not None for column in drafted.columns):
+        why = drafted.columns[0].why_not
+        raise InputError("source", f"none of the columns of {path.name} can be used; {why}")
+    table = DraftTable(
+        name=table_name(Source.of(str(path))),
+        source=_relative(path, beside),
+        columns=drafted.columns,
+        public=public,
+        form=drafted.form,
+        remarks=drafted.remarks,
+    )
+    return _with_unit(table, unit)
+
+
+def postgres_tables(
+    address: str, names: Sequence[str], public: Sequence[str], unit: str | None
+) -> tuple[DraftTable, ...]:
+    """Draft tables and views of a database from its own schema, without asking.
+
+    Raises:
+        InputError: the database cannot be reached or there is no such table; none is named, and those that there are
+            are listed.
+    """
+    wanted = [*((name, False) for name in names), *((name, True) for name in public)]
+    try:
+        if not names:
+            listed = ", ".join(stored_names(address)) or "none"
+            raise InputError("table", f"name the tables to protect, each with --table; this role can read: {listed}")
+        stored = stored_types(address, {name: name for name, _ in wanted})
+    except InputError as problem:
+        # A message about a project's engine is about the address here, and of a table's source about --table.
+        raise InputError("sources" if problem.parameter == "project.engine" else "table", problem.problem) from None
+    found = []
+    for source, is_public in wanted:
+        name = source.rpartition(".")[2]
+        if not is_name(name):
+            raise InputError(
+                "table", f"{name!r} cannot be used in questions: make a view whose name is of plain letters"
+            )
+        types = stored[source].items()
+        columns = tuple(typed_column(column, None if kind is None else str(kind)) for column, kind in types)
+        if all(column.why_not is not None for column in columns):
+            raise InputError("table", f"none of the columns of {source} can be used")
+        found.append(_with_unit(DraftTable(name=name, source=source, columns=columns, public=is_public), unit))
+    return tuple(found)
+
+
+def _with_unit(table: DraftTable, unit: str | None) -> DraftTable:
+    """A table with the stated column as its unit, or a guess; public tables have none."""
+    if table.public:
+        return table
+    names = [column.name for column in table.columns if column.why_not is None]
+    mine = next((name for name in (*names, "row") if unit is not None and name.lower() == unit.lower()), None)
+    return replace(table, unit=mine, guess=None if mine else guess_unit(names))
+
+
+def address_without_secrets(address: str) -> str:
+    """The address of a database as it may stand in a file: passwords are left out, unless a variable stands for them.
+
+    Raises:
+        InputError: it cannot be told apart from its password.
+    """
+    from psycopg import Error
+    from psycopg.conninfo import conninfo_to_dict
+
+    def is_secret(part: str) -> bool:
+        name, _, value = part.partition("=")
+        return name.lower() in _SECRETS and not _VARIABLE.match(value)
+
+    scheme, _, rest = address.partition("://")
+    rest, mark, query = rest.partition("?")
+    credentials, at, host = rest.rpartition("@")
+    user, colon, password = credentials.partition(":")
+    if not _VARIABLE.match(password):
+        colon = password = ""
+    kept = [part for part in query.split("&") if part and not is_secret(part)]
+    plain = f"{scheme}://{user}{colon}{password}{at}{host}{mark if kept else ''}{'&'.join(kept)}"
+    try:
+        before, after = conninfo_to_dict(address), conninfo_to_dict(plain)
+    except Error:
+        before, after = {}, {"password": address}
+    # As libpq reads both: the same place, and no secret in what is kept.
+    for name in _SECRETS:
+        before.pop(name, None)
+    left = [str(after.pop(name, None) or "") for name in _SECRETS]
+    if before != after or any(text and not _VARIABLE.match(text) for text in left):
+        raise InputError("sources", "write the address without its password; PGPASSWORD or a password file can hold it")
+    return plain
+
+
+def project_name(output: Path) -> str:
+    """A name for the project of a file: that of its folder."""
+    name = output.resolve().parent.name
+    return name if name.isprintable() and name.isascii() and name else "project"
+
+
+def read_sample(path: Path, names: Sequence[str]) -> dict[str, list[str | None]]:
+    """The first rows of a Parquet file, each value as text and each column by its name. This reads data."""
+    from tacit.engines.parquet_files import first_rows
+
+    rows = first_rows(path, names, SAMPLE_ROWS)
+    return {name: [None if value is None else str(value) for value in rows.get(name, [])] for name in names}
+
+
+def _relative(path: Path, beside: Path) -> str:
+    try:
+        text = os.path.relpath(path, beside)
+    except ValueError:
+        text = str(path.resolve())
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError("source", f"the name of {path!r} is not UTF-8 text; rename the file") from None
+    return Path(text).as_posix()
+
+
+def sum_and_average_errors(draft: Draft, table: DraftTable, column: str, epsilon: str) -> tuple[float, float] | None:
+    """Errors of the sum and of the average of a column asked together; None where no plan can be made."""
+    from tacit.project.project_file import as_declared
+    from tacit.query.catalog import Catalog, Column, Population, Table
+    from tacit.query.parsing.sql_text import name_text
+    from tacit.query.planning.plan import make_plan
+    from tacit.query.request import Request
+    from tacit.query.types import INTEGER, parse_type
+
+    drafted = next(c for c in table.columns if c.name == column)
+    try:
+        kind = parse_type(drafted.type or "double")
+        low, high = (as_declared(end, kind, "bounds") for end in drafted.bounds or ())
+        unit = Column("tacit_unit", INTEGER)
+        shape = Table(
+            table.name,
+            (unit, Column(column, kind, (low, high))),
+            population=draft.population,
+            unit=unit.name,
+            max_groups=table.max_groups,
+            max_rows=table.max_rows,
+        )
+        catalog = Catalog((shape,), (Population(draft.population),))
+        quoted = name_text(column)
+        sql = f"SELECT SUM({quoted}) AS s, AVG({quoted}) AS a FROM {table.name}"  # noqa: S608 - names, checked above
+        plan = make_plan(sql, catalog, Request(epsilon=epsilon, suppose=SUPPOSED))
+    except (TacitError, ValueError):
+        return None
+    total, mean = (None if error.bound is None else float_up(error.bound) for error in plan.errors)
+    return None if total is None or mean is None else (total, mean)
+
+
+# -- checks of CSV sources, by the same guesses
+
+
+def csv_checks(loaded: Project, name: str, *, look: bool = False) -> Iterator[DoctorCheck]:
+    """Findings about lines and values that no row shows, each with a remedy; none where files are read whole.
+
+    They name lines and columns and hold no value and no count, so that they may be logged; with ``look`` they do.
+    """
+    source, table = loaded.sources[name], loaded.catalog.table(name)
+    if table is None:
+        return
+    where = f"source {name}"
+    try:
+        report = csv_losses(source, table)
+    except InputError as problem:
+        yield DoctorCheck(where, False, str(problem), _form_remedy(loaded, name) or "correct that in the project file")
+        return
+    if report.left_out is not None:
+        file, line = report.left_out
+        words = (
+            f"line {line.number} of {Path(file).name} is no row and is left out, maybe others as well: {line.reason}"
+        )
+        remedy = _form_remedy(loaded, name) or "close its quotes, write values without new lines, or write Parquet"
+        yield DoctorCheck(where, False, words, remedy)
+    if report.other_width is not None:
+        file, line = report.other_width
+        words = f"line {line.number} of {Path(file).name}, maybe others as well: {line.reason}"
+        remedy = "quote values that hold the delimiter; fields beyond the header are not read, missing ones are NULL"
+        yield DoctorCheck(where, False, words, _form_remedy(loaded, name) or remedy)
+    if not (report.nothing_read or report.partly_read):
+        return
+    # The columns as they would be drafted now, by their name in the source.
+    drafted: dict[str, DraftColumn] = {}
+    form = source.csv
+    try:
+        found = draft_csv(source.files[0], look=True)
+        form, drafted = found.form, {(each.source or each.name).lower(): each for each in found.columns}
+    except (InputError, IndexError):
+        pass
+    for column in (*report.nothing_read, *report.partly_read):
+        declared = table.find(column)
+        kind = declared.type if declared else "its type"
+        guess = None if declared is None else drafted.get(declared.stored_name.lower())
+        hint = "" if guess is None else _column_remedy(guess, form, source.csv)
+        if column in report.nothing_read:
+            words = f"no value of {column} can be read as {kind}: all of it is NULL"
+            remedy = hint or f"correct its type in tables.{name}.columns"
+            yield DoctorCheck(f"column {name}.{column}", False, words, remedy)
+            continue
+        hint = "" if guess is None or guess.type == "text" else hint
+        words = f"some values cannot be read as {kind} and are NULL"
+        remedy = hint or "--look lists them; null_values in the table says which texts stand for no value"
+        if look:
+            values = report.unread[column]
+            words += f": {', '.join(f'{text!r} ({number:,})' for text, number in values)}"
+            stated = ", ".join(toml_text(text) for text, _ in values)
+            remedy = hint or f"null_values = [{stated}] in [tables.{name}] would state that they stand for no value"
+        # A setting that would read them is a problem; a few texts for no value are a remark.
+        yield DoctorCheck(f"column {name}.{column}", not hint, words if hint else f"{words}; {remedy}", hint)
+
+
+def _form_remedy(loaded: Project, name: str) -> str:
+    """Settings that the first rows of a file ask for and the project file does not have."""
+    source = loaded.sources[name]
+    if not source.files or not source.files[0].is_file():
+        return ""
+    try:
+        guess = guess_form(source.files[0], look=True)
+    except InputError as problem:
+        return problem.problem
+    file = str(source.files[0])
+    said = []
+    if guess.delimiter_of(file) != source.csv.delimiter_of(file):
+        said.append(f"delimiter = {toml_text(guess.delimiter_of(file))}")
+    if guess.encoding != source.csv.encoding and source.csv.encoding == UTF_8:
+        said.append(f"encoding = {toml_text(guess.encoding)}")
+    return f"{' and '.join(said)} in [tables.{name}] may be right" if said else ""
+
+
+def _column_remedy(draft: DraftColumn, form: CsvFormat, now: CsvFormat) -> str:
+    """A setting under which the first values of a column could be read."""
+    stated = now.date_formats.get((draft.source or draft.name).lower()) or now.date_format
+    if draft.date_format == AMBIGUOUS and stated is None:
+        return 'state its date_format, such as "%d/%m/%Y" or "%m/%d/%Y"'
+    if draft.date_format not in (None, AMBIGUOUS, stated):
+        return f"date_format = {toml_text(draft.date_format or '')} in its line may be right"
+    written = (now.decimal_mark, now.thousands_mark)
+    if draft.is_number and form.has_own_numbers and (form.decimal_mark, form.thousands_mark) != written:
+        marks = [f"decimal_mark = {toml_text(form.decimal_mark)}"]
+        marks += [f"thousands_mark = {toml_text(form.thousands_mark)}"] if form.thousands_mark else []
+        return f"{' and '.join(marks)} in the table may be right"
+    return f'its first values look like type = "{draft.type}"' if draft.type == "text" else ""
