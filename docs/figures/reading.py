@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import tacit
 from tacit.core.charts import save_chart
 from tacit.curator.curator import Curator
-from tacit.releases.views.answer_charts import error_bars
+from tacit.releases.answer import error_bars
 
 HERE = Path(__file__).parent
 WARDS = ("cardiology", "oncology", "surgery")

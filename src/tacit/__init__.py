@@ -73,12 +73,12 @@ _HOMES = {
     "load_ipython_extension": "tacit.curator.notebook_magic:load_ipython_extension",
     "connect": "tacit.client.remote_curator:connect",
     "Curator": "tacit.curator.curator:Curator",
-    "Answer": "tacit.releases.views.answer_object:Answer",
-    "SyntheticStar": "tacit.releases.synthetic_star:SyntheticStar",
+    "Answer": "tacit.releases.answer:Answer",
+    "SyntheticStar": "tacit.releases.synthetic_table:SyntheticStar",
     "SyntheticTable": "tacit.releases.synthetic_table:SyntheticTable",
     "Workload": "tacit.synth.workload:Workload",
     "Receipt": "tacit.releases.receipt:Receipt",
-    "verify_receipt": "tacit.releases.verify_receipt:verify_receipt",
+    "verify_receipt": "tacit.releases.receipt:verify_receipt",
     # rooms
     "laws": "tacit.lab.distributions",
     "lab": "tacit.lab",
@@ -143,11 +143,11 @@ if TYPE_CHECKING:
     from tacit.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
     from tacit.mechanisms.sparse_vector import SparseVector as SparseVector
     from tacit.mechanisms.top_k import TopK as TopK
+    from tacit.releases.answer import Answer as Answer
     from tacit.releases.receipt import Receipt as Receipt
-    from tacit.releases.synthetic_star import SyntheticStar as SyntheticStar
+    from tacit.releases.receipt import verify_receipt as verify_receipt
+    from tacit.releases.synthetic_table import SyntheticStar as SyntheticStar
     from tacit.releases.synthetic_table import SyntheticTable as SyntheticTable
-    from tacit.releases.verify_receipt import verify_receipt as verify_receipt
-    from tacit.releases.views.answer_object import Answer as Answer
     from tacit.synth.workload import Workload as Workload
 
 __all__ = [*_HOMES, "__version__"]

@@ -19,9 +19,7 @@ from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import DATE, DOUBLE, INTEGER, TEXT, decimal
-from tacit.releases.views import answer_text
-from tacit.releases.views.answer_object import Answer
-from tacit.releases.views.answer_text import _cell, format_value
+from tacit.releases.answer import Answer, _cell, format_value
 
 DAYS = (dt.date(2024, 1, 1), dt.date(2024, 12, 31))
 CATALOG = Catalog(
@@ -143,5 +141,5 @@ def test_keys_cannot_steer_a_terminal() -> None:
 
 
 def test_an_interval_of_one_point_is_shown_without_digits_that_say_nothing() -> None:
-    assert answer_text._cell(3.0, (3.0, 3.0), DOUBLE, True) == ("3", " ± 0")
-    assert answer_text._cell(3.0, (2.5, 3.5), DOUBLE, True) == ("3.000", " ± 0.500")
+    assert _cell(3.0, (3.0, 3.0), DOUBLE, True) == ("3", " ± 0")
+    assert _cell(3.0, (2.5, 3.5), DOUBLE, True) == ("3.000", " ± 0.500")

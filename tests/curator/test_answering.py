@@ -19,8 +19,7 @@ from tacit.core.errors import BudgetError, EngineError, FailedRunError, InputErr
 from tacit.curator.curator import Curator
 from tacit.ledger import FAILED_DIGEST, MOST_RUNS, Outcome
 from tacit.query.planning.delta_budgets import largest_rho_of
-from tacit.releases.receipt import Receipt
-from tacit.releases.verify_receipt import outcome_problem, verify_receipt
+from tacit.releases.receipt import Receipt, outcome_problem, verify_receipt
 
 ROWS: list[dict[str, Any]] = [
     {"patient": i, "ward": "abc"[i % 3], "cost": Fraction(i % 101), "street": f"street {i % 2}"} for i in range(300)

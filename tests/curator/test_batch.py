@@ -19,10 +19,8 @@ from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.curator.curator import Curator
 from tacit.releases import batch
-from tacit.releases.batch import BatchRelease, quote_batch
-from tacit.releases.receipt import Receipt, exact_events
-from tacit.releases.report_page import guarantee_in_words
-from tacit.releases.verify_receipt import guarantee_covers, outcome_problem, verify_receipt
+from tacit.releases.batch import BatchRelease, guarantee_in_words, quote_batch
+from tacit.releases.receipt import Receipt, exact_events, guarantee_covers, outcome_problem, verify_receipt
 
 WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 COST = "SELECT ward, AVG(cost) AS m, SUM(cost) AS s FROM visits GROUP BY ward"

@@ -12,7 +12,7 @@ from support.bits import SeededBits
 from support.clinic import COUNT, open_clinic
 from tacit.core.errors import AccountingError, BudgetError, InputError
 from tacit.ledger import ConflictError
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 
 
 def test_a_mechanism_is_charged_before_it_runs_and_receipted(seeded: SeededBits) -> None:

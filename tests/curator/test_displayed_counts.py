@@ -16,7 +16,7 @@ from tacit.client.remote_answer import RemoteRows
 from tacit.client.responses import AnswerResponse
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER
-from tacit.releases.views.answer_object import Answer
+from tacit.releases.answer import Answer
 from tacit.server.console.answers import drawing_of, sheet_of
 
 CATALOG = Catalog(

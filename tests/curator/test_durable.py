@@ -20,7 +20,7 @@ from tacit.core.errors import AccessError, BudgetError, InputError
 from tacit.curator.curator import Curator
 from tacit.ledger import ConflictError, LedgerError
 from tacit.ledger.storage.database import StorageError
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 
 
 def ask(ledger: Path, killed_at: str = "", sql: str = COUNT) -> subprocess.CompletedProcess[str]:

@@ -28,7 +28,7 @@ from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.refusal import Refusal
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, TEXT, decimal
 from tacit.releases.payment import KeyLocks
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 
 BUDGETS: dict[str, dict[str, Any]] = {
     "approx": {"accounting": "approx", "epsilon": "10", "delta": "1e-2"},

@@ -14,7 +14,7 @@ from tacit.core.errors import InputError
 from tacit.core.events import NoEvent
 from tacit.curator.curator import Curator
 from tacit.ledger import ConflictError, Outcome
-from tacit.releases.verify_receipt import outcome_problem, verify_receipt
+from tacit.releases.receipt import outcome_problem, verify_receipt
 
 
 def is_whole(curator: Curator) -> bool:

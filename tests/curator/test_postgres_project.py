@@ -22,7 +22,7 @@ from tacit.core.errors import BudgetError, EngineError, InputError
 from tacit.curator.curator import Curator
 from tacit.curator.opening import open_curator
 from tacit.project.project_file import load
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 
 PROJECT = """
 [project]

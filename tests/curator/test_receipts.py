@@ -22,8 +22,7 @@ from tacit.ledger import Ledger, RollbackError
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER, TEXT, decimal
 from tacit.releases.keys import Keys, make_keys
-from tacit.releases.receipt import Receipt, signed_text
-from tacit.releases.verify_receipt import outcome_problem, verify_receipt
+from tacit.releases.receipt import Receipt, outcome_problem, signed_text, verify_receipt
 
 CATALOG = Catalog(
     (

@@ -19,8 +19,8 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.planning.found_parts import with_values
 from tacit.query.relational.algebra import Constants, RelationNode, bottom_up
+from tacit.releases.receipt import verify_receipt
 from tacit.releases.release_format import released_from_text
-from tacit.releases.verify_receipt import verify_receipt
 
 PARTS = (
     "WITH a AS (SELECT ward, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY ward), "

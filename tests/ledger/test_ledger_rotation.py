@@ -26,8 +26,7 @@ from tacit.curator.opening import open_ledger
 from tacit.ledger import ConflictError, Ledger, Outcome, Succession, VerificationReport
 from tacit.ledger.signing_keys import SigningKeys, key_id, succession_text
 from tacit.releases.keys import Keys, keys_in_force, make_keys, open_keys, rotate_key, waiting_place
-from tacit.releases.receipt import Receipt, signed_text
-from tacit.releases.verify_receipt import outcome_problem, verify_receipt
+from tacit.releases.receipt import Receipt, outcome_problem, signed_text, verify_receipt
 
 ALL = "SELECT COUNT(*) AS n FROM visits"
 

@@ -29,7 +29,7 @@ from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.noise import entropy
 from tacit.project.source import Source
 from tacit.query.catalog import Catalog, Population
-from tacit.releases.views.answer_object import Answer
+from tacit.releases.answer import Answer
 
 QUESTIONS = tuple(dict.fromkeys(WRITTEN + GENERATED[::8]))
 REPLACING = Catalog(CATALOG.tables, tuple(Population(p.name, REPLACE_ONE) for p in CATALOG.populations))

@@ -15,7 +15,7 @@ from support.toy_engine import Killed
 from support.visiting import Visitor
 from tacit.core.errors import InputError
 from tacit.query.request import Request
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 
 COUNT = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
 OTHER = "SELECT COUNT(*) AS n FROM visits"

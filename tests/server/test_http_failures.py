@@ -16,7 +16,7 @@ import tacit
 from support.served import COUNT, Served, error, serve
 from tacit.core.errors import EngineError
 from tacit.ledger import LedgerError
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 from tacit.server.api.errors import STATUS, describe
 from tacit.server.api.routes import ROUTES
 from tacit.server.console.page_request import PageRequest

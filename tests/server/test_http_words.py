@@ -13,7 +13,7 @@ from tacit.ledger.entries import canonical
 from tacit.ledger.history import charge_at
 from tacit.ledger.protocol import link
 from tacit.query.request import Request
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 
 #: The same release, asked for in words that no other analyst would choose.
 PAYER = (

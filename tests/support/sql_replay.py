@@ -27,7 +27,7 @@ from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import RelationNode
 from tacit.query.resolve import resolve
 from tacit.query.types import Value
-from tacit.releases.views.answer_object import Answer
+from tacit.releases.answer import Answer
 
 __all__ = [
     "BUDGETS",

@@ -23,9 +23,9 @@ from tacit.client.release_responses import ReleaseResponse
 from tacit.core.errors import InputError, QueryError, TacitError
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE, Relation
 from tacit.curator.curator import Curator
-from tacit.releases import synthetic_questions
+from tacit.releases import query as synthetic_questions
 from tacit.releases.synthesis import SYNTHESIS, SyntheticTableRequest
-from tacit.releases.synthetic_star import SyntheticStar
+from tacit.releases.synthetic_table import SyntheticStar
 from tacit.server.api.request_body import job_back, job_text, read_body
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel

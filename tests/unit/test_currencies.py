@@ -22,10 +22,8 @@ from tacit.project.project_file import PopulationModel
 from tacit.query.planning.explain import explain
 from tacit.query.request import ACCOUNTS
 from tacit.releases.accounts import filter_of, share_caps
-from tacit.releases.batch import quote_batch
-from tacit.releases.receipt import guarantee_to_plain
-from tacit.releases.report_page import guarantee_in_words
-from tacit.releases.verify_receipt import charge_of, verify_receipt
+from tacit.releases.batch import guarantee_in_words, quote_batch
+from tacit.releases.receipt import charge_of, guarantee_to_plain, verify_receipt
 from tacit.server.console.history_pages import _terms
 from tacit.server.console.number_format import as_pair, symbol
 from tacit.server.console.number_format import charge_of as shown_charge

@@ -28,7 +28,7 @@ from tacit.core.guarantees import PureDP
 from tacit.core.numbers import Number, exact_positive
 from tacit.noise import entropy
 from tacit.query.request import Request
-from tacit.releases.verify_receipt import verify_receipt
+from tacit.releases.receipt import verify_receipt
 
 if TYPE_CHECKING:
     import httpx2

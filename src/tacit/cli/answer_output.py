@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tacit.curator.curator import Curator
-    from tacit.releases.views.answer_object import Answer
+    from tacit.releases.answer import Answer
 
 #: As after a Python answer, with what the command line has for it.
 _MARKED = "* The bias may exceed the interval; --json has bias_low and bias_high, which include it."
@@ -71,7 +71,7 @@ def print_answer(curator: Curator, answer: Answer, form: str, output: Path | Non
 
 def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
     """The table with its errors, what was charged, and what is left."""
-    from tacit.releases.views.answer_text import cut_note, has_marks, rich_table
+    from tacit.releases.answer import cut_note, has_marks, rich_table
 
     screen.print(rich_table(answer))
     cut = cut_note(answer)
@@ -106,7 +106,7 @@ def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> 
 
 
 def _csv(_: Curator, answer: Answer) -> str:
-    from tacit.releases.views.arrow_tables import plain
+    from tacit.releases.answer import plain
 
     names, kinds, rows = answer.interval_rows()
     shown = ([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)

@@ -90,7 +90,7 @@ def reading(place: LedgerLocation, *, still: bool = True) -> Iterator[tuple[Read
 def receipt_check(place: LedgerLocation) -> Callable[[Outcome], str | None]:
     """Checker of the receipts in a ledger, each with the key that was in force at its place."""
     from tacit.ledger.journal import read_body
-    from tacit.releases.verify_receipt import outcome_problem
+    from tacit.releases.receipt import outcome_problem
 
     with reading(place) as (reader, _):
         ledger = str(read_body(reader, 1)["ledger"])

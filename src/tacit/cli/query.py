@@ -19,7 +19,7 @@ from tacit.core.charts import altair
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.releases.quote import Quote
+    from tacit.releases.planner import Quote
 
 
 @with_question_options

@@ -19,8 +19,7 @@ from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 
 if TYPE_CHECKING:
-    from tacit.releases.receipt import Receipt
-    from tacit.releases.verify_receipt import ReceiptCheck
+    from tacit.releases.receipt import Receipt, ReceiptCheck
 
 app = typer.Typer(no_args_is_help=True, help="Signed statements of releases: check them, read them.")
 
@@ -42,8 +41,7 @@ def verify(
     receipt's place in the ledger, and the receipt is compared with the one that the ledger holds there: released
     numbers, question and amounts. Exit code 1 if it does not hold.
     """
-    from tacit.releases.receipt import Receipt
-    from tacit.releases.verify_receipt import ReceiptReport, against_ledger, verify_receipt
+    from tacit.releases.receipt import Receipt, ReceiptReport, against_ledger, verify_receipt
 
     with reported("receipt", as_json=as_json):
         text = _read(receipt)
@@ -105,7 +103,7 @@ def table(
     """
     from tacit.cli.open_project import opened
     from tacit.releases.published_table import answer_again, difference, read_table
-    from tacit.releases.verify_receipt import ReceiptCheck
+    from tacit.releases.receipt import ReceiptCheck
 
     with reported("table", as_json=as_json):
         found = read_table(table)

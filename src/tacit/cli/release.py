@@ -13,9 +13,7 @@ from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
-    from tacit.releases.batch import BatchRelease
-    from tacit.releases.batch_file import BatchPlan
-    from tacit.releases.budget_split import Split
+    from tacit.releases.batch import BatchPlan, BatchRelease, Split
     from tacit.releases.workload import PlannedWorkload
 
 
@@ -121,7 +119,7 @@ def _show_quote(batch: BatchPlan, told: dict[str, Any]) -> None:
 
 def _show_release(curator: Curator, done: BatchRelease) -> None:
     from tacit.cli.budget import show_budget
-    from tacit.releases.views.answer_text import rich_table
+    from tacit.releases.answer import rich_table
 
     screen = console()
     for answer in done.answers.values():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tacit.curator.curator import Curator
-    from tacit.releases.quote import Quote
+    from tacit.releases.planner import Quote
 
 _HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
 \epsilon 0.5     what a question may cost; also \rho, \mu, \delta

@@ -15,8 +15,7 @@ from tacit.cli.terminal import JsonFlag, console, print_json
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.releases.synthetic_star import SyntheticStar
-    from tacit.releases.synthetic_table import SyntheticTable
+    from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
 
 
 def synth(

@@ -17,9 +17,9 @@ from tacit.query.postprocess.cells import Ends
 from tacit.query.question import OutputColumn
 from tacit.query.types import Value
 from tacit.releases.accounts import Entry
-from tacit.releases.quote import QuoteForms
+from tacit.releases.answer import AnswerViews
+from tacit.releases.planner import QuoteForms
 from tacit.releases.receipt import Receipt
-from tacit.releases.views.answer_views import AnswerViews
 
 
 @dataclass(frozen=True)

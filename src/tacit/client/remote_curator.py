@@ -39,10 +39,9 @@ from tacit.releases.accounts import Budget, Entry, typed_price
 from tacit.releases.api_types import ResponseModel
 from tacit.releases.model import Fitted
 from tacit.releases.notebook_tables import ChargeList, curator_html
-from tacit.releases.receipt import Receipt
+from tacit.releases.receipt import Receipt, ReceiptReport, charge_of, verify_receipt
 from tacit.releases.release import Release
 from tacit.releases.synthesis import SyntheticTableRequest
-from tacit.releases.verify_receipt import ReceiptReport, charge_of, verify_receipt
 from tacit.releases.workload import WorkloadRequest
 from tacit.synth.synthesis_request import SynthesisOptions
 from tacit.synth.workload import Workload

@@ -28,8 +28,8 @@ from tacit.releases.receipt import Receipt
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
-    from tacit.releases.quote import Quote
-    from tacit.releases.views.answer_object import Answer
+    from tacit.releases.answer import Answer
+    from tacit.releases.planner import Quote
 
 
 class ErrorDetailResponse(ResponseModel):

@@ -30,7 +30,7 @@ from tacit.query.types import (
     as_value,
     decimal,
 )
-from tacit.releases.views.arrow_tables import plain
+from tacit.releases.answer import plain
 
 #: Integers of at most this size are read exactly by every reader of JSON.
 EXACT_IN_JSON: Final = 2**53 - 1

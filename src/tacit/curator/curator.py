@@ -19,24 +19,20 @@ from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.query.types import Kind
 from tacit.releases.accounts import Budget, Entry
+from tacit.releases.answer import Answer
 from tacit.releases.batch import BatchRelease, Progress, release_batch
-from tacit.releases.delivery import deliver, undelivered
 from tacit.releases.keys import key_of
 from tacit.releases.kinds import KINDS
 from tacit.releases.mechanism import DirectRelease, ReleasingMechanism, charge_directly, release_directly
 from tacit.releases.model import Fitted, fit_privately
 from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors
-from tacit.releases.planner import QuestionContext
-from tacit.releases.query import answer, quote, quote_public
-from tacit.releases.quote import Quote
-from tacit.releases.receipt import Receipt
+from tacit.releases.planner import QuestionContext, Quote
+from tacit.releases.query import answer, deliver, quote, quote_public, undelivered
+from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.release import Release, read_release, released
 from tacit.releases.synthesis import synthesize
-from tacit.releases.synthetic_star import SyntheticStar
-from tacit.releases.synthetic_table import SyntheticTable
-from tacit.releases.verify_receipt import ReceiptReport, check_against_ledger, verify_receipt
-from tacit.releases.views.answer_object import Answer
+from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
 from tacit.releases.workload import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
 from tacit.synth.synthesis_request import SynthesisOptions, request_of
 from tacit.synth.table_synthesis import Method
@@ -405,7 +401,7 @@ class Curator(Closing):
         Interrupted, it may be called again with the same plan: what was paid is not paid again, and what exists stays.
 
         Args:
-            plan: the file; see :mod:`tacit.releases.batch_file`.
+            plan: the file; see :mod:`tacit.releases.batch`.
             output: the folder to write to, instead of the plan's.
             progress: called after every query.
 

@@ -1,9 +1,39 @@
 """Planned releases: a set of statistics under one total, computed once.
 
-One reservation pays for all of them. Each statistic is then an entry of its own in the ledger, free because it is part
-of the batch, and its numbers are stored there as soon as they exist. A run that was interrupted finds the reservation
-and whatever was stored, and draws only what is missing: nothing that exists is ever drawn a second time. Tables, report
-and receipt are written from what the ledger holds, so writing them again changes nothing.
+A file names the statistics and the total::
+
+    [release]
+    name = "Yearly report"
+    epsilon = "1"                 # or rho, or mu, by kind of account
+    delta = "1e-6"
+    output = "yearly"             # a folder beside this file; by default "release"
+    formats = ["csv", "parquet"]
+
+    [statistics.visits_by_ward]
+    sql = "SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward"
+    weight = 2                    # twice the epsilon of a statistic of weight 1
+    title = "Visits by ward"
+
+*Division of the total.* All statistics are known before the first is answered, so their events may be composed as
+tightly as any theorem allows. Each gets an amount in proportion to its weight (to its square, in ρ and μ²), times one
+common factor that is as large as the total allows:
+
+========  =========================================================================================================
+account   the factor
+========  =========================================================================================================
+pure      Σε is the total: there is no tighter rule for pure differential privacy
+zcdp      Σρ is the total; an (ε, δ) total is the largest ρ that implies it
+gdp       Σμ² is the total's
+approx    the largest factor at which the composed privacy loss of all events stays within (ε, δ), found by search;
+          once with Laplace noise and once with the noise that zCDP prefers, whichever has the smaller variances
+========  =========================================================================================================
+
+Statistics whose groups are chosen privately share half of δ for that.
+
+*One charge.* One reservation pays for all of them. Each statistic is then an entry of its own in the ledger, free
+because it is part of the batch, and its numbers are stored there as soon as they exist. A run that was interrupted
+finds the reservation and whatever was stored, and draws only what is missing: nothing that exists is ever drawn a
+second time. Tables, report and receipt are written from what the ledger holds, so writing them again changes nothing.
 
 The plan, its total, the project's metadata and the content of its sources name a batch. If any of these changes, it is
 another release and is paid as one.
@@ -11,30 +41,486 @@ another release and is paid as one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import html
+import io
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
+from pydantic import BaseModel, ConfigDict
+
+from tacit.accounting.compose import compose_plan
+from tacit.accounting.composed import Composed
+from tacit.accounting.composition_plan import read_plan
+from tacit.accounting.currencies import (
+    APPROX,
+    GAUSSIAN,
+    PURE,
+    ZERO_CONCENTRATED,
+    AccountGuarantee,
+    Currency,
+    currency_named,
+    currency_of,
+)
 from tacit.core.canonical import canonical, digest_of
-from tacit.core.errors import InputError
-from tacit.core.events import NoEvent
+from tacit.core.errors import AccountingError, InputError
+from tacit.core.events import Event, NoEvent
 from tacit.core.extras import load_arrow
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from tacit.core.numbers import (
+    exact_positive,
+    exact_probability,
+    exp_bounds,
+    float_nearest,
+    format_up,
+    round_down,
+    sqrt_bounds,
+)
+from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.text_files import replace_file, table_bytes
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.query.planning.plan import Plan, outline
+from tacit.project.project_file import ContributionField, read_toml, validate
+from tacit.query.contribution import ContributionNumber
+from tacit.query.planning.auto_bounds import sought
+from tacit.query.planning.delta_budgets import largest_rho_of, mu_of_epsilon
+from tacit.query.planning.explain import Explanation, explain
+from tacit.query.planning.plan import Plan, outline, plan_question
+from tacit.query.question import Question
 from tacit.query.release import NoisyRelease
+from tacit.query.request import OPTIONS, Account, Request
 from tacit.query.resolve import resolve
 from tacit.releases.accounts import Entry
-from tacit.releases.batch_file import BatchPlan, Statistic, load_batch
-from tacit.releases.budget_split import Split, split_total
+from tacit.releases.answer import Answer, html_table
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay
 from tacit.releases.planner import QuestionContext
 from tacit.releases.query import answer_from_outcome, public_rows, release_key, run
-from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, mechanisms_of, quoted
+from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, exact_events, mechanisms_of, quoted
 from tacit.releases.release_format import manifest, released_from_text, released_to_text
-from tacit.releases.report_page import report_page
-from tacit.releases.views.answer_object import Answer
+
+_Number = str | int | float
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}\Z")
+_RESERVED: Final = ("receipt", "report", "public-key")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _StatisticModel(_Strict):
+    sql: str
+    weight: _Number = 1
+    title: str = ""
+    max_groups: ContributionField | None = None
+    max_rows: ContributionField | None = None
+
+
+class _ReleaseModel(_Strict):
+    name: str = "release"
+    epsilon: _Number | None = None
+    delta: _Number | None = None
+    rho: _Number | None = None
+    mu: _Number | None = None
+    confidence: _Number = "0.95"
+    bias_share: _Number = "0.04"
+    output: str = "release"
+    formats: tuple[Literal["csv", "parquet"], ...] = ("csv", "parquet")
+
+
+class _FileModel(_Strict):
+    release: _ReleaseModel
+    statistics: dict[str, _StatisticModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One question of a release; its name is that of its files.
+
+    Args:
+        weight: how much it matters; one of weight 2 gets twice the epsilon of one of weight 1.
+        max_groups: the most groups that one unit counts in, or AUTO, if other than declared.
+        max_rows: the most rows of one unit that count per group, or AUTO, if other than declared.
+    """
+
+    name: str
+    sql: str
+    weight: Fraction
+    title: str
+    max_groups: ContributionNumber | None
+    max_rows: ContributionNumber | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """A plan, read and checked.
+
+    Args:
+        statistics: in the order of the file.
+        currency: ``"epsilon"``, ``"rho"`` or ``"mu"``: which total was stated.
+        delta: the total's delta, 0 when none was stated.
+        confidence: of all intervals.
+        output: the folder for the results.
+        bias_share: share of each statistic's price that buys an estimate of what bounding leaves out.
+    """
+
+    name: str
+    statistics: tuple[Statistic, ...]
+    currency: str
+    amount: Fraction
+    delta: Fraction
+    confidence: Fraction
+    output: Path
+    formats: tuple[str, ...]
+    bias_share: Fraction = Fraction(1, 25)
+
+
+def load_batch(path: str | Path) -> BatchPlan:
+    """The plan in a file, or an InputError that names the place of the first problem."""
+    place = Path(path)
+    model = validate(_FileModel, read_toml(place, "plan"))
+    if not model.statistics:
+        raise InputError("statistics", "name at least one: [statistics.<name>] with its sql")
+    stated = [word for word in ("epsilon", "rho", "mu") if getattr(model.release, word) is not None]
+    if len(stated) != 1:
+        raise InputError("release", f"state one total: epsilon, rho or mu; got {', '.join(stated) or 'none'}")
+    about = model.release
+    return BatchPlan(
+        name=about.name,
+        statistics=tuple(_statistic(name, said) for name, said in model.statistics.items()),
+        currency=stated[0],
+        amount=exact_positive(getattr(about, stated[0]), f"release.{stated[0]}"),
+        delta=Fraction(0) if about.delta is None else exact_probability(about.delta, "release.delta"),
+        confidence=exact_probability(about.confidence, "release.confidence"),
+        output=place.parent / about.output,
+        formats=tuple(dict.fromkeys(about.formats)),
+        bias_share=OPTIONS["bias_share"].exact(about.bias_share),
+    )
+
+
+def _statistic(name: str, said: _StatisticModel) -> Statistic:
+    if not _NAME.match(name) or name.lower() in _RESERVED:
+        raise InputError(
+            f"statistics.{name}", f"a name becomes a file: letters, digits, - and _, and not {', '.join(_RESERVED)}"
+        )
+    weight = exact_positive(said.weight, f"statistics.{name}.weight")
+    return Statistic(name, said.sql, weight, said.title or name.replace("_", " "), said.max_groups, said.max_rows)
+
+
+_DIGITS: Final = 12
+#: So few that the last bit of a composed loss, which another machine may have otherwise, decides next to nothing.
+_FEW_DIGITS: Final = 4
+#: The search stops when the factor is known to within this part of itself, or after so many tries.
+_CLOSE: Final = Fraction(1, 100)
+_TRIES: Final = 8
+#: Left unused, so that composing the events again, on another machine, stays within the total.
+_SPARE: Final = 1 - Fraction(1, 10**6)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A plan for every statistic, and the guarantee of all of them together, which is charged.
+
+    The method says, for people, by which theorem.
+    """
+
+    plans: tuple[Plan, ...]
+    guarantee: AccountGuarantee
+    method: str
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """Questions to plan, their weights, and the delta that each may use to choose groups."""
+
+    batch: BatchPlan
+    questions: Sequence[Question]
+    relation: Relation
+    catalog: str
+    deltas: Sequence[Fraction]
+
+    @property
+    def weights(self) -> list[Fraction]:
+        return [statistic.weight for statistic in self.batch.statistics]
+
+    def plan(
+        self, account: Callable[[Fraction], Account], currency: str, amounts: Sequence[Fraction]
+    ) -> tuple[Plan, ...]:
+        """Each question at its amount of a currency."""
+        return tuple(
+            plan_question(
+                question,
+                self.relation,
+                Request(
+                    **{currency: amount},  # type: ignore[arg-type]
+                    delta=delta or None,
+                    confidence=self.batch.confidence,
+                    max_groups=statistic.max_groups,
+                    max_rows=statistic.max_rows,
+                    bias_share=self.batch.bias_share,
+                    account=account(delta),
+                ),
+                catalog=self.catalog,
+            )
+            for question, statistic, amount, delta in zip(
+                self.questions, self.batch.statistics, amounts, self.deltas, strict=True
+            )
+        )
+
+
+def split_total(
+    batch: BatchPlan, questions: Sequence[Question], relation: Relation, account: str, *, catalog: str
+) -> Split:
+    """Divide the total of a batch, for an account of a kind.
+
+    Raises:
+        InputError: the account is not charged in what the total is stated in, or a delta is needed and missing.
+        Refusal: a question cannot be answered privately as written.
+    """
+    private = [any(not final.public_keys for final in question.finals) for question in questions]
+    own = batch.delta / 2 if any(private) else Fraction(0)
+    deltas = [own / sum(private) if each else Fraction(0) for each in private]
+    parts = _Statistics(batch, questions, relation, catalog, deltas)
+    return _SPLITS[currency_named(account)](parts, own)
+
+
+def _split_pure(parts: _Statistics, own: Fraction) -> Split:  # noqa: ARG001 - there is no delta
+    batch = parts.batch
+    if batch.currency != "epsilon" or batch.delta:
+        raise InputError("release", "a pure account is charged in epsilon alone")
+    total = sum(parts.weights)
+    plans = parts.plan(lambda _: Account("pure"), "epsilon", [batch.amount * w / total for w in parts.weights])
+    return Split(plans, PureDP(batch.amount, relation=parts.relation), "the sum of their epsilons")
+
+
+def _split_zcdp(parts: _Statistics, own: Fraction) -> Split:
+    batch = parts.batch
+    if batch.currency == "mu":
+        raise InputError("release.mu", "a zcdp account is charged in rho; state rho, or epsilon and delta")
+    rho = batch.amount
+    if batch.currency == "epsilon":
+        rho = largest_rho_of(batch.amount, batch.delta - own) if batch.delta else batch.amount**2 / 2
+    plans = parts.plan(lambda delta: Account("zcdp", delta or None), "rho", _by_squares(parts.weights, rho))
+    return Split(plans, ZCDP(rho, delta=own, relation=parts.relation), "the sum of their rhos")
+
+
+def _split_gdp(parts: _Statistics, own: Fraction) -> Split:  # noqa: ARG001 - there is no delta
+    batch = parts.batch
+    if batch.currency == "rho" or batch.delta:
+        raise InputError("release", "a gdp account is charged in mu, or in the mu of an epsilon, without delta")
+    mu = batch.amount if batch.currency == "mu" else mu_of_epsilon(batch.amount).mu
+    roots = [round_down(sqrt_bounds(square)[0], _DIGITS) for square in _by_squares(parts.weights, mu**2)]
+    plans = parts.plan(lambda _: Account("gdp"), "mu", roots)
+    return Split(plans, GDP(mu, relation=parts.relation), "the sum of the squares of their mus")
+
+
+def _by_squares(weights: Sequence[Fraction], total: Fraction) -> list[Fraction]:
+    squares = [weight**2 for weight in weights]
+    return [total * square / sum(squares) for square in squares]
+
+
+def _split_approx(parts: _Statistics, own: Fraction) -> Split:
+    batch = parts.batch
+    if batch.currency != "epsilon":
+        raise InputError("release", "an approx account is charged in epsilon and delta")
+    if any(sought(final) for question in parts.questions for final in question.finals):
+        # Bounds that are found shift the noise between the parts of a query, after all has been composed.
+        raise InputError("statistics", "AUTO bounds cannot be planned for in an approx account; write CLAMP(x, lo, hi)")
+    guarantee = ApproxDP(batch.amount, batch.delta, relation=parts.relation)
+    weights = parts.weights
+
+    def laplace(factor: Fraction) -> tuple[Plan, ...]:
+        plans = parts.plan(lambda delta: Account("approx", delta or None), "epsilon", [factor * w for w in weights])
+        if any(plan.seeks_limits for plan in plans):
+            raise InputError(
+                "statistics",
+                "AUTO max_groups and max_rows cannot be planned for in an approx account; state numbers for every "
+                "statistic, or in the project file",
+            )
+        return plans
+
+    def concentrated(factor: Fraction) -> tuple[Plan, ...]:
+        return parts.plan(lambda delta: Account("zcdp", delta or None), "rho", [factor * w**2 for w in weights])
+
+    ways = [_largest(laplace, batch.amount / sum(weights), 1, guarantee)]
+    if batch.delta:
+        rho = largest_rho_of(batch.amount, batch.delta - own)
+        ways.append(_largest(concentrated, rho / sum(w**2 for w in weights), 2, guarantee))
+    found = [way for way in ways if way is not None]
+    if not found:
+        raise InputError("release.epsilon", "is too small to buy anything for so many statistics")
+    return min(found, key=lambda split: _badness(split.plans))
+
+
+#: Division of a total, by the currency of the account.
+_SPLITS: Final[dict[Currency, Callable[[_Statistics, Fraction], Split]]] = {
+    PURE: _split_pure,
+    APPROX: _split_approx,
+    ZERO_CONCENTRATED: _split_zcdp,
+    GAUSSIAN: _split_gdp,
+}
+
+
+def _largest(
+    make: Callable[[Fraction], tuple[Plan, ...]], start: Fraction, power: int, guarantee: ApproxDP
+) -> Split | None:
+    """The plans at the largest factor within a guarantee, or nearly so, from a factor that a simple theorem allows.
+
+    Costs grow about like the root of the factor of the order ``power``.
+    """
+    best: Split | None = None
+    low, high, factor = Fraction(0), None, start
+    for _ in range(_TRIES):
+        split, cost = _priced(make(factor), guarantee)
+        if split is not None:
+            best, low = split, factor
+        else:
+            high = factor
+        guess = factor * (guarantee.epsilon * (1 - _CLOSE / 4) / cost) ** power
+        if high is not None and not low < guess < high:
+            guess = (low + high) / 2
+        factor = round_down(guess, _FEW_DIGITS)
+        if factor <= low * (1 + _CLOSE):
+            break
+    return best
+
+
+def _priced(plans: tuple[Plan, ...], guarantee: ApproxDP) -> tuple[Split | None, Fraction]:
+    """The plans, if some theorem puts them within a guarantee; and the smallest epsilon that any gives them."""
+    simple = [plan.guarantee for plan in plans if isinstance(plan.guarantee, PureDP | ApproxDP)]
+    epsilon = sum((each.epsilon for each in simple), Fraction(0))
+    delta = sum((each.delta for each in simple), Fraction(0))
+    is_simple = len(simple) == len(plans) and delta <= guarantee.delta
+    split: Split | None = None
+    if is_simple and epsilon <= guarantee.epsilon:
+        needed = ApproxDP(guarantee.epsilon, delta, relation=guarantee.relation)
+        split = Split(plans, needed, "the sum of their epsilons" + (" and deltas" if delta else ""))
+    if (len(plans) == 1 and split is not None) or not guarantee.delta:
+        return split, epsilon
+    total = _composed([event for plan in plans for event in exact_events(plan)], guarantee.delta)
+    if split is None and total.epsilon <= guarantee.epsilon * _SPARE:
+        split = Split(plans, guarantee, f"their composed privacy loss ({total.method})")
+    return split, min(total.epsilon, epsilon) if is_simple else total.epsilon
+
+
+def _composed(events: Sequence[Event], delta: Fraction) -> Composed:
+    plan = read_plan(events)
+    try:
+        return compose_plan(plan, delta, "pld", bracket=False)
+    except AccountingError:
+        return compose_plan(plan, delta, "best", bracket=False)
+
+
+def _badness(plans: Sequence[Plan]) -> float:
+    """The logarithm of the product of all variances: to halve one and double another is no gain."""
+    laws = [release.law(i) for plan in plans for release in plan.releases for i in release.block.measures]
+    return math.fsum(math.log(max(float_nearest(law.variance_bound), 1e-18)) for law in laws)
+
+
+#: Beyond this many bars a chart is a carpet.
+_MOST_BARS: Final = 60
+_STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1.5rem; }
+table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .25rem .75rem; border-bottom: 1px solid #eee; }
+th { text-align: right; } pre { background: #f6f6f6; padding: .75rem; overflow-x: auto; white-space: pre-wrap; }
+.quiet { color: #666; } svg { max-width: 100%; height: auto; } code { overflow-wrap: anywhere; }
+"""
+
+
+def report_page(
+    batch: BatchPlan, split: Split, answers: Mapping[str, Answer], receipt: Receipt, public_key: str
+) -> str:
+    """The whole page."""
+    title = html.escape(batch.name)
+    sections = (line for each in batch.statistics for line in _section(each, answers[each.name]))
+    body = "\n".join([*_head(batch, split, receipt), *sections, *_foot(split, receipt, public_key)])
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def guarantee_in_words(guarantee: Guarantee, population: str) -> str:
+    """Meaning of a guarantee for one person, in a sentence or two."""
+    who = "one of them is in the data or not"
+    if guarantee.relation is not ADD_REMOVE:
+        who = "the data of one of them is theirs or another person's"
+    pair, given = _as_pair(guarantee)
+    times = format_up(Fraction(exp_bounds(pair.epsilon)[1]), 3)
+    but = f", apart from a chance of {format_up(pair.delta, 3)}" if pair.delta else ""
+    return (
+        f"Everything on this page protects each of the {population}: whether {who}, no result of this release becomes "
+        f"more than {times} times likelier{but}. {given}"
+    )
+
+
+def _as_pair(guarantee: Guarantee) -> tuple[ApproxDP, str]:
+    currency = currency_of(guarantee)
+    shown = {name: f"{name} {format_up(number)}" for name, number in currency.shown(guarantee).items()}
+    if not currency.relaxed:
+        return currency.as_pair(guarantee), f"That is {currency.concept} with {' and '.join(shown.values())}."
+    first, *others = shown.values()
+    own = "".join(f" (and {other})" for other in others)
+    return currency.as_pair(guarantee), f"It follows from {currency.concept} with {first}{own}."
+
+
+def _head(batch: BatchPlan, split: Split, receipt: Receipt) -> Iterator[str]:
+    population = str(receipt["population"])
+    count = len(batch.statistics)
+    yield f'<p class="quiet">{count} statistics about {html.escape(population)}, released together.</p>'
+    yield f"<p>{html.escape(guarantee_in_words(split.guarantee, population))}</p>"
+    yield (
+        f"<p>The persons are counted by <code>{html.escape(str(receipt['unit']))}</code>. Noise was added to every "
+        f"number, once, and is part of it for good; how much is public and stands beside each result. The total covers "
+        f"all statistics together: {html.escape(split.method)}.</p>"
+    )
+
+
+def _section(statistic: Statistic, answer: Answer) -> Iterator[str]:
+    words = explain(answer.paid[0])
+    yield f'<section id="{html.escape(statistic.name)}">\n<h2>{html.escape(statistic.title)}</h2>'
+    yield _chart(answer)
+    yield html_table(answer)
+    yield f"<pre>{html.escape(statistic.sql)}</pre>"
+    yield f'<p class="quiet">{html.escape(_noise(words))}</p>\n</section>'
+
+
+def _noise(words: Explanation) -> str:
+    parts = [f"{words.bounding}.", f"Groups: {words.keys}."]
+    parts += [f"{release.name}: {release.mechanism} noise, scale {release.scale}." for release in words.releases]
+    return " ".join(part[0].upper() + part[1:] for part in parts)
+
+
+def _chart(answer: Answer) -> str:
+    """The chart as inline SVG; nothing where there is nothing to draw."""
+    if not any(answer.finished.has_interval) or not 0 < len(answer) <= _MOST_BARS:
+        return ""
+    sink = io.StringIO()
+    answer.plot().save(sink, format="svg")
+    found = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
+    return f"<figure>{found.group(0)}</figure>" if found else ""
+
+
+def _foot(split: Split, receipt: Receipt, public_key: str) -> Iterator[str]:
+    place = receipt["ledger"]
+    charge = ", ".join(f"{name} {format_up(Fraction(text))}" for name, text in receipt["charge"].items()) or "nothing"
+    intervals = float_nearest(100 * split.plans[0].confidence)
+    yield "<h2>How to check this</h2>"
+    yield (
+        f"<p>Charged {html.escape(charge)}, at position {place['position']} of ledger "
+        f"<code>{html.escape(place['id'])}</code>. Intervals hold with {intervals:g}% each, over the noise; clipping "
+        f"to bounds and groups that were left out are not in them.</p>"
+    )
+    yield (
+        "<p><code>receipt.json</code> states all of the above, signed. <code>tacit receipt verify receipt.json</code> "
+        "checks it offline with the curator's public key, and computes the charge from the mechanisms again:</p>"
+        f"<p><code>{html.escape(public_key)}</code></p>"
+    )
+
 
 #: Called with how many statistics are done, how many there are, and the name of the last one done.
 Progress = Callable[[int, int, str], None]
@@ -68,7 +554,7 @@ class BatchRelease:
 def quote_batch(context: QuestionContext, plan_file: str | Path) -> tuple[BatchPlan, Split]:
     """Divide the total of a plan: free, and reads no data."""
     batch = load_batch(plan_file)
-    return batch, _split(context, batch)
+    return batch, _split_of(context, batch)
 
 
 def release_batch(
@@ -85,7 +571,7 @@ def release_batch(
 
     Args:
         context: metadata, data, ledger and keys.
-        plan_file: see :mod:`tacit.releases.batch_file`.
+        plan_file: see :mod:`tacit.releases.batch`.
         caller: who asks.
         output: the folder to write to, instead of the plan's.
         progress: told after every statistic.
@@ -100,7 +586,7 @@ def release_batch(
     batch = load_batch(plan_file)
     if output is not None:
         batch = replace(batch, output=Path(output))
-    split = _split(context, batch)
+    split = _split_of(context, batch)
     with hide_internal_errors():
         key = _key(context, batch, split)
 
@@ -129,7 +615,7 @@ def release_batch(
     return BatchRelease(batch, split, answers, entry, paid.receipt, files)
 
 
-def _split(context: QuestionContext, batch: BatchPlan) -> Split:
+def _split_of(context: QuestionContext, batch: BatchPlan) -> Split:
     with hide_internal_errors():
         catalog = context.measured_catalog
         questions = [resolve(each.sql, catalog, max_rows=each.max_rows) for each in batch.statistics]

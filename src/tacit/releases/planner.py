@@ -1,4 +1,4 @@
-"""Planner with a cache of recent questions and plans.
+"""Planner with a cache of recent questions and plans, and the quotes that it gives.
 
 Planning is a function of the text, of public metadata and of what was asked for, so a plan may serve again. It is kept
 under the text and the *terms*, and these are read from every request anew: nothing that a request gets wrong is
@@ -21,21 +21,89 @@ from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from tacit.core.errors import InputError
+from tacit.core.guarantees import Guarantee, PureDP
 from tacit.engines.protocol import Engine
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
-from tacit.query.planning.explain import explain
+from tacit.query.planning.explain import Explanation, explain, typed_epsilon
 from tacit.query.planning.plan import Outline, Plan, outline, plan_on_terms
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished, finish
-from tacit.query.question import PublicQuestion, Question
+from tacit.query.question import OutputColumn, PublicQuestion, Question
 from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve, resolve_any
+from tacit.releases.notebook_tables import quote_html
 from tacit.releases.payment import CuratorContext
-from tacit.releases.quote import Quote
 from tacit.releases.receipt import mechanisms_of, quoted
 from tacit.releases.release_format import released_from_text
+
+
+class QuoteForms:
+    """Views of a quote, local or remote."""
+
+    explanation: Explanation
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the question reads public tables alone, and so is answered exactly and charged nothing."""
+        return self.explanation.public
+
+    @property
+    def charge(self) -> str:
+        """The price in words."""
+        return self.explanation.charge
+
+    def to_json(self) -> str:
+        """Stable keys, exact numbers as text."""
+        return self.explanation.to_json()
+
+    def __str__(self) -> str:
+        return str(self.explanation)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.charge}>"
+
+    def _repr_html_(self) -> str:
+        return quote_html(self.explanation)
+
+
+@dataclass(frozen=True, repr=False)
+class Quote(QuoteForms):
+    """A plan and what it says about itself: ``str`` for people, :meth:`to_json` for programs.
+
+    Args:
+        plan: the plan; None for a question about public tables alone.
+        explanation: what is protected, each release with its noise, the price, the errors, and the engine's statements.
+        public: the question, where it reads public tables alone.
+    """
+
+    plan: Plan | None
+    explanation: Explanation
+    public: PublicQuestion | None = None
+
+    @property
+    def columns(self) -> tuple[OutputColumn, ...]:
+        """Columns of the answer."""
+        if self.public is not None:
+            return self.public.columns
+        return () if self.plan is None else self.plan.question.columns
+
+    @property
+    def typed(self) -> str:
+        """The epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else."""
+        return "" if self.plan is None else typed_epsilon(self.plan)
+
+    @property
+    def populations(self) -> frozenset[str]:
+        """Populations that the question reads; none for one about public tables alone."""
+        return frozenset() if self.plan is None else frozenset(part.final.population for part in self.plan.parts)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Guarantee that the account would be charged."""
+        return PureDP(0) if self.plan is None else self.plan.guarantee
+
 
 #: Characters of text that all questions together may have, and all plans, and all results: each takes some 40 bytes.
 _MOST: Final = 300_000

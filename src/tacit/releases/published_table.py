@@ -30,8 +30,8 @@ from tacit.releases.query import answer_from_outcome, public_rows, quote, to_ans
 from tacit.releases.receipt import Receipt
 
 if TYPE_CHECKING:
+    from tacit.releases.answer import Answer
     from tacit.releases.planner import QuestionContext
-    from tacit.releases.views.answer_object import Answer
 
 _LARGEST: Final = 256 * 2**20
 

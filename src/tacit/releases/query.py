@@ -1,13 +1,33 @@
-"""Life of a question: parse → plan → quote → reserve → run → add noise → commit → answer."""
+"""Life of a query: parse → plan → quote → reserve → run → add noise → commit → answer.
+
+*Synthetic tables* that were paid for are queried like public tables, at no cost. The rows are drawn from what the
+ledger holds, with bits that follow from the release itself, so that every process answers the same query with the same
+numbers. A synthetic table is queried alone, or with other synthetic ones.
+
+*Charges without an outcome*: the process of the run died, or is still at work. What was paid for is run once more under
+its charge, on the data as they are now (:func:`deliver`). Nothing is charged. Of several runs under one charge the
+first outcome that is written down is the only one that leaves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from tacit.core.canonical import canonical, digest_of
+from tacit.core.closing import Closing
+from tacit.core.errors import InputError
 from tacit.engines.protocol import MeasurementTask
-from tacit.ledger import Order, Outcome
+from tacit.engines.registry import open_engine
+from tacit.ledger import Order, Outcome, Record
+from tacit.ledger.history import charge_at
+from tacit.project.project_file import ProjectModel, build, validate
+from tacit.project.public_sizes import PublicSizes
+from tacit.project.source import Source
 from tacit.query.limits import MAX_PUBLIC_ROWS
 from tacit.query.planning.explain import explain_public, typed_epsilon
 from tacit.query.planning.found_parts import with_found
@@ -17,18 +37,21 @@ from tacit.query.postprocess.cells import Exact
 from tacit.query.postprocess.parts_in_turn import in_turn
 from tacit.query.postprocess.public_join import PublicRows
 from tacit.query.postprocess.result import Finished
+from tacit.query.refusal import Refusal
 from tacit.query.relational.algebra import scanned
 from tacit.query.release import NoisyRelease, release, with_left_out
 from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Entry
+from tacit.releases.answer import Answer
 from tacit.releases.payment import Caller, Departure, check_succeeded, entry_of, hide_internal_errors, pay
-from tacit.releases.planner import FreeQuestion, PricedPlan, QuestionContext, read_back
-from tacit.releases.quote import Quote
+from tacit.releases.planner import FreeQuestion, Planner, PricedPlan, QuestionContext, Quote, read_back
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, issue
+from tacit.releases.release import released
 from tacit.releases.release_format import released_to_text
-from tacit.releases.synthesis import SUFFIX
-from tacit.releases.synthetic_questions import free_question
-from tacit.releases.views.answer_object import Answer
+from tacit.releases.synthesis import SUFFIX, SYNTHESIS, drawn_again
+from tacit.releases.synthetic_table import BANNER
+from tacit.releases.workload import WorkloadAnswer, answer_workload
+from tacit.synth.workload_form import workload_from_plain
 
 
 def quote(context: QuestionContext, sql: str, request: Request) -> PricedPlan:
@@ -273,3 +296,154 @@ def release_key(context: QuestionContext, plan: Plan) -> str:
     parts = [*map(repr, (plan.final.text, plan.catalog, plan.relation.value)), plan.priced.text]
     parts += [repr((other.final.text, other.priced.text)) for other in plan.others]
     return digest_of(f"({', '.join([*parts, repr(repr(plan.guarantee)), repr(version)])})")
+
+
+#: Sets of synthetic tables whose rows are kept in memory.
+_MOST: Final = 4
+_WORD: Final = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
+    """The question, if it reads public tables alone or synthetic tables alone; None for any other.
+
+    Raises:
+        Refusal: it cannot be answered, or joins a synthetic table with another.
+    """
+    named = _named(context, sql)
+    if named:
+        reader = _READERS.of(context, named)
+        try:
+            question = reader.plans.public(sql, request)
+        except Refusal as refusal:
+            if refusal.reason != "unknown_table":
+                raise
+            _check_alone(sql, named)
+        else:
+            return None if question is None else replace(question, note=BANNER)
+    return context.plans.public(sql, request)
+
+
+def _named(context: QuestionContext, sql: str) -> dict[str, int]:
+    """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
+    words = set(_WORD.findall(sql.lower()))
+    own = {table.name.lower() for table in context.catalog.tables}
+    made = released(context, {SYNTHESIS.name: SYNTHESIS})
+    found = {name.lower(): each.position for each in made for name in each.names}
+    return {name: place for name, place in found.items() if name in words and name not in own}
+
+
+def _check_alone(sql: str, named: Mapping[str, int]) -> None:
+    """Refuse a synthetic table that stands in FROM beside others; a name inside a text constant is no table."""
+    for name in named:
+        if re.search(rf"(?:\b(?:from|join)\s+|,\s*)[\"`\[]?{name}\b", sql, re.IGNORECASE):
+            raise Refusal(
+                "unknown_table",
+                f"{name} is a synthetic table and is asked about alone, or with other synthetic tables; leave the "
+                "others out, or ask about them by themselves.",
+                at=name,
+            )
+
+
+class _Reader(Closing):
+    """Planner and engine of some synthetic tables, as if they were the public tables of a project."""
+
+    def __init__(self, context: QuestionContext, named: Mapping[str, int]) -> None:
+        # Two tables that belong together are drawn together, so that their keys agree.
+        made = {place: drawn_again(context, place).repeatable_tables() for place in set(named.values())}
+        drawn = {
+            name: {each.lower(): rows for each, rows in made[place].items()}[name] for name, place in named.items()
+        }
+        told = {
+            # Columns with other signs in their names belong to a table where they are declared.
+            name: {"source": "frame", "public": True, "columns": {each: {} for each in rows.column_names}}
+            for name, rows in drawn.items()
+        }
+        model = validate(ProjectModel, {"tables": told})
+        project = build(model, {name: Source.of_frame(rows) for name, rows in drawn.items()})
+        self.engine = open_engine("duckdb", project.catalog, project.sources, project.limits.model_dump())
+        self.plans = Planner(PublicSizes(project.catalog, self.engine, lambda _: ""), {}, self.engine)
+
+    def close(self) -> None:
+        """Let go of the rows."""
+        self.engine.close()
+
+
+class _Readers:
+    """The readers that were used last; a fit takes seconds, so one is made at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], _Reader] = OrderedDict()
+
+    def of(self, context: QuestionContext, named: Mapping[str, int]) -> _Reader:
+        """The reader of some tables of a ledger."""
+        key = (context.ledger.id, tuple(sorted(named.items())))
+        with self._lock:
+            found = self._found.pop(key, None) or _Reader(context, named)
+            self._found[key] = found
+            if len(self._found) > _MOST:
+                # A question may still be reading; the rows are let go when it is done.
+                self._found.popitem(last=False)
+            return found
+
+
+_READERS: Final = _Readers()
+
+
+def undelivered(context: QuestionContext, *, population: str = "", analyst: str = "") -> tuple[Record, ...]:
+    """Charges of the project that have no outcome, the oldest first; not the parts of a release that paid for them."""
+    with hide_internal_errors():
+        found = context.ledger.history(population=population, analyst=analyst, project=context.project)
+        return tuple(record for record in found if record.undelivered)
+
+
+def deliver(
+    context: QuestionContext,
+    position: int,
+    progress: Callable[[float], None] | None = None,
+    *,
+    departure: Departure | None = None,
+) -> Answer | WorkloadAnswer:
+    """Run what the charge at a position has paid for, if it has no outcome yet; free.
+
+    Raises:
+        InputError: there is no such charge, or what it paid for cannot be run from the ledger alone.
+        FailedRunError: the run failed, now or before, or was begun too many times.
+        LateLimit: too many answers were late.
+    """
+    with hide_internal_errors():
+        charged = charge_at(context.ledger, position)
+        if charged is None or charged.record.project != context.project:
+            raise InputError("position", f"there is no charge at {position}")
+        record, ordered = charged.record, charged.quote
+        caller = Caller(record.analyst)
+        if ordered.get("workload"):
+            told = ordered["workload"]
+            workload = workload_from_plain(told["parts"])
+            return answer_workload(
+                context, told["source"], workload, told["options"], caller, departure=departure, under=position
+            )
+        if "options" not in ordered:
+            raise InputError("position", _elsewhere(ordered))
+        request = Request(**ordered["options"])
+    planned = quote(context, record.sql, request)
+    if (planned.plan.digest, planned.mechanisms) != (record.plan, ordered["mechanisms"]):
+        raise InputError(
+            "position", "its tables or its account are declared otherwise now, so what was paid for cannot run"
+        )
+    if departure is not None and not record.answered:
+        departure.check(planned.plan)
+    return charged_answer(context, record.sql, request, caller, progress, departure=departure, under=position)
+
+
+def _elsewhere(ordered: Mapping[str, Any]) -> str:
+    """What to do about a charge whose release the ledger alone does not describe."""
+    if "statistics" in ordered:
+        return "it is a planned release: run tacit release with the same plan, which goes on under this charge"
+    if "synthesis" in ordered:
+        return "it is a synthetic table: ask for the same one again, which goes on under this charge"
+    if "model" in ordered:
+        return "it is a model: fit it again with the same idempotency key, which goes on under this charge"
+    if "workload" in ordered:
+        return "it is a workload too large to be kept: ask it again, which goes on under this charge"
+    return "it is a mechanism of a program: release again there with the same idempotency key, under this charge"

@@ -5,7 +5,20 @@ text. The statement says whom it protects (population, unit, relation), for each
 with its sensitivity, its noise and its event, the guarantee of all of them together, what was charged for it and
 where in the ledger that stands, and the digest of the released numbers. Numbers are exact and written as text.
 
-:func:`tacit.releases.verify_receipt.verify_receipt` checks one, offline.
+*Offline verification* (:func:`verify_receipt`). The signature shows that the curator said it and that not a letter was
+changed since. The rest shows that what it said holds together: every mechanism has the noise that its event claims, the
+events together cost no more than the guarantee, and the charge is what that guarantee costs in an account of that kind,
+rounded up.
+
+*Comparison with the ledger* (:func:`against_ledger`). A signature alone shows that a key signed. A key that was stolen
+and replaced since can still sign, for any place that it was in force at. So what a receipt says is compared with the
+receipt that the ledger holds at that place:
+
+* it is that receipt, word for word; or
+* it is about the same release (population, unit, relation, account, project, catalogue, guarantee, charge, place,
+  digest of the released numbers, and noise of every mechanism), in the words of a later asker, and the key in force
+  *now* has signed it. A receipt in other words whose key was replaced since does not hold any more; asking the same
+  question again is free and gives one that does.
 """
 
 from __future__ import annotations
@@ -17,13 +30,29 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-from tacit.accounting.currencies import currency_of
-from tacit.core.canonical import canonical
-from tacit.core.errors import InputError
-from tacit.core.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, ZCDPEvent, event_to_json
-from tacit.core.guarantees import Guarantee
-from tacit.core.relations import ADD_REMOVE
-from tacit.ledger import Reservation
+from tacit.accounting.compose import compose
+from tacit.accounting.currencies import CURRENCIES, currency_of
+from tacit.core.canonical import canonical, digest_of
+from tacit.core.errors import AccountingError, InputError, TacitError
+from tacit.core.events import (
+    ComposedEvent,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    ExponentialEvent,
+    GaussianEvent,
+    NoEvent,
+    RepeatedEvent,
+    ZCDPEvent,
+    event_from_json,
+    event_to_json,
+)
+from tacit.core.guarantees import ApproxDP, Guarantee
+from tacit.core.numbers import exact, format_up
+from tacit.core.relations import ADD_REMOVE, Relation, as_relation
+from tacit.ledger import FAILED_DIGEST, Amount, Ledger, Outcome, Reservation, RollbackError
+from tacit.ledger.protocol import to_grain
+from tacit.ledger.signing_keys import is_signed, key_id
 from tacit.mechanisms.gaussian import Gaussian
 from tacit.mechanisms.laplace import Laplace
 from tacit.mechanisms.rounded_gaussian import RoundedGaussian
@@ -32,6 +61,7 @@ from tacit.query.planning.plan import Outline, Plan
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import KeySelection, Priced, Release
 from tacit.releases.keys import Keys
+from tacit.releases.release_format import manifest
 
 FORMAT: Final = "tacit-receipt"
 VERSION: Final = 1
@@ -315,3 +345,306 @@ def keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")
     return found
+
+
+_STATEMENT: Final = {
+    "account", "answers", "catalog", "charge", "format", "guarantee", "key", "ledger", "population",
+    "project", "relation", "unit", "version",
+}  # fmt: skip
+_ANSWER: Final = {"bounding", "groups", "mechanisms", "name", "plan", "query", "released"}
+_LEDGER: Final = {"hash", "id", "position", "previous"}
+_GUARANTEES: Final = {currency.guarantee_type.__name__: currency for currency in CURRENCIES.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptCheck:
+    """One thing that was checked: whether it holds, and in words what was seen."""
+
+    name: str
+    passed: bool
+    words: str
+
+    def __str__(self) -> str:
+        return f"{'ok ' if self.passed else 'NOT'}  {self.words}"
+
+
+@dataclass(frozen=True)
+class ReceiptReport:
+    """Findings about a receipt; ``str`` gives lines for people."""
+
+    checks: tuple[ReceiptCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything holds."""
+        return all(check.passed for check in self.checks)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def to_json(self) -> str:
+        """JSON for programs."""
+        checks = [{"name": c.name, "passed": c.passed, "words": c.words} for c in self.checks]
+        return json.dumps({"ok": self.ok, "checks": checks}, ensure_ascii=False)
+
+    def __str__(self) -> str:
+        verdict = "The receipt holds." if self.ok else "The receipt does NOT hold."
+        return "\n".join([*map(str, self.checks), verdict])
+
+
+def verify_receipt(receipt: Receipt | str | bytes, public_key: str) -> ReceiptReport:
+    """Check a receipt offline.
+
+    Args:
+        receipt: the receipt or its text.
+        public_key: of the curator that issued it, such as ``ed25519:5f…``; get it from the data owner, not
+            together with the receipt.
+
+    Raises:
+        InputError: the public key is not one.
+    """
+    wanted = key_id(public_key)
+    try:
+        read = receipt if isinstance(receipt, Receipt) else Receipt.from_json(receipt)
+        _check_form(read.statement)
+        text = signed_text(read.statement)
+    except (TacitError, KeyError, TypeError, AttributeError, UnicodeError, RecursionError) as problem:
+        return ReceiptReport((ReceiptCheck("form", False, f"it is not a receipt of version {VERSION}: {problem}"),))
+    said = read.statement
+    signed = is_signed(text, read.signature, public_key)
+    checks = [
+        ReceiptCheck("form", True, f"it is a receipt of version {VERSION}"),
+        ReceiptCheck("key", said["key"] == wanted, f"it names the key {said['key']}; the one given is {wanted}"),
+        ReceiptCheck(
+            "signature",
+            signed,
+            "the signature is of exactly these words"
+            if signed
+            else "the signature is not of these words: something was changed, or another key signed it",
+        ),
+    ]
+    try:
+        checks += _about_privacy(said)
+    except (TacitError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as problem:
+        checks.append(ReceiptCheck("content", False, f"its numbers cannot be read: {problem}"))
+    return ReceiptReport(tuple(checks))
+
+
+def outcome_problem(outcome: Outcome, *, ledger: str, public_key: str) -> str | None:
+    """First problem of the receipt that a ledger holds of an outcome; None if there is none.
+
+    For :meth:`tacit.ledger.Ledger.verify`. Parts of a batch are paid by the batch and have no receipt of their own.
+    """
+    paid = outcome.reservation
+    if not outcome.receipt:
+        return "it was charged and has no receipt" if any(amount.amount for amount in paid.amounts) else None
+    report = verify_receipt(outcome.receipt, public_key)
+    if not report.ok:
+        return next(check.words for check in report.checks if not check.passed)
+    said = Receipt.from_json(outcome.receipt).statement
+    place = {"id": ledger, "position": paid.seq, "previous": paid.previous, "hash": paid.hash}
+    if said["ledger"] != place or said["population"] != paid.population:
+        return "its receipt speaks of another entry"
+    digests = [answer["released"] for answer in said["answers"]]
+    together = digest_of(manifest({answer["name"]: answer["released"] for answer in said["answers"]}))
+    return None if outcome.digest in (together, *digests[:1]) else "its receipt speaks of other numbers"
+
+
+def _about_privacy(said: Mapping[str, Any]) -> list[ReceiptCheck]:
+    relation = as_relation(said["relation"])
+    lines = [line for answer in said["answers"] for line in answer["mechanisms"]]
+    events = [_event(line) for line in lines]
+    guarantee = _guarantee(said["guarantee"], relation)
+    together = ComposedEvent(tuple(events), relation=relation)
+    mistaken = [line["name"] for line, event in zip(lines, events, strict=True) if not _is_true(line, event)]
+    covered, cost = guarantee_covers(guarantee, together)
+    charged = tuple(Amount(name, exact(text, "charge")) for name, text in said["charge"].items())
+    expected = charge_of(said["account"], guarantee)
+    place = said["ledger"]
+    return [
+        ReceiptCheck(
+            "mechanisms",
+            not mistaken,
+            f"{len(lines)} mechanisms have the sensitivity and the noise that their events claim"
+            if not mistaken
+            else f"the noise of {', '.join(mistaken)} is not what the event claims",
+        ),
+        ReceiptCheck("guarantee", covered, f"the events together cost {cost}; the guarantee says {_words(guarantee)}"),
+        ReceiptCheck(
+            "charge",
+            sorted(charged, key=str) == sorted(expected, key=str),
+            f"charged {_amounts(charged)}; the guarantee costs {_amounts(expected)} under {said['account']} accounting",
+        ),
+        ReceiptCheck(
+            "ledger",
+            True,
+            f"it stands at position {place['position']} of ledger {place['id']}, after {place['previous'][:16]}…: "
+            "a ledger that ends before it, or has another entry there, is not the one that issued it",
+        ),
+        *_about_failure(said),
+    ]
+
+
+def _about_failure(said: Mapping[str, Any]) -> list[ReceiptCheck]:
+    if all(answer["released"] != FAILED_DIGEST for answer in said["answers"]):
+        return []
+    words = "nothing was released: the run failed after it was charged, and stays failed"
+    return [ReceiptCheck("failure", True, words)]
+
+
+def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:
+    """Charge for a guarantee in an account of a kind, rounded up to the unit of the ledger; without zeros."""
+    currency = CURRENCIES.get(account)
+    if currency is None or not isinstance(guarantee, currency.guarantee_type):
+        raise InputError("account", f"a {account} account is not charged in {type(guarantee).__name__}")
+    amounts = currency.amounts_of(guarantee)
+    return tuple(Amount(name, to_grain(value)) for name, value in amounts.items() if value)
+
+
+def guarantee_covers(guarantee: Guarantee, event: ComposedEvent) -> tuple[bool, str]:
+    """Whether events, composed, are within a guarantee, and what they cost in words."""
+    currency = currency_of(guarantee)
+    try:
+        cost = currency.cost(event, event.relation)
+        if not isinstance(guarantee, ApproxDP) or currency.covers(guarantee, cost):
+            return currency.covers(guarantee, cost), currency.text(cost)
+    except AccountingError:
+        if not isinstance(guarantee, ApproxDP) or not guarantee.delta:
+            raise
+    # Fixed beforehand and composed tightly, as a planned batch is.
+    total = compose([event], delta=guarantee.delta, method="best")
+    words = currency.text({"epsilon": total.epsilon, "delta": total.delta})
+    return total.epsilon <= guarantee.epsilon, f"{words} ({total.method})"
+
+
+def _event(line: Mapping[str, Any]) -> Event:
+    return event_from_json(json.dumps(line["event"]))
+
+
+def _is_true(line: Mapping[str, Any], event: Event) -> bool:
+    """Whether sensitivity and noise, as stated for people, are those of the event that is paid for."""
+    name = line["mechanism"].lower()
+    match event:
+        case DiscreteLaplaceEvent() if name == "laplace":
+            return _ratio(line, "l1_sensitivity", "scale") == event.l1_sensitivity / event.scale
+        case DiscreteGaussianEvent() if name == "gaussian":
+            return _ratio(line, "l2_squared", "sigma2") == event.l2_squared / event.sigma2
+        case GaussianEvent() if name == "gaussian":
+            return _ratio(line, "l2_sensitivity", "sigma") == event.l2_sensitivity / event.sigma
+        case ZCDPEvent() if name == "gaussian" and "sigma2" in line:
+            return _ratio(line, "l2_squared", "sigma2") == 2 * event.rho
+        case RepeatedEvent(event=ExponentialEvent(epsilon=epsilon), count=count) if name == "exponential":
+            return bool(line["draws"] == str(count)) and exact(line["epsilon"], "epsilon") == epsilon
+        case NoEvent():
+            return bool(name == "constant") or not {"scale", "sigma", "sigma2"} & set(line)
+        case _:
+            # Nothing is stated beyond the event itself.
+            return name != "constant" and not {"scale", "sigma", "sigma2", "draws"} & set(line)
+
+
+def _ratio(line: Mapping[str, Any], above: str, below: str) -> Fraction:
+    # Read as typed numbers are: of a forged one, such as 1e999999999, computing it alone would take for ever.
+    return exact(line[above], above) / exact(line[below], below)
+
+
+def _guarantee(said: Mapping[str, str], relation: Relation) -> Guarantee:
+    words = {name: exact(text, name) for name, text in said.items() if name != "kind"}
+    guarantee: Guarantee = _GUARANTEES[said["kind"]].guarantee(words, relation)
+    if guarantee_to_plain(guarantee) != dict(said):
+        raise InputError("guarantee", "is not in canonical form")
+    return guarantee
+
+
+def _check_form(said: Mapping[str, Any]) -> None:
+    if (said["format"], said["version"]) != (FORMAT, VERSION):
+        raise InputError("receipt", f"is of format {said['format']!r}, version {said['version']!r}")
+    parts = [(said, _STATEMENT), (said["ledger"], _LEDGER), *((answer, _ANSWER) for answer in said["answers"])]
+    for part, words in parts:
+        if not isinstance(part, dict) or set(part) != words:
+            raise InputError("receipt", f"must have exactly the words {', '.join(sorted(words))}")
+    if not said["answers"]:
+        raise InputError("receipt", "is about nothing")
+
+
+def _words(guarantee: Guarantee) -> str:
+    numbers = currency_of(guarantee).numbers_of(guarantee)
+    return ", ".join(f"{name} {format_up(number)}" for name, number in numbers.items() if number) or "nothing"
+
+
+def _amounts(amounts: tuple[Amount, ...]) -> str:
+    return ", ".join(map(str, amounts)) or "nothing"
+
+
+#: Fields that a later asker words in their own way.
+_WORDS: Final = ("query", "plan", "bounding", "groups")
+_MECHANISM_WORDS: Final = ("name", "reason")
+
+
+def against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck, ...]:
+    """Findings of a comparison with the ledger; for a receipt whose signature holds."""
+    try:
+        return check_against_ledger(receipt, ledger)
+    except RollbackError as problem:
+        return (ReceiptCheck("here", False, str(problem)),)
+
+
+def check_against_ledger(receipt: Receipt, ledger: Ledger) -> tuple[ReceiptCheck, ...]:
+    """As :func:`against_ledger`.
+
+    Raises:
+        RollbackError: the receipt is newer than the ledger, or speaks of another history: this is an old copy.
+    """
+    said = receipt.statement
+    place = said["ledger"]
+    position = int(place["position"])
+    ledger.check_receipt(position, place["hash"], ledger=place["id"])
+    here = ReceiptCheck("here", True, f"the ledger of this project has it, at entry {position}")
+    kept = _kept(ledger, position)
+    if kept is None:
+        words = f"entry {position} of the ledger released nothing that a receipt could be about"
+        return here, ReceiptCheck("released", False, words)
+    if said == kept.statement:
+        return here, ReceiptCheck("released", True, f"it is the receipt that the ledger holds for entry {position}")
+    other = _difference(said, kept.statement)
+    if other:
+        words = f"the ledger holds another receipt for entry {position}: it differs in {other}"
+        return here, ReceiptCheck("released", False, words)
+    released = ReceiptCheck("released", True, f"charge, noise and released numbers are those of entry {position}")
+    is_current = said["key"] == key_id(ledger.public_key)
+    words = (
+        "its words are those of a repeated question, signed with the key in force"
+        if is_current
+        else "its words are not those that the ledger holds, and the key that signed them was replaced since; "
+        "ask the question again, which is free, for a receipt that holds"
+    )
+    return here, released, ReceiptCheck("words", is_current, words)
+
+
+def _kept(ledger: Ledger, position: int) -> Receipt | None:
+    outcome = ledger.outcome(position)
+    if outcome is None or not outcome.receipt:
+        return None
+    try:
+        return Receipt.from_json(outcome.receipt)
+    except InputError:
+        return None
+
+
+def _difference(said: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
+    """The first part in which two statements differ that no later asker may word otherwise; empty if none."""
+    for part in sorted({*said, *kept} - {"answers", "key"}):
+        if said.get(part) != kept.get(part):
+            return {"charge": "what was charged", "guarantee": "its guarantee", "ledger": "its place"}.get(part, part)
+    if len(said["answers"]) != len(kept["answers"]):
+        return "how many answers it is about"
+    for one, other in zip(said["answers"], kept["answers"], strict=True):
+        if one["released"] != other["released"]:
+            return "the released numbers"
+        if _essence(one) != _essence(other):
+            return "the mechanisms"
+    return ""
+
+
+def _essence(answer: Mapping[str, Any]) -> dict[str, Any]:
+    lines = [{k: v for k, v in line.items() if k not in _MECHANISM_WORDS} for line in answer["mechanisms"]]
+    return {**{k: v for k, v in answer.items() if k not in _WORDS}, "mechanisms": lines}

@@ -39,8 +39,7 @@ from tacit.releases.payment import (
 )
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
-from tacit.releases.synthetic_star import StarLayout, SyntheticStar
-from tacit.releases.synthetic_table import BANNER, MOST_ROWS, SyntheticTable, checked_rows
+from tacit.releases.synthetic_table import BANNER, MOST_ROWS, StarLayout, SyntheticStar, SyntheticTable, checked_rows
 from tacit.releases.workload import about_measurements, stated_options
 from tacit.synth.count_measurement import CountSource
 from tacit.synth.synthesis_request import SynthesisRequest, request_of

@@ -28,23 +28,22 @@ from tacit.query.catalog import Catalog
 from tacit.query.refusal import Refusal
 from tacit.query.request import Request
 from tacit.releases.accounts import Budget
+from tacit.releases.answer import Answer
 from tacit.releases.api_types import RequestModel
-from tacit.releases.delivery import deliver
 from tacit.releases.kinds import KINDS, kind_of
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
-from tacit.releases.planner import QuestionContext
+from tacit.releases.planner import QuestionContext, Quote
 from tacit.releases.query import (
     charged_answer,
+    deliver,
     public_answer,
     public_rows,
     quote,
     release_key,
     to_answer,
 )
-from tacit.releases.quote import Quote
 from tacit.releases.receipt import Receipt
 from tacit.releases.release import Made, Release, ReleaseKind, release_at, released
-from tacit.releases.views.answer_object import Answer
 from tacit.releases.workload import WorkloadAnswer
 from tacit.server.errors import TooMany, Unauthenticated, Unknown
 from tacit.server.settings import Settings

@@ -17,7 +17,7 @@ from tacit.project.example_hospital import PROJECT, Hospital, make_hospital
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
-    from tacit.releases.views.answer_object import Answer
+    from tacit.releases.answer import Answer
 
 WARDS: Final = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost\nFROM visits GROUP BY ward"
 AGES: Final = """\
@@ -218,8 +218,7 @@ def _stopped(at: Scenery) -> list[dict[str, str]]:
 
 
 def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
-    from tacit.releases.receipt import Receipt
-    from tacit.releases.verify_receipt import verify_receipt
+    from tacit.releases.receipt import Receipt, verify_receipt
 
     _, receipt = answer.paid
     at.stage.scene("A receipt that any reader can check, without the data", f"entry {receipt.position}")

@@ -9,7 +9,7 @@ from tacit.core.extras import load_arrow
 from tacit.server.errors import RequestError
 
 if TYPE_CHECKING:
-    from tacit.releases.views.answer_object import Answer
+    from tacit.releases.answer import Answer
 
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"

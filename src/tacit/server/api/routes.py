@@ -12,8 +12,8 @@ from tacit.client import release_responses as jobs
 from tacit.client import responses as wire
 from tacit.client.requests import PersonRequest, QueryRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import InputError
+from tacit.releases.answer import Answer
 from tacit.releases.kinds import KINDS
-from tacit.releases.views.answer_object import Answer
 from tacit.server.api import admin_routes as operating
 from tacit.server.api import release_routes
 from tacit.server.api.content_negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job

@@ -24,8 +24,8 @@ from tacit.server.timing import DepartureSchedule, LateAnswers, ProcessorShares
 if TYPE_CHECKING:
     from tacit.curator.conversation import Conversation
     from tacit.query.request import Request
-    from tacit.releases.quote import Quote
-    from tacit.releases.views.answer_object import Answer
+    from tacit.releases.answer import Answer
+    from tacit.releases.planner import Quote
     from tacit.server.identity import Access
     from tacit.server.identity.scram import ClientProof
 

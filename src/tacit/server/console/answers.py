@@ -13,8 +13,7 @@ from typing import Final
 
 from tacit.query.postprocess.cells import Ends
 from tacit.query.types import SqlType, Value, ordinal
-from tacit.releases.views.answer_object import Answer
-from tacit.releases.views.answer_text import format_key, format_value
+from tacit.releases.answer import Answer, format_key, format_value
 from tacit.server.console.drawings import NUMBER, TIME, Drawing, Panel, Point, Series, time_place
 
 _MOST_ROWS: Final = 2_000

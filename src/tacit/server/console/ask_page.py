@@ -14,7 +14,7 @@ from tacit.core.numbers import exact_text
 from tacit.ledger import ConflictError
 from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Budget
-from tacit.releases.views.answer_object import Answer
+from tacit.releases.answer import Answer
 from tacit.server.console.answers import drawing_of, sheet_of
 from tacit.server.console.budget_bars import left_words
 from tacit.server.console.builder import build, view_builder

@@ -19,7 +19,7 @@ from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Column, Table
 from tacit.query.parsing.sql_text import constant_text
 from tacit.query.types import Kind, SqlType, ordinal
-from tacit.releases.views.answer_text import format_value
+from tacit.releases.answer import format_value
 from tacit.server.console.editor import typed_constant, typed_name
 
 _MOST_FILTERS: Final = 4

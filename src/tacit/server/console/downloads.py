@@ -7,8 +7,8 @@ from typing import Final
 from starlette.responses import Response
 
 from tacit.core.text_files import csv_text, table_bytes
+from tacit.releases.answer import Answer
 from tacit.releases.release import MEDIA_TYPES, TABLE_FORMS
-from tacit.releases.views.answer_object import Answer
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from tacit.core.errors import TacitError
 from tacit.core.numbers import with_noun
 from tacit.ledger import LedgerError
-from tacit.releases.verify_receipt import outcome_problem
+from tacit.releases.receipt import outcome_problem
 from tacit.server.console.page_request import PageRequest
 from tacit.server.identity import Job, TokenScope
 from tacit.server.identity.credentials import new_id

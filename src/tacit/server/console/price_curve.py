@@ -16,7 +16,7 @@ from starlette.responses import Response
 from tacit.core.errors import TacitError
 from tacit.core.numbers import exact_text, float_nearest
 from tacit.query.request import OPTIONS
-from tacit.releases.quote import Quote
+from tacit.releases.planner import Quote
 from tacit.server.console.charts import draw_curve
 from tacit.server.console.number_format import symbol
 from tacit.server.console.page_request import PageRequest

@@ -12,7 +12,7 @@ from tacit.core.numbers import float_nearest
 from tacit.query.planning.explain import ExplainedError, ExplainedRelease
 from tacit.query.request import OPTIONS, QuestionOption, Request
 from tacit.releases.accounts import Budget
-from tacit.releases.quote import Quote
+from tacit.releases.planner import Quote
 from tacit.server.console.budget_bars import Gauge, gauges
 from tacit.server.console.number_format import amounts_text, charge_of, symbol, up
 

@@ -18,8 +18,7 @@ from tacit.releases.kinds import KINDS
 from tacit.releases.model import MODEL, Fitted
 from tacit.releases.release import TABLE_FORMS
 from tacit.releases.synthesis import SYNTHESIS
-from tacit.releases.synthetic_star import SyntheticStar
-from tacit.releases.synthetic_table import SyntheticTable
+from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
 from tacit.releases.workload import WORKLOAD, WorkloadAnswer
 from tacit.server.console.charts import MOST_BARS, draw_panels
 from tacit.server.console.drawings import Drawing, Panel, Point, Series

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tacit.ledger import Record
     from tacit.query.request import Request
     from tacit.releases.accounts import Budget
-    from tacit.releases.quote import Quote
-    from tacit.releases.views.answer_object import Answer
+    from tacit.releases.answer import Answer
+    from tacit.releases.planner import Quote
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
 

@@ -25,8 +25,8 @@ from tacit.core.numbers import exact_text, with_noun
 from tacit.query.question import OutputColumn
 from tacit.query.request import Request
 from tacit.query.types import Kind
+from tacit.releases.answer import plain
 from tacit.releases.payment import entry_of
-from tacit.releases.views.arrow_tables import plain
 from tacit.server.api.thread_pools import let_run
 from tacit.server.console.number_format import down
 from tacit.server.errors import Unauthenticated
@@ -41,7 +41,7 @@ from tacit.server.service import ADMIN
 
 if TYPE_CHECKING:
     from tacit.releases.accounts import Budget
-    from tacit.releases.views.answer_object import Answer
+    from tacit.releases.answer import Answer
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
     from tacit.server.pgwire.cancel_keys import CancelKeys
