@@ -101,12 +101,19 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("NATURAL, SEMI and ANTI JOIN", "", "SELECT COUNT(*) FROM patients p ANTI JOIN visits v ON v.patient_id = p.id"),
     ("IN, EXISTS", "over public rows, or rows of the same person", "SELECT COUNT(*) FROM prescriptions WHERE visit_id IN (SELECT visit_id FROM visits WHERE urgent)"),
     ("UNION ALL", "rows of the same persons", "SELECT COUNT(*) FROM (SELECT patient_id FROM visits UNION ALL SELECT id FROM patients)"),
+    ("UNION, INTERSECT, EXCEPT", "with the unit among the columns", "SELECT COUNT(*) FROM (SELECT id FROM patients EXCEPT SELECT patient_id FROM visits WHERE urgent)"),
+    ("(a, b) IN", "lists of values, or a subquery of as many columns", "SELECT COUNT(*) FROM visits WHERE (ward, urgent) IN (('surgery', TRUE), ('oncology', FALSE))"),
+    ("LIKE … ESCAPE", "patterns that are written out", "SELECT COUNT(*) FROM visits WHERE note LIKE '100!%' ESCAPE '!'"),
+    ("CAST … FORMAT", "out of YYYY MM DD HH24 MI SS", "SELECT COUNT(CAST(note AS DATE FORMAT 'DD.MM.YYYY')) FROM visits"),
+    ("TIMESTAMP_DIFF", "complete units; DATE_DIFF counts boundaries", "SELECT AVG(TIMESTAMP_DIFF(seen, admitted, HOUR)) FROM visits"),
+    ("PIVOT", "of a subquery that lists its columns", "SELECT * FROM (SELECT urgent, ward, cost FROM visits) PIVOT (SUM(cost) FOR ward IN ('surgery', 'oncology'))"),
     ("a released relation below", "paid and released first, then joined with rows of persons", "WITH m AS (SELECT ward, AVG(cost) AS mean FROM visits GROUP BY ward) SELECT COUNT(*) FROM visits v JOIN m ON m.ward = v.ward WHERE v.cost > m.mean"),
     ("IN over released rows", "likewise", "SELECT AVG(cost) FROM visits WHERE ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 100)"),
     ("a subquery for a value", "public, or tied by equal units", "SELECT COUNT(*) FROM visits v WHERE cost > (SELECT AVG(cost) FROM visits w WHERE w.patient_id = v.patient_id)"),
     ("grouping inside a person", "with the unit among the keys: exact and free", "SELECT AVG(CLAMP(t, 0, 9000)) FROM (SELECT patient_id, SUM(cost) AS t FROM visits GROUP BY patient_id)"),
     ("windows inside a person", "PARTITION BY the unit", "SELECT AVG(d) FROM (SELECT cost - LAG(cost) OVER (PARTITION BY patient_id ORDER BY seen) AS d FROM visits)"),
     ("windows over released rows", "free", "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY ward"),
+    ("windows over all rows of a key", "one row for each key", "SELECT DISTINCT ward, PERCENTILE_CONT(nights, 0.5) OVER (PARTITION BY ward) AS median FROM visits"),
     ("QUALIFY", "a condition on windows", "SELECT AVG(cost) FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY patient_id ORDER BY seen) = 1)"),
     ("DISTINCT ON", "with the unit among its columns", "SELECT AVG(cost) FROM (SELECT DISTINCT ON (patient_id) * FROM visits ORDER BY patient_id, seen DESC)"),
     ("CASE, CAST, LIKE, BETWEEN, IS NULL", "in expressions", "SELECT CASE WHEN nights < 3 THEN 'short' ELSE 'long' END AS stay, COUNT(*) FROM visits GROUP BY stay"),
@@ -120,7 +127,7 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
 
 #: Windows inside a person, with their arguments.
 WINDOWS = (
-    "ROW_NUMBER()", "RANK()", "DENSE_RANK()", "LAG(nights)", "LEAD(nights, 2)", "FIRST_VALUE(nights)",
+    "ROW_NUMBER()", "RANK()", "DENSE_RANK()", "LAG(nights, 1, 0)", "LEAD(nights, 2)", "FIRST_VALUE(nights)",
     "LAST_VALUE(nights)", "NTH_VALUE(nights, 2)", "SUM(nights)", "COUNT(*)", "MIN(nights)", "MAX(nights)",
 )  # fmt: skip
 

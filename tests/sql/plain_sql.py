@@ -64,6 +64,7 @@ _RESPELLED = [
         (r"\b(AVG|MEDIAN)\((.*), contribution_bounds_per_\w+ => \(([^)]*)\)\)", r"\1(CLAMP(\2, \3))"),
         (r"\bCLAMP\(([^,]*), AUTO\)", r"(\1)"),
         (r"\bCAST\(", "TRY_CAST("),
+        (r"\bTIMESTAMP_DIFF\((\w+), (.+?), (\w+)\)", r"date_sub('\3', \2, \1)"),
         (r"\b(\w+)::(\w+)", r"TRY_CAST(\1 AS \2)"),
         (r"\b(SQRT|LN|EXP|POWER)\(", r"total_\1("),
         (r"\bQUANTILE\(", "total_quantile("),

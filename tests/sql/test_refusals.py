@@ -138,7 +138,7 @@ def test_where_nothing_near_is_accepted_nothing_is_proposed(sql: str) -> None:
 
 
 def test_a_function_is_named_before_its_arguments() -> None:
-    assert "TIMESTAMPDIFF is not supported" in str(_refusal("SELECT AVG(TIMESTAMPDIFF(HOUR, seen, seen)) FROM visits"))
+    assert "TIMESTAMP_SUB is not supported" in str(_refusal("SELECT AVG(TIMESTAMP_SUB(HOUR, seen)) FROM visits"))
 
 
 def test_a_column_of_a_type_that_no_query_reads_is_no_missing_column() -> None:

@@ -66,6 +66,46 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
         "SELECT COUNT(*) FROM visits WHERE FROM_UTC_TIMESTAMP(seen, 'Asia/Tokyo') IS NULL",
         "SELECT COUNT(*) FROM visits WHERE seen AT TIME ZONE 'UTC' AT TIME ZONE 'Asia/Tokyo' IS NULL",
     ),
+    ("SELECT COUNT(IFF(urgent, 1, NULL)) FROM visits", "SELECT COUNT(IF(urgent, 1, NULL)) FROM visits"),
+    (
+        "SELECT AVG(DATETIME_DIFF(seen, admitted, HOUR)) AS x FROM visits",
+        "SELECT AVG(DATE_DIFF('hour', admitted, seen)) AS x FROM visits",
+    ),
+    (
+        "SELECT COUNT(CAST(note AS DATE FORMAT 'DD.MM.YYYY')) FROM visits",
+        "SELECT COUNT(PARSE_DATE('%d.%m.%Y', note)) FROM visits",
+    ),
+    (
+        "SELECT COUNT(TO_TIMESTAMP(note, 'YYYY-MM-DD HH24:MI:SS')) FROM visits",
+        "SELECT COUNT(STRPTIME(note, '%Y-%m-%d %H:%M:%S')) FROM visits",
+    ),
+    ("SELECT COUNT(TO_DATE(note, 'DD/MM/YYYY')) FROM visits", "SELECT COUNT(PARSE_DATE('%d/%m/%Y', note)) FROM visits"),
+    (
+        "SELECT COUNT(*) FROM visits WHERE (ward, urgent) IN (('surgery', TRUE), ('oncology', FALSE))",
+        "SELECT COUNT(*) FROM visits WHERE ward = 'surgery' AND urgent = TRUE OR ward = 'oncology' AND urgent = FALSE",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE note LIKE 'a%' ESCAPE '\\'",
+        "SELECT COUNT(*) FROM visits WHERE note LIKE 'a%'",
+    ),
+    ("SELECT AVG(nights) OVER () AS x FROM visits LIMIT 1", "SELECT AVG(nights) AS x FROM visits"),
+    (
+        "SELECT DISTINCT ward, PERCENTILE_CONT(nights, 0.5) OVER (PARTITION BY ward) AS m FROM visits ORDER BY m",
+        "SELECT ward, MEDIAN(nights) AS m FROM visits GROUP BY ward ORDER BY m",
+    ),
+    (
+        "SELECT p.* FROM (SELECT urgent, ward, nights FROM visits) PIVOT (SUM(nights) FOR ward IN ('surgery' AS s, 'oncology')) AS p",
+        "SELECT * FROM (SELECT urgent, SUM(nights) FILTER (WHERE ward = 'surgery') AS s, SUM(nights) FILTER (WHERE ward = "
+        "'oncology') AS oncology FROM visits GROUP BY urgent)",
+    ),
+    (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = .5, delta = .01) COUNT(*) FROM visits",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5, delta = 0.01) COUNT(*) FROM visits",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE seen < '2024-01-01T10:00:00Z'",
+        "SELECT COUNT(*) FROM visits WHERE seen < '2024-01-01 10:00:00'",
+    ),
     # names between backticks and brackets
     (
         "SELECT `v`.`ward`, COUNT(*) AS `how many` FROM `main.visits` AS v GROUP BY `v`.`ward` ORDER BY `how many`",

@@ -52,3 +52,15 @@ SELECT year(birth) // 10 AS k, COUNT(*) FROM patients GROUP BY k ORDER BY k
 SELECT note, COUNT(*) FROM visits GROUP BY note ORDER BY note DESC NULLS FIRST
 SELECT note, COUNT(*) FROM visits GROUP BY note ORDER BY note LIMIT 3 OFFSET 2
 SELECT note, nights // 20, COUNT(*) FROM visits GROUP BY 1, 2 ORDER BY 1, 2 DESC LIMIT 7
+SELECT ward, COUNT(*) FROM (SELECT patient_id, ward FROM visits WHERE urgent UNION SELECT patient_id, ward FROM visits WHERE nights > 9) GROUP BY ward
+SELECT ward, COUNT(*) FROM (SELECT patient_id, ward FROM visits WHERE urgent INTERSECT SELECT patient_id, ward FROM visits WHERE nights > 9) GROUP BY ward
+SELECT ward, COUNT(*) FROM (SELECT patient_id, ward FROM visits WHERE urgent EXCEPT SELECT patient_id, ward FROM visits WHERE nights > 9) GROUP BY ward
+SELECT note, COUNT(*) FROM (SELECT id, NULL AS note FROM patients EXCEPT SELECT patient_id, note FROM visits UNION ALL SELECT patient_id, note FROM visits) GROUP BY note
+SELECT COUNT(*) FROM visits WHERE (ward, nights) IN (SELECT ward, floor * 5 FROM wards)
+SELECT COUNT(*) FROM visits v WHERE (ward, urgent) NOT IN (SELECT ward, urgent FROM visits w WHERE w.nights > 20)
+SELECT ward, COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards EXCEPT SELECT 'surgery') GROUP BY ward
+SELECT d, COUNT(*) FROM (SELECT LAG(points, 1, -999) OVER (PARTITION BY patient_id ORDER BY visit_id) AS d FROM visits) GROUP BY d
+SELECT d, COUNT(*) FROM (SELECT LEAD(note, 2, doctor) OVER (PARTITION BY patient_id ORDER BY visit_id) AS d FROM visits) GROUP BY d
+SELECT * FROM (SELECT urgent, ward, nights FROM visits) PIVOT (COUNT(*) AS n, SUM(nights) AS s FOR ward IN ('surgery' AS a, 'oncology')) AS p ORDER BY urgent
+SELECT DISTINCT ward, COUNT(nights) OVER (PARTITION BY ward) AS n, SUM(nights) OVER (PARTITION BY ward) AS s FROM visits
+SELECT SUM(nights) OVER () AS s FROM visits LIMIT 1

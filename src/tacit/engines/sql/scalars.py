@@ -26,7 +26,7 @@ from tacit.query.types import BOOLEAN, DATE, TIMESTAMP, Kind, SqlType
 
 _NUMBER = r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIMESTAMP = _DATE + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?"
+_TIMESTAMP = _DATE + r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?Z?)?"
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
@@ -141,7 +141,7 @@ def _to_date(d: Dialect, value: str, source: SqlType) -> str:
 def _to_timestamp(d: Dialect, value: str, source: SqlType) -> str:
     if source == DATE:
         return f"CAST({value} AS {d.timestamp_type})"
-    return _reading(d, value, _TIMESTAMP, d.read_timestamp)
+    return _reading(d, value, _TIMESTAMP, lambda text: d.read_timestamp(f"replace({text}, 'Z', '')"))
 
 
 def scalar_sql(d: Dialect, node: Expression, name: Callable[[int], str] = column) -> str:

@@ -85,7 +85,7 @@ _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWO
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 #: Signs and words without which nothing is spelled in the way of another database.
-_RESPELLED = re.compile(r"[\[`]|top|clamped|fetch|distinct", re.IGNORECASE)
+_RESPELLED = re.compile(r"[\[`]|top|clamped|fetch|distinct|lag|lead|pivot|over", re.IGNORECASE)
 _NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
@@ -280,6 +280,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.NullSafeEQ: _BINARY, exp.NullSafeNEQ: _BINARY, exp.Is: _BINARY,
         exp.Between: ("this", "low", "high", "negate"),
         exp.In: ("this", "expressions", "query", "negate"),
+        exp.Escape: _BINARY, exp.StrToDate: ("this", "format", "safe"), exp.StrToTime: ("this", "format", "safe"),
         exp.Like: (*_BINARY, "negate"), exp.ILike: (*_BINARY, "negate"),
         exp.Add: _BINARY, exp.Sub: _BINARY, exp.Mul: _BINARY, exp.Div: (*_BINARY, "typed", "safe"),
         exp.IntDiv: _BINARY, exp.Mod: _BINARY, exp.Pow: _BINARY, exp.DPipe: (*_BINARY, "safe"),
@@ -318,8 +319,10 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("TableSample", ""): ("sample", "Sampling is not supported; remove it."),
     ("Table", "catalog"): ("unknown_table", "Write the table, or schema.table, without the name of a database."),
     ("Table", "version"): ("unsupported", "Versions of a table cannot be chosen; remove AS OF."),
-    ("Table", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
-    ("Subquery", "pivots"): ("unsupported", "PIVOT is not supported; use CASE or FILTER."),
+    ("Table", "pivots"): (
+        "unsupported",
+        "PIVOT groups by all other columns, also the person's: write FROM (SELECT sex, ward, cost FROM t) PIVOT (…).",
+    ),
     ("Limit", "limit_options"): ("unsupported", "TOP and LIMIT take a number of rows, without PERCENT and WITH TIES."),
     ("Subquery", "limit"): ("limit_below", "Put LIMIT inside the outermost SELECT."),
     ("Subquery", "order"): ("limit_below", "Put ORDER BY inside the outermost SELECT."),
@@ -330,7 +333,6 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Column", "db"): ("unknown_column", "Write columns as table.column."),
     ("Lateral", ""): ("subquery", "LATERAL is not supported; join on the unit instead."),
     ("Unnest", ""): ("unsupported", "UNNEST is not supported: it would multiply a person's rows."),
-    ("Escape", ""): ("pattern", "LIKE with ESCAPE is not supported."),
     ("Glob", ""): ("pattern", "GLOB is not supported; use LIKE."),
     ("Lambda", ""): ("unsupported", "Functions of one's own (lambda) are not supported."),
     ("Any", ""): ("unsupported", "ANY is not supported; use IN or EXISTS."),

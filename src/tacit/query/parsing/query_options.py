@@ -142,6 +142,9 @@ def _split(tokens: list[Token]) -> list[list[Token]]:
     for token in tokens:
         if token.token_type is TokenType.COMMA:
             parts.append([])
+        elif token.token_type is TokenType.NUMBER and parts[-1] and parts[-1][-1].token_type is TokenType.DOT:
+            # .01 is a sign and a number to the tokenizer.
+            parts[-1][-1] = Token(TokenType.NUMBER, f"0.{token.text}", token.line, token.col, token.start, token.end)
         else:
             parts[-1].append(token)
     return parts if tokens else []

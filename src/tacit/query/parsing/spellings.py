@@ -10,6 +10,12 @@ FETCH FIRST 5 ROWS ONLY, FETCH NEXT …      LIMIT 5
 SUM(x CLAMPED BETWEEN 0 AND 9)             SUM(x, contribution_bounds_per_group => (0, 9))
 DISTINCT ON (a, b) … ORDER BY c            QUALIFY ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY c) = 1
 APPROX_QUANTILES(x, 4)[OFFSET(1)]          APPROX_QUANTILE(x, 0.25)
+LAG(x, n, d) OVER w                        CASE WHEN LAG(1, n) OVER w IS NULL THEN d ELSE LAG(x, n) OVER w END
+SELECT DISTINCT k, MEDIAN(x) OVER          SELECT k, MEDIAN(x) … GROUP BY k
+  (PARTITION BY k)
+SELECT MEDIAN(x) OVER () … LIMIT 1         SELECT MEDIAN(x) …
+(SELECT k, c, x …) PIVOT                   (SELECT k, SUM(x) FILTER (WHERE c = 'a') AS a … GROUP BY k)
+  (SUM(x) FOR c IN ('a'))
 ========================================== ================================================================
 
 Nothing is decided here: tokens and nodes that are written are on the allow-list like those of the analyst.
@@ -192,6 +198,12 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
             _number_rows(node, distinct)
         if isinstance(node, exp.Bracket):
             _take_quantile(node)
+        if isinstance(node, exp.Select):
+            _group_windows(node)
+        if isinstance(node, exp.Subquery) and node.args.get("pivots"):
+            _turn(node, node.args["pivots"])
+        if isinstance(node, exp.Window):
+            _take_default(node)
         for value in node.args.values():
             children = value if isinstance(value, list) else (value,)
             stack.extend(child for child in children if isinstance(child, exp.Expr))
@@ -224,6 +236,108 @@ def _number_rows(select: exp.Select, distinct: exp.Distinct) -> None:
     select.set("qualify", exp.Qualify(this=condition))
     select.set("distinct", None)
     select.meta[DISTINCT_ON] = True
+
+
+def _group_windows(select: exp.Select) -> None:
+    """GROUP BY for windows over whole partitions, of which DISTINCT or LIMIT 1 keeps a row each.
+
+    The rows of a partition have one value in all windows and in its keys. So one row of each is left where every key
+    is listed, and nothing else that differs within the partition.
+    """
+    items = select.expressions
+    found = [node for item in items for node in item.find_all(exp.Window)]
+    limit, keys = select.args.get("limit"), found[0].args.get("partition_by") or [] if found else []
+    one = isinstance(limit, exp.Limit) and limit.expression.name == "1" and not keys
+    if not found or any(item.find(exp.Query) for item in items) or not (one or select.args.get("distinct") is not None):
+        return
+    plain = all(
+        (node.args.get("partition_by") or []) == keys
+        and not any(node.args.get(name) for name in ("order", "spec", "alias"))
+        and function_of(node.this) not in _ROW_BY_ROW
+        for node in found
+    )
+    listed = [item.this if isinstance(item, exp.Alias) else item for item in items]
+    others = [c for item in listed if item not in keys for c in item.find_all(exp.Column, exp.Star)]
+    inside = {id(c) for node in found for c in node.find_all(exp.Column, exp.Star)}
+    clauses = any(select.args.get(name) for name in ("group", "having", "qualify", "windows"))
+    ordered = select.args.get("order") is not None and select.args["order"].find(exp.Window) is not None
+    if (
+        not plain or clauses or ordered or any(key not in listed for key in keys)
+        or any(id(c) not in inside and c not in keys for c in others)
+    ):  # fmt: skip
+        return
+    for node in found:
+        node.replace(node.this)
+    if keys:
+        select.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    select.set("distinct", None)
+    if one:
+        select.set("limit", None)
+
+
+#: Windows whose value differs from row to row of a partition.
+_ROW_BY_ROW: Final = frozenset(
+    ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value",
+     "last_value", "nth_value", "first", "last", "")
+)  # fmt: skip
+
+
+def function_of(node: exp.Expr) -> str:
+    """The small-letter name of a call, also of one with FILTER or WITHIN GROUP; empty for anything else."""
+    while isinstance(node, (exp.Filter, exp.WithinGroup)):
+        node = node.this
+    return node.name.lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def _turn(node: exp.Subquery, pivots: list[exp.Expr]) -> None:
+    """Aggregates with FILTER for a PIVOT, which groups by all columns that it does not read."""
+    pivot, rows = pivots[0], node.this
+    field = (pivot.args.get("fields") or [None])[0]
+    wanted = [(v.this if isinstance(v, exp.PivotAlias) else v) for v in field.expressions] if field is not None else []
+    calls = [part.this if isinstance(part, exp.Alias) else part for part in pivot.expressions]
+    names = [item.alias_or_name for item in rows.expressions] if isinstance(rows, exp.Select) else []
+    columns = pivot.args.get("columns") or []
+    if (
+        len(pivots) != 1 or len(pivot.args.get("fields") or []) != 1 or pivot.args.get("unpivot") or not all(names)
+        or not names or "*" in names or not isinstance(field, exp.In) or len(columns) != len(wanted) * len(calls)
+        or any(function_of(called) == "" for called in calls)
+    ):  # fmt: skip
+        raise Refusal(
+            "unsupported",
+            "PIVOT groups by every column that it does not name, so list all: FROM (SELECT sex, ward, cost FROM "
+            "visits) PIVOT (SUM(cost) FOR ward IN ('a', 'b')); or write SUM(cost) FILTER (WHERE ward = 'a').",
+        )
+    read = {c.name.lower() for part in (field.this, *calls) for c in part.find_all(exp.Column)}
+    keys = [exp.column(exp.to_identifier(name)) for name in names if name.lower() not in read]
+    made = [
+        exp.Filter(
+            this=called.copy(), expression=exp.Where(this=exp.EQ(this=field.this.copy(), expression=value.copy()))
+        )
+        for value in wanted
+        for called in calls
+    ]
+    turned = exp.Select(
+        expressions=[*keys, *(exp.Alias(this=f, alias=c.copy()) for f, c in zip(made, columns, strict=True))],
+        from_=exp.From(this=exp.Subquery(this=rows.copy(), alias=exp.TableAlias(this=exp.to_identifier("unpivoted")))),
+    )
+    if keys:
+        turned.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    node.set("this", turned)
+    node.set("alias", pivot.args.get("alias") or node.args.get("alias"))
+    node.set("pivots", None)
+
+
+def _take_default(node: exp.Window) -> None:
+    """The third argument of LAG and LEAD, in place of rows that there are not; a NULL of a row that is there stays."""
+    called = node.this
+    if function_of(called) not in ("lag", "lead") or len(called.expressions) != 3:
+        return
+    value, offset, default = called.expressions
+    over, there = node.copy(), node.copy()
+    over.this.set("expressions", [value.copy(), offset.copy()])
+    there.this.set("expressions", [exp.Literal.number(1), offset.copy()])
+    missing = exp.Is(this=there, expression=exp.Null())
+    node.replace(exp.Paren(this=exp.Case(ifs=[exp.If(this=missing, true=default.copy())], default=over)))
 
 
 def _take_quantile(node: exp.Bracket) -> None:

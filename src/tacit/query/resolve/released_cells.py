@@ -170,7 +170,7 @@ def _are_kept_by_numbers(released: ReleasedRelation) -> bool:
 
 
 def distinct_rows(
-    node: exp.Select, builder: FinalBuilder, source: RelationNode, names: Sequence[str]
+    node: exp.Query, builder: FinalBuilder, source: RelationNode, names: Sequence[str]
 ) -> ReleasedRelation:
     """SELECT DISTINCT of protected rows: a final aggregation by keys alone, whose columns ORDER BY names."""
     final = builder.build(source)

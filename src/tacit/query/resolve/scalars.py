@@ -28,7 +28,7 @@ from tacit.query.relational.expressions import (
 )
 from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
-from tacit.query.relational.functions.regular_expressions import from_similar, is_anchored
+from tacit.query.relational.functions.regular_expressions import from_escaped, from_similar, is_anchored
 from tacit.query.resolve.constants import number, type_named
 from tacit.query.resolve.sql_functions import (
     PICKS,
@@ -39,7 +39,7 @@ from tacit.query.resolve.sql_functions import (
     scalar_call,
 )
 from tacit.query.resolve.time_arithmetic import at_zone, beside_interval, part_at, shifted, times_added
-from tacit.query.resolve.time_functions import INTERVAL_CALLS, UNIT_CALLS, interval_call, unit_call
+from tacit.query.resolve.time_functions import INTERVAL_CALLS, UNIT_CALLS, interval_call, signs_of_letters, unit_call
 from tacit.query.types import BOOLEAN, TEXT, Kind
 
 # -- names
@@ -279,8 +279,43 @@ class Scalars:
     def _in(self, node: exp.In) -> Expression:
         if node.args.get("query") is not None:
             raise Refusal("subquery", f"A subquery cannot be used in {self.clause}.")
-        found = in_list(self(node.this), [self(item) for item in node.expressions])
+        if isinstance(node.this, exp.Tuple):
+            found = self._in_tuples(node.this, node.expressions)
+        else:
+            found = in_list(self(node.this), [self(item) for item in node.expressions])
         return call("not", found) if node.args.get("negate") else found
+
+    def _in_tuples(self, values: exp.Tuple, listed: list[exp.Expr]) -> Expression:
+        """``(a, b) IN ((1, 2), (3, 4))``: one of the tuples, each equal value by value."""
+        wanted, equal = [self(value) for value in values.expressions], []
+        for item in listed:
+            if not isinstance(item, exp.Tuple) or len(item.expressions) != len(wanted):
+                raise Refusal(
+                    "arguments", f"IN after a list of {len(wanted)} values takes lists of as many in brackets."
+                )
+            pairs = [call("eq", value, self(part)) for value, part in zip(wanted, item.expressions, strict=True)]
+            equal.append(call("and", *pairs) if len(pairs) > 1 else pairs[0])
+        return call("or", *equal) if len(equal) > 1 else equal[0]
+
+    def _escaped(self, node: exp.Escape) -> Expression:
+        """LIKE with ESCAPE: plain where no sign is escaped, else as a regular expression for the whole text."""
+        pattern, sign = (self(part) for part in (getattr(node.this, "expression", node), node.expression))
+        texts = [part.value for part in (pattern, sign) if isinstance(part, Literal) and isinstance(part.value, str)]
+        if not isinstance(node.this, (exp.Like, exp.ILike)) or len(texts) < 2 or len(texts[1]) != 1:
+            raise Refusal("pattern", "Write LIKE 'pattern' ESCAPE '!', with one sign, both written out.")
+        if texts[1] not in texts[0]:
+            return self._like(node.this)
+        found = call(
+            "regexp",
+            self(node.this.this),
+            literal(from_escaped(texts[0], texts[1], isinstance(node.this, exp.ILike)), TEXT),
+        )
+        return call("not", found) if node.this.args.get("negate") else found
+
+    def _dated(self, node: exp.Expr) -> Expression:
+        """CAST(x AS DATE FORMAT 'DD.MM.YYYY')."""
+        name = "parse_date" if isinstance(node, exp.StrToDate) else "parse_timestamp"
+        return scalar_call(name, [literal(signs_of_letters(str(node.args["format"].this)), TEXT), self(node.this)])
 
     def _like(self, node: exp.Expr) -> Expression:
         found = call("ilike" if isinstance(node, exp.ILike) else "like", self(node.this), self(node.expression))
@@ -427,7 +462,7 @@ _METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, Any], Expression]]] = {
     exp.NullSafeNEQ: lambda self, node: call("not", call("same", self(node.this), self(node.expression))),
     exp.And: Scalars._chain, exp.Or: Scalars._chain, exp.Is: Scalars._is, exp.Between: Scalars._between,
     exp.In: Scalars._in, exp.Like: Scalars._like, exp.ILike: Scalars._like, exp.Add: Scalars._add,
-    exp.Sub: Scalars._add,
+    exp.Sub: Scalars._add, exp.Escape: Scalars._escaped, exp.StrToDate: Scalars._dated, exp.StrToTime: Scalars._dated,
     exp.Interval: Scalars._interval, exp.Case: Scalars._case, exp.Cast: Scalars._cast, exp.TryCast: Scalars._cast,
     exp.Extract: lambda self, node: part_at(node.this.name, node.expression, self), exp.Substring: Scalars._substring,
     exp.StrPosition: lambda self, node: call("strpos", self(node.this), self(node.args["substr"])),

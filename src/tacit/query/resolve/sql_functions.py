@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -241,9 +242,28 @@ def _charindex(args: Sequence[Expression]) -> Expression:
     return call("strpos", args[1], args[0])
 
 
+def _pi(args: Sequence[Expression]) -> Expression:
+    if args:
+        raise Refusal("arguments", "PI takes no arguments.")
+    return literal(math.pi, DOUBLE)
+
+
+def _atanh(args: Sequence[Expression]) -> Expression:
+    """The half of ln((1 + x) / (1 - x)); NULL from -1 and 1 on."""
+    if len(args) != 1:
+        raise Refusal("arguments", "ATANH takes 1 argument.")
+    one = literal(1.0, DOUBLE)
+    return call(
+        "mul", literal(0.5, DOUBLE), call("ln", call("div", call("add", one, args[0]), call("sub", one, args[0])))
+    )
+
+
 _SPECIAL: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] = {
     "if": _if,
     "iif": _if,
+    "iff": _if,
+    "pi": _pi,
+    "atanh": _atanh,
     "isnull": _isnull,
     "charindex": _charindex,
     "datediff": _datediff,

@@ -20,6 +20,8 @@ from sqlglot import exp
 
 from tacit.core.errors import InputError
 from tacit.query import limits
+from tacit.query.aggregate_family import AggregateCall
+from tacit.query.aggregates import unit_call
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog
 from tacit.query.contribution import ContributionNumber
@@ -29,7 +31,7 @@ from tacit.query.parsing.query_options import Options
 from tacit.query.parsing.spellings import DISTINCT_ON
 from tacit.query.planning.join_spread import equated
 from tacit.query.planning.set_totals import check_totals
-from tacit.query.planning.work import bound_question, bound_rows, check_public_work
+from tacit.query.planning.work import bound_question, bound_rows, check_public_work, rows_inside
 from tacit.query.question import FinalAggregation, OutputColumn, PublicQuestion, Question, numbered
 from tacit.query.refusal import Refusal
 from tacit.query.relational import ownership
@@ -52,7 +54,7 @@ from tacit.query.resolve.suggestions import nearest_query
 from tacit.query.resolve.tables_and_columns import Item, Names, expand, from_clause, unique_names
 from tacit.query.resolve.unit_rows import UnitRows
 from tacit.query.rules import apply_rules
-from tacit.query.types import BOOLEAN
+from tacit.query.types import BOOLEAN, INTEGER
 
 # -- subqueries below the aggregation
 
@@ -81,7 +83,8 @@ class Body:
     def hook(self, node: exp.Expr) -> Expression | None:
         """Resolve IN (SELECT …), EXISTS (SELECT …) and (SELECT …) for a value; nothing else."""
         if isinstance(node, exp.In) and node.args.get("query") is not None:
-            found = self._in(self.scalars("IN")(node.this), _query_of(node.args["query"]))
+            values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+            found = self._in([self.scalars("IN")(value) for value in values], _query_of(node.args["query"]))
             return call("not", found) if node.args.get("negate") else found
         if isinstance(node, exp.Exists):
             return self._mark(*self._inner(_query_of(node.this), columns=False)[:2])
@@ -119,11 +122,13 @@ class Body:
         """Rows below the aggregation, each with a value that a subquery stands for."""
         return ownership.attach(relation, self.queries.below(value, relation))
 
-    def _in(self, value: Expression, query: exp.Query) -> Expression:
-        other, condition, column = self._inner(query, columns=True)
-        if column is None:
-            raise Refusal("subquery", "The subquery of IN must have exactly one column.")
-        equal = call("eq", value, column)
+    def _in(self, values: Sequence[Expression], query: exp.Query) -> Expression:
+        other, condition, columns = self._inner(query, columns=True)
+        if len(columns) != len(values):
+            many = "exactly one column" if len(values) == 1 else f"{len(values)} columns, as the list before IN has"
+            raise Refusal("subquery", f"The subquery of IN must have {many}.")
+        pairs = [call("eq", value, column) for value, column in zip(values, columns, strict=True)]
+        equal = call("and", *pairs) if len(pairs) > 1 else pairs[0]
         width = len(self.relation.fields)
         matched = self._mark(other, _both(condition, equal))
         if not equal.nullable:
@@ -165,8 +170,8 @@ class Body:
         self.relation = ownership.mark(self.relation, other, condition)
         return reference(self.relation, len(self.relation.fields) - 1)
 
-    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
-        """The subquery's relation, the condition that ties it to a row, and its one column (over both)."""
+    def _inner(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
+        """The subquery's relation, the condition that ties it to a row, and its columns (over both)."""
         try:
             return self._independent(query, columns=columns)
         except Refusal as refusal:
@@ -174,7 +179,7 @@ class Body:
                 raise
         return self._correlated(query, columns=columns)
 
-    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
+    def _independent(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
         other = self.queries.query(query, self.ctes)
         if isinstance(other, ReleasedRelation):
             if self.relation.is_public:
@@ -183,11 +188,10 @@ class Body:
                     "Public rows take no IN or EXISTS over an aggregated result; join it with the public table.",
                 )
             other = self.queries.rows_below(other, self.relation)
-        visible = [slot for slot, column in enumerate(other.fields) if column.name is not None]
-        column = reference(other, visible[0]) if columns and len(visible) == 1 else None
-        return other, TRUE, None if column is None else shift(column, len(self.relation.fields))
+        visible = [slot for slot, column in enumerate(other.fields) if column.name is not None] if columns else []
+        return other, TRUE, [shift(reference(other, slot), len(self.relation.fields)) for slot in visible]
 
-    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, Expression | None]:
+    def _correlated(self, query: exp.Query, *, columns: bool) -> tuple[RelationNode, Expression, list[Expression]]:
         if not isinstance(query, exp.Select):
             raise Refusal("subquery", "A correlated subquery must be a plain SELECT … FROM … WHERE.")
         other, names = from_clause(self.queries, query, self.ctes)
@@ -198,13 +202,11 @@ class Body:
         both = Correlated(moved.sources, moved.merged, self.scope)
         where = query.args.get("where")
         condition = TRUE if where is None else Scalars(both, "WHERE of a subquery").condition(where.this)
-        items = query.expressions
-        if not columns:
-            return other, condition, None
-        if len(items) != 1 or isinstance(items[0], exp.Star):
-            return other, condition, None
-        item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
-        return other, condition, Scalars(both, "SELECT of a subquery")(item)
+        items = query.expressions if columns else []
+        if any(isinstance(item, exp.Star) for item in items):
+            return other, condition, []
+        scalars = Scalars(both, "SELECT of a subquery")
+        return other, condition, [scalars(item.this if isinstance(item, exp.Alias) else item) for item in items]
 
 
 def _both(condition: Expression, also: Expression) -> Expression:
@@ -275,8 +277,10 @@ class Queries:
         known = self._with(node, ctes)
         if isinstance(node, exp.Values):
             return values_relation(node)
-        if isinstance(node, exp.SetOperation):
+        if isinstance(node, exp.Union):
             return self._union(node, known, top=top)
+        if isinstance(node, exp.SetOperation):
+            return self._compared(node, known)
         if not isinstance(node, exp.Select):
             raise Refusal("statement", "Only questions are answered: write a SELECT.")
         return self._select(node, known, top=top)
@@ -304,12 +308,7 @@ class Queries:
         distinct = bool(node.args.get("distinct"))
         while stack:
             here = stack.pop()
-            if isinstance(here, exp.SetOperation) and (here is node or self._is_flat(here, distinct=distinct)):
-                if not isinstance(here, exp.Union):
-                    raise Refusal(
-                        "set_operation",
-                        "INTERSECT and EXCEPT are not supported; use IN, EXISTS, a join or a filter instead.",
-                    )
+            if isinstance(here, exp.Union) and (here is node or self._is_flat(here, distinct=distinct)):
                 stack.extend((here.expression, here.this))
             else:
                 parts.append(here)
@@ -319,8 +318,9 @@ class Queries:
         if not released and all(map(is_public_throughout, relations)):
             return _public_union(node, relations, distinct=distinct, top=top)
         if not released:
-            self._check_union(node)
-            return ownership.stack(relations)
+            refuse_cut(node)
+            rows = ownership.stack(relations)
+            return self._distinct(node, rows) if distinct else rows
         if not all(map(is_public_throughout, relations)):
             raise Refusal(
                 "several_aggregations",
@@ -336,16 +336,37 @@ class Queries:
         own = ("with_", "order", "limit", "offset")
         return not any(node.args.get(name) for name in own) and (distinct or not node.args.get("distinct"))
 
-    def _check_union(self, node: exp.SetOperation) -> None:
-        if node.args.get("distinct"):
+    def _compared(self, node: exp.SetOperation, ctes: Names) -> RelationNode:
+        """INTERSECT and EXCEPT: rows of both sides, each marked with its side, grouped by all columns.
+
+        A row is in both where its group has both marks, and in the left alone where it has no other; in groups, as in
+        set operations, NULL equals NULL.
+        """
+        sides = [self.query(side, ctes) for side in (node.this, node.expression)]
+        rows = [side for side in sides if isinstance(side, RelationNode)]
+        if len(rows) < len(sides) or not node.args.get("distinct"):
             raise Refusal(
                 "set_operation",
-                "UNION of rows is not supported; write UNION ALL, and SELECT DISTINCT around it where rows may repeat.",
+                "INTERSECT and EXCEPT compare rows of one person, or public ones, each once: without ALL, and not "
+                "results that are released.",
             )
-        if any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
+        refuse_cut(node)
+        stacked = ownership.stack([_marked(side, place) for place, side in enumerate(rows)])
+        names = [(column.name, reference(stacked, i)) for i, column in enumerate(stacked.fields) if column.name]
+        *keys, (_, mark) = names
+        if stacked.unit is not None and not any(ownership.identifies_unit(stacked, key) for _, key in keys):
             raise Refusal(
-                "limit_below", "ORDER BY and LIMIT of a UNION ALL are not supported; put them around the aggregation."
+                "set_operation",
+                "INTERSECT and EXCEPT of rows of persons need the unit among their columns; of other columns they "
+                "would compare one person with another.",
             )
+        most = rows_inside(stacked)
+        asked = [AggregateCall(function, mark, None, None, None, None) for function in ("min", "max")]
+        grouped = ownership.group(stacked, keys, [unit_call(each, most) for each in asked])
+        first, last = (reference(grouped, len(grouped.fields) - 2 + i) for i in range(2))
+        wanted = call("lt", first, last) if isinstance(node, exp.Intersect) else call("eq", last, literal(0, INTEGER))
+        kept = ownership.keep(grouped, wanted)
+        return ownership.compute(kept, [(name, reference(kept, i)) for i, (name, _) in enumerate(keys)])
 
     def _select(self, node: exp.Select, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         found, scope = from_clause(self, node, ctes)
@@ -399,7 +420,7 @@ class Queries:
                 return ReleasedRelation.public(value.final, found)
         return found
 
-    def _distinct(self, node: exp.Select, relation: RelationNode) -> RelationNode | ReleasedRelation:
+    def _distinct(self, node: exp.Query, relation: RelationNode) -> RelationNode | ReleasedRelation:
         """DISTINCT is a grouping by all columns: inside units if one of them is the unit, else the final one."""
         keys = [(c.name, reference(relation, i)) for i, c in enumerate(relation.fields) if c.name is not None]
         if relation.is_public or any(ownership.identifies_unit(relation, e) for _, e in keys):
@@ -407,6 +428,20 @@ class Queries:
         named = [(name or "", e) for name, e in keys]
         builder = FinalBuilder(relation, named, self.options)
         return distinct_rows(node, builder, relation, unique_names([name for name, _ in named]))
+
+
+def _marked(side: RelationNode, place: int) -> RelationNode:
+    """The visible columns of a side of a set operation, and which side it is."""
+    visible = [(column.name, reference(side, i)) for i, column in enumerate(side.fields) if column.name is not None]
+    return ownership.compute(side, [*visible, ("side", literal(place, INTEGER))])
+
+
+def refuse_cut(node: exp.SetOperation) -> None:
+    """Refuse ORDER BY and LIMIT of rows of persons."""
+    if any(node.args.get(name) is not None for name in ("order", "limit", "offset")):
+        raise Refusal(
+            "limit_below", "ORDER BY and LIMIT of a set operation are not supported; put them around the aggregation."
+        )
 
 
 def _public_union(node: exp.SetOperation, relations: list[RelationNode], *, distinct: bool, top: bool) -> RelationNode:

@@ -128,6 +128,13 @@ def _instead_of(pairs: Iterable[tuple[str, str]]) -> str:
     return f"with {' and '.join(said)}" if said else ""
 
 
+def _one_row_each(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    """One row for each partition of windows that stand in all of its rows."""
+    if isinstance(tree, exp.Select) and tree.find(exp.Window) and not tree.args.get("distinct"):
+        tree.set("distinct", exp.Distinct())
+        yield "with one row for each partition", tree
+
+
 def _known_table(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
     renamed = []
     for node in tree.find_all(exp.Table):
@@ -221,38 +228,17 @@ def _unordered_below(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  #
     yield f"without {' and '.join(sorted(gone))} below" if gone - {"ORDER"} else "", tree
 
 
-def _stacked(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """UNION ALL for UNION: in DISTINCT, which means the same, or else with equal rows kept."""
-    unions = [node for node in tree.find_all(exp.Union) if node.args.get("distinct") is not False]
-    kept = tree.copy()
-    for node in unions:
-        node.set("distinct", False)
-        if node is not tree:
-            inner = exp.Subquery(this=node.copy(), alias=_named("u"))
-            node.replace(exp.select(exp.Star()).distinct(copy=False).from_(inner))
-    if unions and not isinstance(tree, exp.SetOperation):
-        yield "", tree
-    for operation in kept.find_all(exp.SetOperation):
-        operation.set("distinct", False)
-        operation.args.pop("by_name", None)
-    if isinstance(kept, exp.SetOperation):
-        counted = exp.select("COUNT(*)").from_(exp.Subquery(this=kept.copy(), alias=_named("t")))
-        yield "the number of rows, equal rows each by itself", counted
-    yield "with equal rows each by itself", kept
-
-
-def _members(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """IN or NOT IN for an INTERSECT or EXCEPT of one column each; equal rows are one in all of them."""
-    for node in [found for found in tree.find_all(exp.Intersect, exp.Except) if found.args.get("distinct")]:
-        left, right = node.this, node.expression
-        if not isinstance(left, exp.Select) or not isinstance(right, exp.Select) or left.args.get("group"):
-            continue
-        if len(left.selects) != 1 or len(right.selects) != 1 or left.is_star or right.is_star:
-            continue
-        inside: exp.Expr = exp.In(this=left.selects[0].unalias().copy(), query=exp.Subquery(this=right.copy()))
-        chosen = left.where(inside if isinstance(node, exp.Intersect) else exp.Not(this=inside), copy=True)
-        node.replace(chosen.distinct(copy=False))
-    yield "with IN or NOT IN, where a NULL equals nothing", tree
+def _once(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    """INTERSECT and EXCEPT without ALL, and UNION by the places of columns."""
+    said = []
+    for node in tree.find_all(exp.SetOperation):
+        if node.args.pop("by_name", None):
+            said.append("with columns by their places")
+        if not isinstance(node, exp.Union) and not node.args.get("distinct"):
+            node.set("distinct", True)
+            said.append("with equal rows once")
+    if said:
+        yield " and ".join(dict.fromkeys(said)), tree
 
 
 def _named(name: str) -> exp.TableAlias:
@@ -568,11 +554,11 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "grouping_sets": (_without_unsupported, _grouped),
     "sample": (_without_unsupported,),
     "limit_below": (_unordered_below,),
-    "set_operation": (_members, _stacked),
-    "union": (_stacked,),
+    "set_operation": (_once,),
+    "union": (_once,),
     "not_aggregated": (_grouped, _counted),
     "unit_exposed": (_over_persons,),
-    "window": (_partitioned, _without_unsupported),
+    "window": (_one_row_each, _partitioned, _without_unsupported),
     "distinct": (_partitioned, _plain_arguments, _counted),
     "join": (_joined_on_units,),
     "join_kind": (_plain_joins, _joined_on_units),

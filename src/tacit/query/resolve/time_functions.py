@@ -255,14 +255,26 @@ def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expr
 _BARE_UNITS: Final = frozenset(("year", "quarter", "month", "day", "hour", "minute", "second"))
 #: Functions that other databases give the bare name of a unit, first or last.
 UNIT_CALLS: Final = frozenset(
-    ("datepart", "date_part", "datediff", "date_diff", "date_trunc", "datetrunc", "timestamp_trunc", "datename")
+    (
+        "datepart",
+        "date_part",
+        "datediff",
+        "date_diff",
+        "date_trunc",
+        "datetrunc",
+        "timestamp_trunc",
+        "datename",
+        "timestamp_diff",
+        "timestampdiff",
+        "datetime_diff",
+    )
 )
 #: Those that some databases give it first, and others last.
 _EITHER_END: Final = frozenset(("date_diff", "date_trunc"))
 
 
 def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression | None:
-    """DATEPART(month, x), DATEDIFF(day, a, b), DATE_DIFF(b, a, DAY), DATE_TRUNC(x, MONTH), DATENAME(month, x).
+    """DATEPART(month, x), DATEDIFF(day, a, b), DATE_DIFF(b, a, DAY), DATE_TRUNC(x, MONTH) and their like.
 
     None where no unit stands without quotes.
 
@@ -282,15 +294,32 @@ def unit_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expressi
             f"{name.upper()} takes its unit first in some databases and last in others, and {first} and {last} are "
             f"both units; write it in quotes, as in {name.upper()}('{last}', …), or the column as table.{first}.",
         )
-    leads = leads and name != "timestamp_trunc"
+    leads = leads and name not in ("timestamp_trunc", "timestamp_diff", "datetime_diff")
     unit, rest = (first, args[1:]) if leads else (last, args[:-1])
-    if name in ("datediff", "date_diff") and len(rest) == 2:
+    if name == "timestamp_diff" and len(rest) == 2:
+        return _complete_units(unit, *map(resolve, rest))
+    if name == "timestampdiff":
+        raise Refusal(
+            "arguments",
+            "TIMESTAMPDIFF counts complete units in some databases and boundaries in others: write "
+            f"TIMESTAMP_DIFF(b, a, {unit.upper()}) for complete ones, or DATE_DIFF('{unit}', a, b) for boundaries.",
+        )
+    if name in ("datediff", "date_diff", "datetime_diff") and len(rest) == 2:
         return call("date_diff", literal(_told_alike(name, unit), TEXT), *map(resolve, rest if leads else rest[::-1]))
     if name in ("date_trunc", "datetrunc", "timestamp_trunc") and len(rest) == 1:
         return call("date_trunc", literal(_told_alike(name, unit), TEXT), resolve(rest[0]))
     if name in ("datepart", "date_part") and leads and len(rest) == 1:
         return part_of(_told_alike(name, unit), resolve(rest[0]))
     return None
+
+
+def _complete_units(unit: str, later: Expression, earlier: Expression) -> Expression:
+    """TIMESTAMP_DIFF(later, earlier, unit): complete units, towards zero."""
+    sizes = {"microsecond": 1, "millisecond": 1000, "second": _SECOND, "minute": _MINUTE, "hour": _HOUR, "day": _DAY}
+    if unit not in sizes or not later.type.is_temporal or not earlier.type.is_temporal:
+        raise Refusal("arguments", f"TIMESTAMP_DIFF takes two timestamps and one of {', '.join(sizes).upper()}.")
+    between = call("sub", *(call("epoch_us", cast(side, TIMESTAMP)) for side in (later, earlier)))
+    return call("int_div", between, _whole(sizes[unit])) if sizes[unit] > 1 else between
 
 
 def _bare_name(node: exp.Expr) -> str:
@@ -382,8 +411,17 @@ def _signs(pattern: str) -> str:
     return pattern
 
 
-def _written_otherwise(name: str, instead: str) -> Refusal:
-    return Refusal("literal", f"{name} with a format of letters is not read: write {instead}.")
+_LETTERS: Final = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
+
+
+def signs_of_letters(pattern: str) -> str:
+    """A format such as DD.MM.YYYY HH24:MI:SS by the signs of STRPTIME."""
+    signs = re.sub("|".join(_LETTERS), lambda found: _LETTERS[found[0]], pattern.upper())
+    if "%" in pattern or re.search(r"(?<!%)[A-SU-Z]", signs):
+        raise Refusal(
+            "literal", f"Of formats of letters {', '.join(_LETTERS)} are read; STRPTIME(x, '%Y-%m-%d') has signs."
+        )
+    return signs
 
 
 _FIELDS: Final = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "f": 6}
@@ -448,13 +486,19 @@ def _to_timestamp(args: Sequence[Expression]) -> Expression:
         return _from_epoch(args)
     if len(args) == 1:
         return cast(args[0], TIMESTAMP)
-    raise _written_otherwise("TO_TIMESTAMP", "STRPTIME(x, '%Y-%m-%d %H:%M:%S')")
+    return _read("to_timestamp", args[0], _letters("to_timestamp", args), TIMESTAMP)
 
 
 def _to_date(args: Sequence[Expression]) -> Expression:
     if len(args) == 1:
         return cast(args[0], DATE)
-    raise _written_otherwise("TO_DATE", "PARSE_DATE('%Y-%m-%d', x)")
+    return _read("to_date", args[0], _letters("to_date", args), DATE)
+
+
+def _letters(name: str, args: Sequence[Expression]) -> str:
+    if len(args) != 2:
+        raise Refusal("arguments", f"{name.upper()} takes a text and a format.")
+    return signs_of_letters(_pattern(name, args[1]))
 
 
 def _from_epoch(args: Sequence[Expression]) -> Expression:

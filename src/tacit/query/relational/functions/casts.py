@@ -9,7 +9,7 @@ DECIMAL     INTEGER, DECIMAL and TEXT (half away from zero), DOUBLE (its product
 BOOLEAN DOUBLE      numbers, BOOLEAN, TEXT
 TEXT        everything but DOUBLE, whose text differs from engine to engine
 DATE        TIMESTAMP (its day), TEXT (``YYYY-MM-DD``)
-TIMESTAMP   DATE (midnight), TEXT (``YYYY-MM-DD``, optionally ``HH:MM[:SS[.ffffff]]`` after a space or T)
+TIMESTAMP   DATE (midnight), TEXT (``YYYY-MM-DD``, optionally ``HH:MM[:SS[.ffffff]][Z]`` after a space or T)
 =========== =====================================================================================================
 
 Text is read without the spaces around it. Numbers in text are ``[+-]digits[.digits][e[+-]digits]``; anything else is
@@ -27,7 +27,7 @@ from tacit.query.types import Kind, SqlType, Value, as_value
 
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?\Z")
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})\Z")
-_TIMESTAMP = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?)?\Z")
+_TIMESTAMP = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?Z?)?\Z")
 _WORDS = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
     **dict.fromkeys(("false", "f", "no", "n", "0"), False),

@@ -315,6 +315,21 @@ def from_similar(pattern: str) -> str:
     return f"^(?:{''.join(pieces)})$"
 
 
+def from_escaped(pattern: str, escape: str, ignore_case: bool) -> str:
+    """A pattern of LIKE with a sign of escape as a regular expression for the whole text."""
+    pieces, signs = [], iter(pattern)
+    for char in signs:
+        if char == escape:
+            char = next(signs, "")
+            if char not in ("%", "_", escape) or not char:
+                raise Refusal("pattern", f"After {escape!r} in a pattern comes %, _ or {escape!r} itself.")
+        elif char in "%_":
+            pieces.append("(?:.|\\n)*" if char == "%" else "(?:.|\\n)")
+            continue
+        pieces.append(f"\\{char}" if char in ".^$*+?()[]{}|\\" else char)
+    return f"{'(?i)' if ignore_case else ''}^(?:{''.join(pieces)})$"
+
+
 # -- the automaton
 
 
