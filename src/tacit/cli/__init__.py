@@ -21,6 +21,7 @@ Modules:
 * :mod:`.open_project` — Opening of a project for one command, with the operator's log
 * :mod:`.operator_options` — Options shared by operator commands
 * :mod:`.plan` — ``tacit plan``: compute one of people, privacy, error and confidence from the other three
+* :mod:`.profile` — ``tacit profile``: what a table holds that nobody has described
 * :mod:`.query` — ``tacit query`` and ``tacit explain``: ask a question, or see its price first
 * :mod:`.query_options` — Options shared by ``query``, ``explain`` and ``budget``
 * :mod:`.receipt` — ``tacit receipt``: verify, show and export receipts and public keys

@@ -16,6 +16,7 @@ from tacit.cli.doctor import doctor
 from tacit.cli.init import init
 from tacit.cli.mcp import mcp
 from tacit.cli.plan import plan
+from tacit.cli.profile import profile
 from tacit.cli.query import explain, query
 from tacit.cli.release import release
 from tacit.cli.serve import serve
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (demo, init, query, explain, budget, deliver, release, plan, synth, mcp, audit, attack, doctor):
+for command in (demo, init, query, explain, budget, deliver, release, plan, profile, synth, mcp, audit, attack, doctor):
     app.command()(command)
 # Containers and services are set up by their environment: each option of serve is read from there as well.
 app.command(context_settings={"auto_envvar_prefix": "TACIT_SERVE"})(serve)

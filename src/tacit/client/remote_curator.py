@@ -21,7 +21,7 @@ from tacit.client.key_pinning import pin
 from tacit.client.ledger_witness import SEEN, Witness, head_text
 from tacit.client.release_responses import JobAcceptedResponse, JobResponse, ReleaseResponse, ReleasesResponse
 from tacit.client.remote_answer import RemoteAnswer, RemoteQuote, RemoteRows
-from tacit.client.remote_releases import REMOTE, RemoteRelease, RemoteSyntheticTables, RemoteWorkload
+from tacit.client.remote_releases import REMOTE, RemoteProfile, RemoteRelease, RemoteSyntheticTables, RemoteWorkload
 from tacit.client.requests import query_body
 from tacit.client.responses import AnswerResponse, QuoteResponse, ReceiptResponse
 from tacit.client.server_identity import Identity, identity_of, own_keys
@@ -39,6 +39,7 @@ from tacit.releases.accounts import Budget, Entry, typed_price
 from tacit.releases.api_types import ResponseModel
 from tacit.releases.model import Fitted
 from tacit.releases.notebook_tables import ChargeList, curator_html
+from tacit.releases.profile import ProfileRequest
 from tacit.releases.receipt import Receipt, ReceiptReport, charge_of, verify_receipt
 from tacit.releases.release import Release
 from tacit.releases.synthesis import SyntheticTableRequest
@@ -299,6 +300,25 @@ class RemoteCurator(Closing):
             "kind": "workload", "source": query_text(source, "source"), "workload": workload_to_plain(workload),
         }  # fmt: skip
         return self._made(WorkloadRequest.text(fields, options), idempotency_key, progress, RemoteWorkload)
+
+    def profile(
+        self,
+        table: str,
+        *,
+        idempotency_key: str = "",
+        progress: Callable[[str], None] | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> RemoteProfile:
+        """What a table holds that nobody has described, as a job; for owners. See :meth:`tacit.Curator.profile`.
+
+        Args:
+            table: a protected table.
+            options: the price, ``confidence`` and ``suppose``.
+            idempotency_key: as for :meth:`tacit.Curator.sql`.
+            progress: told the state of the job while it is waited for.
+        """
+        body = ProfileRequest.text({"kind": "profile", "source": table}, options)
+        return self._made(body, idempotency_key, progress, RemoteProfile)
 
     def releases(self, kind: str | None = None) -> tuple[Release, ...]:
         """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""

@@ -13,6 +13,7 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.engines.registry import query_public
 from tacit.query.parsing.sql_text import Query, query_text
+from tacit.releases.profile import PROFILE
 from tacit.releases.receipt import Receipt
 from tacit.releases.release import TABLE_FORMS
 from tacit.releases.synthesis import SYNTHESIS
@@ -119,8 +120,21 @@ class RemoteWorkload(RemoteRelease):
         raise InputError("columns", f"{', '.join(columns)} is no table of the workload")
 
 
+class RemoteProfile(RemoteRelease):
+    """A profile of a server."""
+
+    def to_arrow(self) -> Any:
+        """A row for each column."""
+        return self._arrow("profile")
+
+    def draft(self) -> str:
+        """The text of a project file with the bounds and categories found."""
+        return self.file("tacit.toml").decode()
+
+
 #: Classes of kinds that have methods of their own here; others are a :class:`RemoteRelease`.
 REMOTE: Final[Mapping[str, type[RemoteRelease]]] = {
     SYNTHESIS.name: RemoteSyntheticTables,
     WORKLOAD.name: RemoteWorkload,
+    PROFILE.name: RemoteProfile,
 }

@@ -28,6 +28,7 @@ from tacit.releases.model import Fitted, fit_privately
 from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors
 from tacit.releases.planner import QuestionContext, Quote
+from tacit.releases.profile import Profile, ProfileQuote, make_profile, quote_profile
 from tacit.releases.query import answer, deliver, quote, quote_public, undelivered
 from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.release import Release, read_release, released
@@ -377,6 +378,32 @@ class Curator(Closing):
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
         request = request_of(made_from, columns, method, options)
         return synthesize(self._context, request, caller, rows=rows, progress=progress)
+
+    @takes_options
+    def profile(
+        self,
+        table: str,
+        *,
+        analyst: str | None = None,
+        idempotency_key: str = "",
+        **options: Unpack[QuestionOptions],
+    ) -> Profile:
+        """What a table holds that nobody has described: rows, people, and of each column NULLs, magnitude and values.
+
+        One charge, one receipt. ``profile.draft()`` is a project file with the bounds and categories that were found.
+
+        Args:
+            table: a protected table.
+            options: see below; the price, ``confidence`` and ``suppose`` mean something here.
+            analyst: who asks; by default the curator's own.
+            idempotency_key: see :meth:`sql`.
+        """
+        return make_profile(self._context, table, options, Caller(analyst or self.analyst, idempotency_key))
+
+    @takes_options
+    def explain_profile(self, table: str, **options: Unpack[QuestionOptions]) -> ProfileQuote:
+        """From how many rows each part of :meth:`profile` is worth its cost. Free; reads no data."""
+        return quote_profile(self._context, table, options)
 
     def releases(self, kind: str | None = None) -> tuple[Release, ...]:
         """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""

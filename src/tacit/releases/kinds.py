@@ -6,11 +6,12 @@ from typing import Final
 
 from tacit.releases.api_types import RequestModel
 from tacit.releases.model import MODEL
+from tacit.releases.profile import PROFILE
 from tacit.releases.release import Kinds
 from tacit.releases.synthesis import SYNTHESIS
 from tacit.releases.workload import WORKLOAD
 
-KINDS: Final[Kinds] = {kind.name: kind for kind in (SYNTHESIS, WORKLOAD, MODEL)}
+KINDS: Final[Kinds] = {kind.name: kind for kind in (SYNTHESIS, WORKLOAD, MODEL, PROFILE)}
 
 
 def kind_of(request: RequestModel) -> str:

@@ -24,6 +24,7 @@ MEDIA_TYPES: Final = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
     "json": "application/json",
+    "toml": "application/toml",
 }
 #: Forms in which a table is handed out.
 TABLE_FORMS: Final = ("csv", "parquet")

@@ -17,7 +17,7 @@ _STATEMENTS = [
     "EXPLAIN ANALYZE SELECT COUNT(*) FROM visits",
     "DESCRIBE visits",
     "DESC visits",
-    "SUMMARIZE visits",
+    "SUMMARIZE SELECT 1",
     "SHOW TABLES",
     "SHOW ALL TABLES",
     "PRAGMA table_info('visits')",

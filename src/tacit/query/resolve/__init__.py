@@ -21,6 +21,7 @@ Modules:
   question
 * :mod:`.subquery_values` — Subqueries that stand for a value: public, or released by a part of the question of its own
 * :mod:`.suggestions` — Suggestions: the nearest query that is accepted, for a query that is refused
+* :mod:`.summarize` — ``SUMMARIZE table``: an ordinary query that has a row for each column
 * :mod:`.tables_and_columns` — Tables and columns of a SELECT: FROM with its joins, and the SELECT list with stars and
   lists spread out
 * :mod:`.time_arithmetic` — Arithmetic of times in SQL text: dates plus and minus days and intervals, differences,

@@ -51,6 +51,7 @@ from tacit.query.resolve.select import FinalGroups, SelectClauses
 from tacit.query.resolve.series import values_relation
 from tacit.query.resolve.subquery_values import PublicValues, correlated_value, protected_value, values_of
 from tacit.query.resolve.suggestions import nearest_query
+from tacit.query.resolve.summarize import written_out
 from tacit.query.resolve.tables_and_columns import Item, Names, expand, from_clause, unique_names
 from tacit.query.resolve.unit_rows import UnitRows
 from tacit.query.rules import apply_rules
@@ -572,7 +573,7 @@ def _resolve_rows(sql: str, catalog: Catalog) -> RelationNode:
 
 
 def _resolve(sql: str, catalog: Catalog, max_rows: ContributionNumber | None) -> Question | PublicQuestion:
-    parsed = parse(sql)
+    parsed = parse(written_out(sql, catalog))
     if parsed.options.privacy_unit is not None:
         _check_stated_unit(parsed.options.privacy_unit, parsed.tree, catalog)
     rows: ContributionNumber | None = agreed("max_rows", parsed.options.max_rows, max_rows)

@@ -16,6 +16,7 @@ import numpy as np
 from tacit.core.errors import InputError
 from tacit.releases.kinds import KINDS
 from tacit.releases.model import MODEL, Fitted
+from tacit.releases.profile import PROFILE, Profile
 from tacit.releases.release import TABLE_FORMS
 from tacit.releases.synthesis import SYNTHESIS
 from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
@@ -134,6 +135,43 @@ def _shapes_of(model: Any, features: list[str]) -> list[dict[str, Any]]:
 def _points(scores: Any, largest: float) -> list[str]:
     across = np.linspace(0, _WIDTH, len(scores))
     return [f"{x:.1f},{_HEIGHT / 2 * (1 - y / largest):.1f}" for x, y in zip(across, scores, strict=True)]
+
+
+# Profiles -------------------------------------------------------------------------------------------------------------
+
+
+def _profile_stated(form: Mapping[str, str]) -> dict[str, Any]:
+    suppose = form.get("suppose", "").strip()
+    if suppose and not (suppose.isascii() and suppose.isdigit() and len(suppose) <= 12):
+        raise InputError("suppose", "must be a whole number, or left out")
+    return {"source": form.get("source", "").strip()} | ({"suppose": int(suppose)} if suppose else {})
+
+
+def _profile_shown(made: Profile, _: Any) -> dict[str, Any]:
+    """A picture of each column: counts of its values, or its middle half and mean between its bounds."""
+    pictures = []
+    for each in made.columns:
+        counts = [
+            ([str(value)], float(count.value), float(count.low), float(count.high))
+            for value, count in each.values
+            if count.low is not None
+        ]
+        line = None
+        if each.bounds is not None and each.mean is not None:
+            low, high = (_place(end) for end in each.bounds)
+            span = (high - low) or 1.0
+
+            def across(value: Any, low: float = low, span: float = span) -> str:
+                return f"{min(max((_place(value) - low) / span, 0.0), 1.0) * _WIDTH:.1f}"
+
+            line = {name: across(getattr(each.mean, name)) for name in ("low", "value", "high")}
+            line |= {f"q{n}": across(quartile.value) for n, quartile in enumerate(each.quartiles, 1)}
+        pictures.append({"name": each.name, "line": line, "charts": _counts_drawn(f"counts-{each.name}", counts)})
+    return {"pictures": pictures, "width": _WIDTH, "draft": made.draft(), "files": list(PROFILE.files(made))}
+
+
+def _place(value: Any) -> float:
+    return float(value.toordinal() if hasattr(value, "toordinal") else value)
 
 
 # Workloads ------------------------------------------------------------------------------------------------------------
@@ -331,6 +369,9 @@ _VIEWS: Final[Mapping[str, ReleaseView]] = {
     WORKLOAD.name: ReleaseView(
         "Answer a workload", ("source", "columns", "ways", "epsilon", "delta"), _WAYS, _workload_stated,
         _workload_shown,
+    ),
+    PROFILE.name: ReleaseView(
+        "Profile a table", ("source", "suppose", "epsilon", "delta"), (), _profile_stated, _profile_shown
     ),
     MODEL.name: ReleaseView(
         "Fit a model", ("estimator", "sql", "epsilon", "delta"), _ESTIMATORS, _model_stated, _model_shown

@@ -75,7 +75,7 @@ _BY_WORD: Final = {
     "DEALLOCATE": StatementKind.DEALLOCATE, "DISCARD": StatementKind.DISCARD,
     "UNLISTEN": StatementKind.NOTHING,
 }  # fmt: skip
-_READS: Final = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "("})
+_READS: Final = frozenset({"SELECT", "SUMMARIZE", "WITH", "VALUES", "FROM", "TABLE", "("})
 
 
 @cache

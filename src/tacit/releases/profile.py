@@ -1,0 +1,796 @@
+"""Profiles: what a table holds that nobody has described, as a set of ordinary queries under one charge.
+
+1. Rows and people, and with them ``max_rows`` where AUTO is to find it.
+2. For a TEXT column without categories: how many values are missing, whole numbers, numbers, dates, times, other texts.
+3. For each column, by what it is: magnitude and mean of numbers and dates, with quartiles where the noisy number of
+   rows says that their rank error is at most an eighth of all rows; or counts of its values.
+
+*Privacy.* Each query has a fixed share of the total, so that the charge is known before data is read. Which query a
+share buys depends on released numbers alone: adaptive composition of ε, ρ and μ² at fixed amounts. What a step does
+not need is not refunded.
+"""
+
+# ruff: noqa: S608 - queries to Tacit's own planner, from declared names in quotes
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
+
+from pydantic import Field
+
+from tacit.accounting.currencies import AccountGuarantee, currency_of
+from tacit.core.canonical import canonical, digest_of
+from tacit.core.charts import altair, offline
+from tacit.core.errors import InputError, InternalError
+from tacit.core.guarantees import GDP, ZCDP, ApproxDP, PureDP
+from tacit.core.text_files import table_bytes
+from tacit.ledger import Order, Outcome, Reservation
+from tacit.mechanisms.base import per_output_beta
+from tacit.project.project_template import Draft, DraftColumn, DraftTable, project_text
+from tacit.query.catalog import Column, Table
+from tacit.query.contribution import AUTO
+from tacit.query.planning.auto_bounds import FALSE_CELL
+from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of, mu_of_epsilon, rho_alone, root_down
+from tacit.query.planning.plan import Plan, outline, plan_question
+from tacit.query.request import OPTIONS, Account, Request, Terms
+from tacit.query.resolve import resolve
+from tacit.query.types import DOUBLE, TEXT, Kind
+from tacit.releases.accounts import Entry
+from tacit.releases.answer import to_arrow
+from tacit.releases.api_types import Amount, Count, RequestModel, ResponseModel, Text, maybe
+from tacit.releases.payment import (
+    Caller,
+    Departure,
+    check_succeeded,
+    entry_of,
+    hide_internal_errors,
+    paid_at,
+    pay,
+)
+from tacit.releases.planner import QuestionContext, ReadAnswer, read_back
+from tacit.releases.query import run
+from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan
+from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
+from tacit.releases.release_format import released_to_text
+from tacit.synth.count_price import settled
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_FORMAT: Final = "tacit-profile"
+_LABEL: Final = "profile of "
+_HEEDED: Final = ("epsilon", "delta", "rho", "mu", "confidence", "suppose")
+_MOST_COLUMNS: Final = 100
+#: Number of rows at which errors are stated where none is supposed.
+_SUPPOSED: Final = 1000
+#: Days are counted from here: near the dates that tables hold, so that powers of two are fine steps.
+_DAY: Final = dt.date(2000, 1, 1)
+#: Weight of a search for bounds: a wrong magnitude costs more than a coarse mean.
+_SEARCH: Final = 3
+#: A TEXT column holds numbers or dates if this share of its values can be read so.
+_MOST_OF: Final = 0.8
+#: Bounds where the search saw no value that stands out from the noise.
+_NOTHING: Final = (Fraction(-1), Fraction(1))
+#: A share is of use within a tenth, a mean within a tenth of its bound, a quartile within an eighth in rank.
+_SHARE, _MEAN, _RANK = Fraction(1, 10), Fraction(1, 10), Fraction(1, 8)
+
+
+class Estimate(NamedTuple):
+    """A number with its interval; ends are None where there is none."""
+
+    value: Any
+    low: Any = None
+    high: Any = None
+
+    def __str__(self) -> str:
+        ends = "" if self.low is None else f" ({_shown(self.low)} to {_shown(self.high)})"
+        return f"{_shown(self.value)}{ends}"
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """What was found of a column.
+
+    Args:
+        name: of the column.
+        holds: ``"integer"``, ``"double"``, ``"date"``, ``"timestamp"``, ``"boolean"`` or ``"text"``, as declared or, of
+            undeclared texts, as most of them can be read.
+        nulls: share of NULLs.
+        bounds: the powers of two between which values lie, or what is declared; dates for dates.
+        mean: of values within the bounds.
+        quartiles: three, or none where they were not worth their cost.
+        values: the values found, the most frequent first, each with its number of rows.
+        known: whether bounds or values were declared, and not found here.
+    """
+
+    name: str
+    holds: str
+    nulls: Estimate
+    bounds: tuple[Any, Any] | None = None
+    mean: Estimate | None = None
+    quartiles: tuple[Estimate, ...] = ()
+    values: tuple[tuple[Any, Estimate], ...] = ()
+    known: bool = False
+
+    @property
+    def missing(self) -> str:
+        """Why there are no bounds; empty where none belong."""
+        return "" if self.holds in ("text", "boolean") or self.values else "too few people to tell"
+
+    def plot(self) -> Any:
+        """An Altair chart: bars of the values found, or bounds, quartiles and mean on one line."""
+        alt = altair()
+        if self.values:
+            rows = [{"value": str(v), "rows": c.value, "low": c.low, "high": c.high} for v, c in self.values]
+            base = alt.Chart(alt.Data(values=rows), title=self.name).encode(y=alt.Y("value:N", sort=None, title=None))
+            bars = base.mark_bar().encode(x=alt.X("rows:Q", title="rows"))
+            return offline(bars + base.mark_rule().encode(x="low:Q", x2="high:Q"))
+        marks = [("bounds", *(self.bounds or (0, 0))), *_between(self.quartiles)]
+        if self.mean is not None:
+            marks.append(("mean", self.mean.low, self.mean.high))
+        kind = "T" if self.holds in ("date", "timestamp") else "Q"
+        rows = [{"what": what, "low": _plain(low), "high": _plain(high)} for what, low, high in marks]
+        chart = alt.Chart(alt.Data(values=rows), title=self.name).mark_bar(height=8).encode(
+            x=alt.X(f"low:{kind}", title=None), x2="high", y=alt.Y("what:N", sort=None, title=None)
+        )  # fmt: skip
+        return offline(chart)
+
+
+def _between(quartiles: Sequence[Estimate]) -> list[tuple[str, Any, Any]]:
+    return [("middle half", quartiles[0].value, quartiles[2].value)] if quartiles else []
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A table as its private results describe it.
+
+    Args:
+        table: its name.
+        rows: the number of rows.
+        people: the number of people, or None where a row is one.
+        columns: those of the table but for the unit.
+        limits: the ``max_rows`` that was found; None where it is declared.
+        unit: the column of the unit.
+        population: whose budget paid.
+        confidence: of the intervals.
+        charge: of the ledger.
+        receipt: of the charge.
+    """
+
+    table: str
+    rows: Estimate
+    people: Estimate | None
+    columns: tuple[ColumnProfile, ...]
+    limits: int | None
+    unit: str | None
+    population: str
+    confidence: Fraction
+    charge: Entry = field(repr=False)
+    receipt: Receipt = field(repr=False)
+
+    def column(self, name: str) -> ColumnProfile:
+        """One column."""
+        for each in self.columns:
+            if each.name == name:
+                return each
+        raise InputError("name", f"must be one of {', '.join(each.name for each in self.columns)}")
+
+    def lines(self) -> list[tuple[str, str, str, str, str, str, str]]:
+        """Column, type, share of NULLs, bounds, mean, quartiles and values of each column, as text."""
+        return [
+            (
+                each.name,
+                each.holds,
+                _percents(each.nulls),
+                f"{_shown(each.bounds[0])} to {_shown(each.bounds[1])}" if each.bounds else each.missing,
+                "" if each.mean is None else str(each.mean),
+                ", ".join(_shown(quartile.value) for quartile in each.quartiles),
+                ", ".join(f"{value} {_shown(count.value)}" for value, count in each.values[:6])
+                + (f" and {len(each.values) - 6} more" if len(each.values) > 6 else ""),
+            )
+            for each in self.columns
+        ]
+
+    def to_arrow(self) -> pa.Table:
+        """A row for each column; numbers as numbers, and bounds, means and quartiles of dates as text."""
+        names = ["column", "type", "nulls", "nulls_low", "nulls_high", "lowest", "highest", "mean", "mean_low",
+                 "mean_high", "q1", "median", "q3", "values"]  # fmt: skip
+        kinds = [TEXT, TEXT, DOUBLE, DOUBLE, DOUBLE, *[TEXT] * 9]
+        rows = []
+        for each in self.columns:
+            mean = each.mean or Estimate(None)
+            middle = [quartile.value for quartile in each.quartiles] or [None] * 3
+            found = json.dumps({str(v): count.value for v, count in each.values}, ensure_ascii=False)
+            told = [*(each.bounds or (None, None)), *mean, *middle]
+            rows.append([each.name, each.holds, *each.nulls, *(None if t is None else _exact(t) for t in told), found])
+        return to_arrow(names, kinds, rows)
+
+    def draft(self, source: str = "?", *, name: str = "project") -> str:
+        """The text of a project file with the bounds and categories found; places marked ``"?"`` are the owner's."""
+        columns = [DraftColumn(self.unit, "text")] if self.unit not in (None, "row") else []
+        for each in self.columns:
+            bounds = None if each.bounds is None else (_exact(each.bounds[0]), _exact(each.bounds[1]))
+            values = tuple(str(v) for v, _ in each.values if v is not None) if each.holds == "text" else ()
+            columns.append(DraftColumn(each.name, each.holds, bounds=bounds, categories=values or None))
+        table = DraftTable(self.table, source, tuple(columns), unit=self.unit, max_rows=self.limits or AUTO)
+        note = f"# Bounds and categories were found privately: release {self.receipt.position}, {self.charge.text}.\n"
+        return note + project_text(Draft(name, (table,), self.population))
+
+    def __str__(self) -> str:
+        sure = f"{float(100 * self.confidence):g}% intervals over the noise"
+        people = "" if self.people is None else f", {self.people} people"
+        heads = ("column", "type", "NULL", "between", "mean", "quartiles", "values")
+        table = [heads, *self.lines()]
+        widths = [min(max(len(row[i]) for row in table), 44) for i in range(len(heads))]
+        shown = ["  ".join(f"{text:<{w}}" for text, w in zip(row, widths, strict=True)).rstrip() for row in table]
+        return "\n".join([f"{self.table}: {self.rows} rows{people}", *shown, f"{self.charge.text}. {sure}."])
+
+
+def _percents(share: Estimate) -> str:
+    if share.value is None:
+        return ""
+    low, value, high = (min(max(100 * x, 0), 100) for x in (share.low, share.value, share.high))
+    return f"{value:.0f}% ({low:.0f} to {high:.0f})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        return str(value)
+    number = float(value)
+    return f"{number:,.0f}" if abs(number) >= 1000 or number == int(number) else f"{number:.4g}"
+
+
+def _exact(value: Any) -> str:
+    if isinstance(value, Fraction | float):
+        return str(int(value)) if value == int(value) else repr(float(value))
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, dt.date) else None if value is None else float(value)
+
+
+# Cost -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Priced:
+    """A table with the total of its profile: how it is divided, and the charge."""
+
+    context: QuestionContext
+    table: Table
+    columns: tuple[Column, ...]
+    terms: Terms
+    currency: str
+    amount: Fraction
+    delta: Fraction
+    guarantee: AccountGuarantee
+
+    @property
+    def population(self) -> str:
+        """Name of the population that pays."""
+        return self.table.population or ""
+
+    @property
+    def typed(self) -> str:
+        """The epsilon that was typed, where the account counts something else; empty elsewhere."""
+        relaxed = currency_of(self.guarantee).relaxed and self.terms.currency == "epsilon"
+        return f"epsilon {float(self.terms.amount):.6g}" if relaxed else ""
+
+    def plan(self, sql: str, share: Fraction, rows: int | None = None, *, total: bool = False) -> Plan:
+        """A query at its share; ``rows`` is the ``max_rows`` that was found, ``total`` that of all groups together."""
+        catalog = self.context.measured_catalog
+        # The first query counts rows and people, then each column has two shares of the same size.
+        amount = self.amount * share / (1 + 2 * len(self.columns))
+        private = sum(_is_open_text(each) for each in self.columns) or 1
+        delta = self.delta / private or None
+        kind = {"epsilon": "pure", "rho": "zcdp", "mu": "gdp"}[self.currency]
+        options: dict[str, Any] = {
+            self.currency: root_down(amount) if self.currency == "mu" else amount,
+            "weights": {"bounds": _SEARCH},
+            "confidence": self.terms.confidence,
+            "suppose": self.terms.suppose or _SUPPOSED,
+            "delta": delta if kind == "zcdp" else None,
+            "max_rows_total" if total else "max_rows": rows,
+        }
+        request = Request(**options, account=Account(kind, options["delta"]))
+        question = resolve(sql, catalog, max_rows=request.stated_rows)
+        population = catalog.population(question.final.population)
+        plan = plan_question(question, population.relation, request, catalog=catalog.digest)
+        for final, table in plan.measured:
+            self.context.engine.check(final)
+            if table is not None:
+                self.context.engine.check_left_out(final, table)
+        return plan
+
+
+def _price(context: QuestionContext, source: str, options: Mapping[str, Any]) -> _Priced:
+    table = next((each for each in context.catalog.tables if each.name.lower() == source.strip().lower()), None)
+    if table is None or table.public:
+        names = ", ".join(each.name for each in context.catalog.tables if not each.public)
+        raise InputError("source", f"must be the name of a protected table: {names}")
+    columns = tuple(each for each in table.columns if each.name != table.unit)
+    if not 0 < len(columns) <= _MOST_COLUMNS:
+        raise InputError("source", f"a profile is of 1 to {_MOST_COLUMNS} columns; this table has {len(columns)}")
+    name = table.population or ""
+    relation, terms = context.catalog.population(name).relation, settled(context, name, options, _HEEDED)
+    own = (terms.delta or Fraction(0)) if any(map(_is_open_text, columns)) else Fraction(0)
+    guarantee: AccountGuarantee
+    match terms.account:
+        case "pure":
+            currency, amount, own = "epsilon", terms.amount, Fraction(0)
+            guarantee = PureDP(amount, relation=relation)
+        case "gdp":
+            mu = terms.amount
+            if terms.currency == "epsilon":
+                mu = mu_of_epsilon(mu).mu if terms.alone is None else largest_mu_of(mu, terms.alone)
+            currency, amount, own, guarantee = "mu", mu**2, Fraction(0), GDP(mu, relation=relation)
+        case "zcdp":
+            amount = terms.amount
+            if terms.currency == "epsilon":
+                amount, own = (amount**2 / 2, own) if terms.alone is None else rho_alone(amount, own, terms)
+            currency, guarantee = "rho", ZCDP(amount, delta=own, relation=relation)
+        case _:
+            delta = terms.delta or Fraction(0)
+            own, guarantee = own / 2, ApproxDP(terms.amount, delta, relation=relation)
+            currency, amount = (
+                ("rho", largest_rho_of(terms.amount, delta - own)) if delta else ("epsilon", terms.amount)
+            )
+    return _Priced(context, table, columns, terms, currency, amount, own, guarantee)
+
+
+# Queries --------------------------------------------------------------------------------------------------------------
+
+
+def _is_open_text(column: Column) -> bool:
+    """Whether it may hold anything: TEXT without declared categories."""
+    return column.type.kind is Kind.TEXT and column.categories is None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _as(column: str, holds: str) -> str:
+    """A TEXT column as what most of it holds."""
+    kinds = {"integer": "DOUBLE", "double": "DOUBLE", "date": "DATE", "timestamp": "TIMESTAMP"}
+    return f"TRY_CAST({column} AS {kinds[holds]})"
+
+
+def _counts_sql(table: Table) -> str:
+    people = f", COUNT(DISTINCT {_quoted(table.unit)}) AS people" if table.unit not in (None, "row") else ""
+    return f"SELECT COUNT(*) AS n{people} FROM {_quoted(table.name)}"
+
+
+def _nulls_sql(table: Table, column: Column) -> str:
+    return f"SELECT 1.0 * COUNT_IF({_quoted(column.name)} IS NULL) / COUNT(*) AS nulls FROM {_quoted(table.name)}"
+
+
+def _kinds_sql(table: Table, column: Column) -> str:
+    """Number of texts by what they can be read as, each counted once."""
+    name = _quoted(column.name)
+    number = _as(name, "double")
+    return (
+        f"SELECT CASE WHEN {name} IS NULL THEN 'null' WHEN {number} = FLOOR({number}) THEN 'integer' "
+        f"WHEN {number} IS NOT NULL THEN 'double' WHEN {_as(name, 'date')} IS NOT NULL THEN 'date' "
+        f"WHEN {_as(name, 'timestamp')} IS NOT NULL THEN 'timestamp' ELSE 'text' END AS holds, COUNT(*) AS n "
+        f"FROM {_quoted(table.name)} GROUP BY holds"
+    )
+
+
+def _values_sql(table: Table, column: Column) -> str:
+    name = _quoted(column.name)
+    return f"SELECT {name}, COUNT(*) AS n FROM {_quoted(table.name)} GROUP BY {name} ORDER BY n DESC"
+
+
+def _numbers_sql(table: Table, column: Column, holds: str, *, quartiles: bool) -> str:
+    """Share of NULLs (of typed columns) and mean of a column, and quartiles where they are worth their cost."""
+    name = _quoted(column.name)
+    nulls = "" if _is_open_text(column) else f"1.0 * COUNT_IF({name} IS NULL) / COUNT(*) AS nulls, "
+    value = _as(name, holds) if _is_open_text(column) else name
+    if holds in ("date", "timestamp"):
+        value = f"DATE_DIFF('day', DATE '{_DAY}', {value})"
+    if column.bounds is None:
+        value = f"CLAMP({value}, AUTO)"
+    asked = [f"AVG({value}) AS mean"]
+    if quartiles:
+        asked += [f"QUANTILE_CONT({value}, {part}) AS q{n}" for n, part in enumerate(("0.25", "0.5", "0.75"), 1)]
+    return f"SELECT {nulls}{', '.join(asked)} FROM {_quoted(table.name)}"
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+class Worth(NamedTuple):
+    """From about how many rows a part of a profile is worth its cost; people, for what is found privately."""
+
+    column: str
+    part: str
+    least: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class ProfileQuote:
+    """Parts of a profile with the numbers of rows from which they are worth their cost; ``str`` for people."""
+
+    table: str
+    parts: tuple[Worth, ...]
+    guarantee: AccountGuarantee
+    supposed: int | None
+
+    typed: str = ""
+
+    @property
+    def charge(self) -> str:
+        """The cost in words."""
+        currency = currency_of(self.guarantee)
+        counted = currency.text(currency.amounts_of(self.guarantee))
+        return f"{self.typed} ({counted})" if self.typed else counted
+
+    def __str__(self) -> str:
+        lines = [f"profile of {self.table}: how much data each part needs, while one row of a person counts"]
+        for column in dict.fromkeys(each.column for each in self.parts):
+            own = [each for each in self.parts if each.column == column]
+            lines.append(f"  {column}: {'; '.join(f'{each.part} {each.least:,} {each.unit}' for each in own)}")
+            small = [each.part for each in own if self.supposed is not None and self.supposed < each.least]
+            lines += [f"    not worth it at {self.supposed:,}: {', '.join(small)}"] if small else []
+        return "\n".join(
+            [*lines, "quartiles are asked if the noisy number of rows is enough", f"charge: {self.charge}"]
+        )
+
+
+def _parts(priced: _Priced) -> Iterator[Worth]:
+    """Parts of every column, at their worst: every variant is planned, so that none can be refused after the charge."""
+    two = Fraction(2)
+    for column in priced.columns:
+        name, is_open = column.name, _is_open_text(column)
+        if is_open or column.categories is not None or column.type.kind is Kind.BOOLEAN:
+            first = _kinds_sql(priced.table, column) if is_open else _nulls_sql(priced.table, column)
+            error = max(_errors(priced.plan(first, Fraction(1)), "value"))
+            yield Worth(name, "share of NULLs" + (" and type" if is_open else ""), _up(error / _SHARE), "rows")
+            if not is_open or priced.delta:
+                plan = priced.plan(_values_sql(priced.table, column), Fraction(1))
+                if plan.keys is not None:
+                    least = Fraction(plan.keys.mechanism().error(1 - plan.confidence))
+                    yield Worth(name, "a value", _up(least), "people who have it")
+                else:
+                    yield Worth(name, "counts of values", _up(max(_errors(plan, "value")) / _SHARE), "rows")
+        if column.type.kind in (Kind.BOOLEAN,) or column.categories is not None:
+            continue
+        share, holds = (Fraction(1), "double") if is_open else (two, str(column.type.kind.value))
+        plan = priced.plan(_numbers_sql(priced.table, column, holds, quartiles=False), share)
+        if not is_open:
+            yield Worth(name, "share of NULLs", _up(max(_errors(plan, "value", "count")) / _SHARE), "rows")
+        if column.bounds is None:
+            yield Worth(name, "order of magnitude", _cells(plan), "people with values of one size")
+        yield Worth(name, "mean within a tenth of its bound", _mean_rows(plan, column), "rows")
+        plan = priced.plan(_numbers_sql(priced.table, column, holds, quartiles=True), share)
+        yield Worth(name, "quartiles", _up(_rank(plan) / _RANK), "rows")
+        if is_open:
+            priced.plan(_numbers_sql(priced.table, column, "timestamp", quartiles=True), share)
+
+
+def _up(number: Fraction) -> int:
+    """Two digits of a number, rounded up."""
+    whole = max(-(-number.numerator // number.denominator), 1)
+    unit: int = 10 ** max(len(str(whole)) - 2, 0)
+    return -(-whole // unit) * unit
+
+
+def _errors(plan: Plan, kind: str, label: str = "") -> list[Fraction]:
+    found = [e.bound for e in plan.errors if e.bound is not None and e.kind == kind and e.label.startswith(label)]
+    return found or [Fraction(10**9)]
+
+
+def _rank(plan: Plan) -> Fraction:
+    return max(_errors(plan, "rank"))
+
+
+def _cells(plan: Plan) -> int:
+    """People in one cell of the search that make it stand out from all empty ones."""
+    for search in plan.searches:
+        measure = search.final.measures[0]
+        if search.priced is plan.priced.first:
+            law = search.priced.release_of(0).law(0)
+            return _up(2 * Fraction(law.error(2 * per_output_beta(FALSE_CELL, measure.width))))
+    return 1
+
+
+def _mean_rows(plan: Plan, column: Column) -> int:
+    """Rows from which a mean is within a tenth of its bound."""
+    found = next((e for e in plan.errors if e.label.startswith("avg")), None)
+    if found is None or found.bound is None:
+        return 10**9
+    span = Fraction(1)
+    if column.bounds is not None:
+        low, high = (Fraction(_plain_day(end)) for end in column.bounds)
+        span = max(high - low, Fraction(1, 10**9))
+    return _up(found.bound / span * (found.supposing or _SUPPOSED) / _MEAN)
+
+
+def _plain_day(value: Any) -> Any:
+    return (dt.date(value.year, value.month, value.day) - _DAY).days if isinstance(value, dt.date) else value
+
+
+# Life -----------------------------------------------------------------------------------------------------------------
+
+#: Answers a query of a profile: runs it, or reads it back.
+_Ask = Callable[[str, Plan], ReadAnswer]
+
+
+def _walk(priced: _Priced, ask: _Ask) -> tuple[Estimate, Estimate | None, list[ColumnProfile], int | None]:
+    """All queries of a profile in turn, each by what those before it have released."""
+    table = priced.table
+
+    def asked(sql: str, share: int, *, total: bool = False) -> ReadAnswer:
+        return ask(sql, priced.plan(sql, Fraction(share), limit, total=total))
+
+    limit: int | None = None
+    first = asked(_counts_sql(table), 1)
+    if first.plan.limits is not None:
+        limit = first.plan.limits.rows
+    rows, *people = _cells_of(first)[0]
+    columns = []
+    for column in priced.columns:
+        holds, shares = str(column.type.kind.value), 2
+        found = ColumnProfile(column.name, holds, Estimate(None), known=column.bounds is not None)
+        if _is_open_text(column):
+            counts = {each[0].value: each[1] for each in _cells_of(asked(_kinds_sql(table, column), 1, total=True))}
+            holds, shares = _kind_of(counts), 1
+            found = ColumnProfile(column.name, holds, _share_of(counts["null"], rows), known=False)
+        if holds == "boolean" or column.categories is not None:
+            (nulls,) = _cells_of(asked(_nulls_sql(table, column), 1))
+            found = ColumnProfile(column.name, holds, nulls[0], values=_values(asked, table, column), known=True)
+        elif holds == "text":
+            if priced.delta:
+                found = ColumnProfile(column.name, holds, found.nulls, values=_values(asked, table, column))
+        else:
+            found = _numbers(priced, asked, column, found, shares, rows, limit)
+        columns.append(found)
+    return rows, people[0] if people else None, columns, limit
+
+
+def _values(asked: Callable[..., ReadAnswer], table: Table, column: Column) -> tuple[tuple[Any, Estimate], ...]:
+    return tuple((each[0].value, each[1]) for each in _cells_of(asked(_values_sql(table, column), 1, total=True)))
+
+
+def _numbers(
+    priced: _Priced, asked: Callable[..., ReadAnswer], column: Column, found: ColumnProfile, shares: int,
+    rows: Estimate, limit: int | None,
+) -> ColumnProfile:  # fmt: skip
+    holds, table = found.holds, priced.table
+    with_quartiles = _numbers_sql(table, column, holds, quartiles=True)
+    is_worth = _rank(priced.plan(with_quartiles, Fraction(shares), limit)) <= _RANK * Fraction(rows.value)
+    read = asked(with_quartiles if is_worth else _numbers_sql(table, column, holds, quartiles=False), shares)
+    cells = list(_cells_of(read)[0])
+    nulls = found.nulls if _is_open_text(column) else cells.pop(0)
+    bounds: tuple[Any, Any] | None = column.bounds
+    is_day = holds in ("date", "timestamp")
+    if bounds is None:
+        bounds = read.plan.found[0].low, read.plan.found[0].high
+        if bounds == _NOTHING:
+            return ColumnProfile(column.name, holds, nulls)
+        if is_day:
+            bounds = _day(bounds[0]), _day(bounds[1])
+    if is_day:
+        cells = [Estimate(*(None if end is None else _day(end) for end in cell)) for cell in cells]
+    mean, *quartiles = cells
+    return ColumnProfile(column.name, holds, nulls, bounds, mean, tuple(quartiles), known=column.bounds is not None)
+
+
+def _day(days: Any) -> dt.date:
+    return _DAY + dt.timedelta(days=min(max(round(days), -700_000), 2_900_000))
+
+
+def _cells_of(read: ReadAnswer) -> list[tuple[Estimate, ...]]:
+    finished, rows = read.finished, []
+    for row, ends in zip(read.finished.values, read.finished.intervals(), strict=True):
+        cells = zip(row, ends, finished.has_interval, strict=True)
+        rows.append(tuple(Estimate(value, *pair) if known else Estimate(value) for value, pair, known in cells))
+    return rows
+
+
+def _kind_of(counts: Mapping[Any, Estimate]) -> str:
+    """What most values of a TEXT column can be read as."""
+    n = {name: max(float(each.value), 0.0) for name, each in counts.items()}
+    filled = sum(n.values()) - n["null"]
+    numbers, days = n["integer"] + n["double"], n["date"] + n["timestamp"]
+    if numbers > _MOST_OF * filled:
+        return "integer" if n["integer"] > _MOST_OF * numbers + (1 - _MOST_OF) * n["double"] else "double"
+    return ("date" if n["date"] >= n["timestamp"] else "timestamp") if days > _MOST_OF * filled else "text"
+
+
+def _share_of(count: Estimate, rows: Estimate) -> Estimate:
+    total = max(float(rows.value), 1.0)
+    return Estimate(*(min(max(float(each) / total, 0.0), 1.0) for each in count))
+
+
+def quote_profile(context: QuestionContext, source: str, options: Mapping[str, Any]) -> ProfileQuote:
+    """From how many rows each part is worth its cost; free, and reads no data."""
+    with hide_internal_errors():
+        priced = _price(context, source, options)
+        parts = tuple(_parts(priced))
+        return ProfileQuote(priced.table.name, parts, priced.guarantee, priced.terms.suppose, priced.typed)
+
+
+def make_profile(context: QuestionContext, source: str, options: Mapping[str, Any], caller: Caller) -> Profile:
+    """Charge for a profile and make it; see :meth:`tacit.curator.curator.Curator.profile`."""
+    with hide_internal_errors():
+        priced = _price(context, source, options)
+        for _ in _parts(priced):
+            pass
+        first = priced.plan(_counts_sql(priced.table), Fraction(1))
+        label = f"{_LABEL}{priced.table.name}"
+        told = {"source": priced.table.name, "options": Request.of("", options).stated}
+        version = context.version([priced.table.name])
+        key = canonical([_FORMAT, first.digest, repr(priced.guarantee), context.catalog.digest, repr(version)])
+        order = Order(
+            priced.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
+            plan=first.digest, quote={"profile": told}, repeat_key=digest_of(key),
+            idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, first.digest])),
+        )  # fmt: skip
+
+        def made(_: Reservation) -> list[tuple[str, str, Plan]]:
+            done: list[tuple[str, str, Plan]] = []
+
+            def ask(sql: str, plan: Plan) -> ReadAnswer:
+                released = run(context, plan)
+                text = released_to_text(released)
+                done.append((sql, text, released.plan))
+                return read_back(plan, text.encode())
+
+            _walk(priced, ask)
+            return done
+
+        def statement(done: list[tuple[str, str, Plan]] | None, digest: str) -> ReceiptStatement:
+            said = [
+                about_plan(outline(plan), plan, sql, released=digest, name=f"{number} of {label}")
+                for number, (sql, _, plan) in enumerate(done or [(_counts_sql(priced.table), "", first)], 1)
+            ]
+            kind = currency_of(priced.guarantee).kind
+            return ReceiptStatement(said, outline(first).unit, kind, priced.guarantee, context.catalog.digest)
+
+        paid = pay(context, order, made, _to_text, statement)
+        check_succeeded(paid.outcome)
+        entry = entry_of(paid.outcome, sql=label, digest=first.digest, analyst=caller.analyst, paid=paid.now,
+                         typed=priced.typed)  # fmt: skip
+        return _read(priced, paid.outcome, entry)
+
+
+def _to_text(done: Sequence[tuple[str, str, Plan]]) -> str:
+    return canonical({"format": _FORMAT, "version": 1, "queries": [[sql, text] for sql, text, _ in done]})
+
+
+def _read(priced: _Priced, outcome: Outcome, charge: Entry) -> Profile:
+    """The profile that the bytes of a ledger stand for."""
+    content = json.loads(outcome.result)
+    if content.get("format") != _FORMAT or content.get("version") != 1:
+        raise InternalError("the ledger holds something else than a profile")
+    stored = iter(content["queries"])
+
+    def ask(sql: str, plan: Plan) -> ReadAnswer:
+        query, text = next(stored)
+        if query != sql:
+            raise InternalError("the ledger holds other queries than the profile asks")
+        return read_back(plan, text.encode())
+
+    rows, people, columns, limit = _walk(priced, ask)
+    table, receipt = priced.table, Receipt.from_json(outcome.receipt)
+    return Profile(
+        table.name, rows, people, tuple(columns), limit, table.unit, priced.population, priced.terms.confidence, charge,
+        receipt,
+    )  # fmt: skip
+
+
+def read_profile(context: QuestionContext, position: int) -> Profile:
+    """The profile that the ledger holds at a position: free, reads no data.
+
+    Raises:
+        InputError: there is none, or its table is declared otherwise now.
+    """
+    with hide_internal_errors():
+        charged, told, outcome = paid_at(context, position, "profile")
+        priced, record = _price(context, told["source"], told["options"]), charged.record
+        if priced.plan(_counts_sql(priced.table), Fraction(1)).digest != record.plan:
+            raise InputError("position", f"{told['source']} is declared otherwise than at {position}")
+        entry = entry_of(outcome, sql=record.sql, digest=record.plan, analyst=record.analyst, paid=False)
+        return _read(priced, outcome, entry)
+
+
+class ProfileRequest(RequestModel):
+    """A table to profile, and one of epsilon, rho and mu."""
+
+    kind: Literal["profile"]
+    source: Text = Field(description="a protected table")
+    epsilon: Amount = maybe()
+    delta: Amount = maybe()
+    rho: Amount = maybe()
+    mu: Amount = maybe()
+    confidence: Amount = maybe()
+    suppose: Count = maybe(description="number of rows, about, for the verdicts of the quote")
+
+    @property
+    def arguments(self) -> tuple[str, dict[str, Any]]:
+        """Table and options."""
+        return self.source, {name: value for name, value in self.stated.items() if name in OPTIONS}
+
+
+class ColumnProfileResponse(ResponseModel):
+    """A column, in words."""
+
+    column: str
+    type: str
+    nulls: str
+    bounds: str
+    mean: str
+    quartiles: str
+    values: str
+
+
+class ProfileResponse(ResponseModel):
+    """A profile: the numbers are its files."""
+
+    table: str
+    rows: str
+    people: str = maybe()
+    columns: list[ColumnProfileResponse]
+
+
+class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
+    """Profiles of tables."""
+
+    name = "profile"
+    label = _LABEL
+    request: ClassVar = ProfileRequest
+    response: ClassVar = ProfileResponse
+
+    def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
+        """The table with an ending."""
+        return (f"{kept['source']}_profile",)
+
+    def source(self, kept: Mapping[str, Any]) -> str:
+        """The table."""
+        return str(kept["source"])
+
+    def quote(self, context: QuestionContext, request: ProfileRequest) -> str:  # type: ignore[override]
+        """From how many rows each part is worth its cost."""
+        return str(quote_profile(context, *request.arguments))
+
+    def make(  # type: ignore[override]
+        self,
+        context: QuestionContext,
+        request: ProfileRequest,
+        caller: Caller,
+        departure: Departure | None = None,  # noqa: ARG002 - owners need not wait
+    ) -> Profile:
+        """Make one."""
+        return make_profile(context, *request.arguments, caller)
+
+    def read(self, context: QuestionContext, position: int) -> Profile:  # type: ignore[override]
+        """The profile at a position."""
+        return read_profile(context, position)
+
+    def describe(self, made: Profile) -> ProfileResponse:
+        """Its columns."""
+        names = ColumnProfileResponse.model_fields
+        columns = [ColumnProfileResponse(**dict(zip(names, line, strict=True))) for line in made.lines()]
+        people = {} if made.people is None else {"people": str(made.people)}
+        return ProfileResponse(table=made.table, rows=str(made.rows), columns=columns, **people)
+
+    def files(self, made: Profile) -> Files:
+        """The table of numbers, and the draft of a project file."""
+
+        def table(form: str) -> bytes:
+            return table_bytes(made.to_arrow(), form)
+
+        tables = {f"profile.{form}": partial(table, form) for form in TABLE_FORMS}
+        return {**tables, "tacit.toml": lambda: made.draft().encode()}
+
+
+PROFILE: Final = ProfileKind()
