@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -129,11 +131,30 @@ def test_budget(clinic: Path, run: Run, run_json: Json) -> None:
     assert "0 of 4 spent" in run("budget").stdout
     assert "40 more such questions fit" in run("budget", ALL, "--epsilon", "0.1").stdout
     told = run_json("budget")
-    assert set(told) == {"budgets", "overrides"}
+    assert set(told) == {"budgets", "overrides", "undelivered"}
     assert set(told["budgets"][0]) == {
         "population", "guarantee", "promise", "currencies", "shares", "questions_left", "durable",
     }  # fmt: skip
     assert run("budget", "--population", "unknown").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left_alone"),
+    [
+        (["--help"], "numpy duckdb sqlglot pydantic cryptography mpmath"),
+        (["budget"], "numpy duckdb sqlglot mpmath tacit.curator.curator"),
+        (["query", ALL, "--epsilon", "0.1"], "pyarrow scipy tacit.synth tacit.learn tacit.releases.workload"),
+    ],
+)
+def test_commands_load_what_they_need(clinic: Path, run: Run, arguments: list[str], left_alone: str) -> None:
+    """Half of a command's time were imports of what it did not use."""
+    run("query", ALL, "--epsilon", "0.1")
+    program = (
+        f"import sys; sys.argv[1:] = {arguments!r}\nfrom tacit.cli import main\ntry:\n    main()\n"
+        f"finally:\n    print('loaded', *({set(left_alone.split())!r} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=clinic)
+    assert done.stdout.splitlines()[-1] == "loaded", done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

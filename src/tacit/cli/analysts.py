@@ -16,7 +16,6 @@ from tacit.cli.operator_options import OperatorOption, operator_name
 from tacit.cli.terminal import JsonFlag, console, print_json, say
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
-from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
@@ -192,7 +191,7 @@ def _caps(epsilon: str | None, delta: str | None, rho: str | None, cap: list[str
 def _shares(curator: Curator, project: Path, population: str, caps: dict[str, str]) -> Mapping[str, Number]:
     """Caps in what the account counts; an epsilon is converted, with the delta that the project file states."""
     from tacit.ledger.entries import plain_name
-    from tacit.project.project_file import ProjectModel, validate
+    from tacit.project.project_file import ProjectModel, read_project, validate
     from tacit.releases.accounts import share_caps
 
     models = validate(ProjectModel, read_project(project)).populations

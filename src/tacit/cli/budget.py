@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tacit.cli.errors import reported
-from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
+from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, check_registered, opened
 from tacit.cli.query_options import request_of, with_question_options
 from tacit.cli.terminal import JsonFlag, console, print_json, say
 from tacit.core.errors import InputError
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tacit.accounting.filters import Line
-    from tacit.curator.curator import Curator
-    from tacit.releases.accounts import Budget, EpsilonSpent
+    from tacit.ledger.operator_entries import Override
+    from tacit.releases.accounts import Budget, Entry, EpsilonSpent
+
+    _State = tuple[list[Budget], list[Entry], list[Override]]
 
 
 @with_question_options
@@ -44,19 +47,8 @@ def budget(
         price = request_of(options)
         if sql is None and price.is_priced:
             raise InputError("sql", "a price needs a question beside it")
-        with opened(project, analyst=analyst) as curator:
-            if sql is not None:
-                quote = curator.explain(sql, **price.options)
-                if quote.is_public:
-                    raise InputError(
-                        "sql", "reads public tables alone and costs nothing: any number of such questions fit"
-                    )
-                accounts = [curator.budget(quote)]
-            else:
-                accounts = [curator.budget(population=name) for name in _populations(curator, population)]
-            shown = {"", *(account.population for account in accounts)}
-            waiting = [entry for entry in curator.undelivered() if entry.population in shown]
-            decided = [each for each in curator.ledger.overrides() if each.population in shown]
+        state = _read(project, population, analyst) if sql is None else None
+        accounts, waiting, decided = state or _asked(project, population, analyst, sql, price.options)
     if as_json:
         from tacit.client.account_responses import BudgetResponse
 
@@ -129,11 +121,51 @@ def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]
     return table
 
 
-def _populations(curator: Curator, wanted: str | None) -> list[str]:
-    if wanted is not None:
-        return [wanted]
-    names = (table.table.population for table in curator.tables())
-    return list(dict.fromkeys(name for name in names if name is not None))
+def _asked(
+    project: Path, population: str | None, analyst: str | None, sql: str | None, options: Mapping[str, Any]
+) -> _State:
+    """The accounts of an opened project; with a question, the one that it is charged to."""
+    with opened(project, analyst=analyst) as curator:
+        if sql is not None:
+            quote = curator.explain(sql, **options)
+            if quote.is_public:
+                raise InputError("sql", "reads public tables alone and costs nothing: any number of such questions fit")
+            accounts = [curator.budget(quote)]
+        else:
+            found = dict.fromkeys(each.table.population for each in curator.tables())
+            names = [name for name in found if name is not None] if population is None else [population]
+            accounts = [curator.budget(population=name) for name in names]
+        shown = {"", *(account.population for account in accounts)}
+        waiting = [entry for entry in curator.undelivered() if entry.population in shown]
+        return accounts, waiting, [each for each in curator.ledger.overrides() if each.population in shown]
+
+
+def _read(project: Path, population: str | None, analyst: str | None) -> _State | None:
+    """The accounts as the ledger has them, in half the time: no data is opened. None where opening has more to say."""
+    from tacit.cli.operator_options import find_ledger
+    from tacit.ledger import Ledger
+    from tacit.project.project_file import read_model
+    from tacit.releases.accounts import OWNER, Budget, filter_of
+
+    try:
+        place, model = find_ledger(project), read_model(project)
+    except InputError:
+        return None
+    stated = dict.fromkeys(table.population or "" for table in model.tables.values() if not table.public)
+    if not place.is_file or not place.exists or not stated.keys() <= model.populations.keys():
+        return None
+    with Ledger.open(place.ledger, anchor=place.anchor, create=False) as ledger:
+        names = list(stated) if population is None else [population]
+        waiting = [each for each in ledger.history(project=model.project.name) if each.undelivered]
+        if waiting or not {*names, *stated} <= {*ledger.accounts()}:
+            return None
+        for name in stated:
+            ledger.ensure_account(name, filter_of(name, model.populations[name]))
+        if analyst is not None:
+            check_registered(ledger, analyst)
+        found = [ledger.budget(name, analyst=analyst or OWNER, project=model.project.name) for name in names]
+        decided = [each for each in ledger.overrides() if each.population in {"", *names}]
+        return [Budget.of(each, durable=True) for each in found], [], decided
 
 
 def _bar(share: float, width: int = 20) -> str:

@@ -19,7 +19,6 @@ from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible
 from tacit.engines.protocol import DoctorCheck
-from tacit.project.project_file import read_project
 from tacit.query.contribution import AUTO
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ def examine(project: Path, *, look: bool = False) -> Iterator[DoctorCheck]:
         return
     loaded = None
     try:
+        from tacit.project.project_file import read_project
+
         read_project(project)
         loaded = _load(project)
         yield DoctorCheck("project", True, f"{project}: {', '.join(loaded.sources)}; no place left open")

@@ -27,7 +27,6 @@ from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say,
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible
-from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.ledger import Record, VerificationReport
@@ -227,7 +226,7 @@ def rotate_key(
 
 
 def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
-    from tacit.project.project_file import ProjectModel, validate
+    from tacit.project.project_file import ProjectModel, read_project, validate
     from tacit.releases.accounts import filter_of
 
     models = validate(ProjectModel, read_project(project)).populations

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.core.errors import AccessError
-from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
+    from tacit.ledger import Ledger
 
 DEFAULT_PROJECT = Path("tacit.toml")
 ProjectOption = Annotated[
@@ -29,20 +29,22 @@ AnalystOption = Annotated[
 @contextmanager
 def opened(project: Path, *, analyst: str | None = None) -> Iterator[Curator]:
     """A curator for the project, closed afterwards."""
-    from tacit.curator.opening import OWNER, open_curator
+    from tacit.curator.opening import open_curator
+    from tacit.project.project_file import read_project
+    from tacit.releases.accounts import OWNER
 
     read_project(project)
     with listening(), open_curator(project, analyst=analyst or OWNER) as curator:
         if analyst is not None:
-            _check_registered(curator, analyst)
+            check_registered(curator.ledger, analyst)
         yield curator
 
 
-def _check_registered(curator: Curator, analyst: str) -> None:
+def check_registered(ledger: Ledger, analyst: str) -> None:
     """Refuse a name that is not registered: mistyped, it would ask without a share of its own."""
     from tacit.ledger.entries import plain_name
 
-    if plain_name(analyst, "analyst") not in (known.name for known in curator.ledger.analysts()):
+    if plain_name(analyst, "analyst") not in (known.name for known in ledger.analysts()):
         raise AccessError(f"no person is registered as {analyst!r}; tacit analysts add registers them")
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.core.errors import InputError
-from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.ledger import Ledger, Outcome
@@ -46,7 +45,7 @@ class LedgerLocation:
 def find_ledger(project: Path) -> LedgerLocation:
     """The ledger of a project file, whether or not it is there yet."""
     from tacit.ledger.memory import MEMORY
-    from tacit.project.project_file import load_places
+    from tacit.project.project_file import load_places, read_project
 
     read_project(project)
     found = load_places(project)

@@ -19,7 +19,6 @@ from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
 from tacit.cli.terminal import JsonFlag, print_json, say
 from tacit.core.errors import InputError
 from tacit.core.extras import MissingError, install_command
-from tacit.project.project_file import read_project
 
 if TYPE_CHECKING:
     from tacit.server.serve import Started
@@ -92,6 +91,8 @@ def serve(
             project = _hospital(stack)
             postgres = 0 if postgres is None else postgres
             mcp = mcp or find_spec("mcp") is not None
+        from tacit.project.project_file import read_project
+
         read_project(project)
         words = {
             "host": host,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
@@ -20,24 +20,25 @@ from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.query.types import Kind
 from tacit.releases.accounts import Budget, Entry
 from tacit.releases.answer import Answer
-from tacit.releases.batch import BatchRelease, Progress, release_batch
 from tacit.releases.keys import key_of
-from tacit.releases.kinds import KINDS
-from tacit.releases.mechanism import DirectRelease, ReleasingMechanism, charge_directly, release_directly
-from tacit.releases.model import Fitted, fit_privately
 from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors
 from tacit.releases.planner import QuestionContext, Quote
-from tacit.releases.profile import Profile, ProfileQuote, make_profile, quote_profile
 from tacit.releases.query import answer, deliver, quote, quote_public, undelivered
 from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
 from tacit.releases.release import Release, read_release, released
-from tacit.releases.synthesis import synthesize
-from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
-from tacit.releases.workload import WorkloadAnswer, WorkloadQuote, answer_workload, quote_workload
-from tacit.synth.synthesis_request import SynthesisOptions, request_of
-from tacit.synth.table_synthesis import Method
-from tacit.synth.workload import Workload
+
+# Kinds of releases other than queries load when they are asked for: a query at the command line waits for none of them.
+if TYPE_CHECKING:
+    from tacit.releases.batch import BatchRelease, Progress
+    from tacit.releases.mechanism import DirectRelease, ReleasingMechanism
+    from tacit.releases.model import Fitted
+    from tacit.releases.profile import Profile, ProfileQuote
+    from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
+    from tacit.releases.workload import WorkloadAnswer, WorkloadQuote
+    from tacit.synth.synthesis_request import SynthesisOptions
+    from tacit.synth.table_synthesis import Method
+    from tacit.synth.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,8 @@ class Curator(Closing):
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
+        from tacit.releases.mechanism import release_directly
+
         caller = Caller(analyst or self.analyst, idempotency_key)
         return release_directly(self._context, self._population(population), mechanism, value, label, caller)
 
@@ -255,6 +258,8 @@ class Curator(Closing):
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
+        from tacit.releases.mechanism import charge_directly
+
         caller = Caller(analyst or self.analyst, idempotency_key)
         return charge_directly(self._context, self._population(population), charge, label, caller)
 
@@ -286,6 +291,8 @@ class Curator(Closing):
             Refusal, InputError: the rows or the estimator cannot be used; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
+        from tacit.releases.model import fit_privately
+
         caller = Caller(analyst or self.analyst, idempotency_key)
         return fit_privately(self._context, estimator, query_text(sql), caller, weight)
 
@@ -316,12 +323,16 @@ class Curator(Closing):
             Refusal, InputError: the workload or the rows cannot be used; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
+        from tacit.releases.workload import answer_workload
+
         caller = Caller(analyst or self.analyst, idempotency_key)
         return answer_workload(self._context, query_text(source, "source"), workload, options, caller)
 
     @takes_options
     def explain_workload(self, source: Query, workload: Workload, **options: Unpack[QuestionOptions]) -> WorkloadQuote:
         """Errors and price of :meth:`answer_workload` with the same arguments. Free; reads no data."""
+        from tacit.releases.workload import quote_workload
+
         return quote_workload(self._context, query_text(source, "source"), workload, options)
 
     @overload
@@ -374,6 +385,9 @@ class Curator(Closing):
             Refusal, InputError: a column has no public list of values, or an argument is wrong; nothing is charged.
             BudgetError: the account does not allow the charge.
         """
+        from tacit.releases.synthesis import synthesize
+        from tacit.synth.synthesis_request import request_of
+
         caller = Caller(analyst or self.analyst, idempotency_key)
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
         request = request_of(made_from, columns, method, options)
@@ -398,15 +412,21 @@ class Curator(Closing):
             analyst: who asks; by default the curator's own.
             idempotency_key: see :meth:`sql`.
         """
+        from tacit.releases.profile import make_profile
+
         return make_profile(self._context, table, options, Caller(analyst or self.analyst, idempotency_key))
 
     @takes_options
     def explain_profile(self, table: str, **options: Unpack[QuestionOptions]) -> ProfileQuote:
         """From how many rows each part of :meth:`profile` is worth its cost. Free; reads no data."""
+        from tacit.releases.profile import quote_profile
+
         return quote_profile(self._context, table, options)
 
     def releases(self, kind: str | None = None) -> tuple[Release, ...]:
         """The models, workloads and synthetic tables that were paid for, or those of a kind; the oldest first. Free."""
+        from tacit.releases.kinds import KINDS
+
         return released(self._context, KINDS, kind)
 
     def released(self, which: int | str) -> Any:
@@ -418,6 +438,8 @@ class Curator(Closing):
         Raises:
             InputError: there is none, or its columns are declared otherwise now.
         """
+        from tacit.releases.kinds import KINDS
+
         return read_release(self._context, KINDS, which)
 
     def publish(
@@ -436,6 +458,8 @@ class Curator(Closing):
             InputError, Refusal: the plan cannot be carried out; nothing is charged.
             BudgetError: the account does not allow the total; nothing is charged.
         """
+        from tacit.releases.batch import release_batch
+
         return release_batch(self._context, plan, Caller(self.analyst), output=output, progress=progress)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:

@@ -25,12 +25,9 @@ from tacit.project.source import Digests, Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
 from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.query.contribution import ContributionNumber
-from tacit.releases.accounts import account_kind, filter_of
+from tacit.releases.accounts import OWNER, account_kind, filter_of
 from tacit.releases.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
 from tacit.releases.planner import QuestionContext
-
-#: The analyst where none is named: on one's own machine, the owner of the data.
-OWNER = "owner"
 
 
 def open_curator(

@@ -10,14 +10,12 @@ import decimal
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 #: Seconds of the beginning of the year 1 and of the end of the year 9999, since 1970.
 _FIRST, _END = -62_135_596_800, 253_402_300_800
@@ -44,6 +42,8 @@ def as_arrow(frame: Any, table: str, kinds: str = "an Arrow, pandas or Polars fr
 
 def arrow_arrays(table: pa.Table, as_objects: Sequence[bool]) -> list[NDArray[Any]]:
     """The first columns, each as objects with None for NULL or as floats with NaN for it."""
+    import numpy as np
+
     found: list[NDArray[Any]] = []
     for column, is_object in zip(table.columns, as_objects, strict=False):
         if is_object:

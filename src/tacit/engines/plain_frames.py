@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from tacit.query.types import BOOLEAN, DATE, DECIMAL_DIGITS, DOUBLE, INTEGER, TEXT, TIMESTAMP, Kind, SqlType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _STORED = {
     Kind.BOOLEAN: "BOOLEAN",
@@ -86,6 +86,8 @@ def _plain(value: Any, kind: SqlType) -> Any:
 
 def block_arrays(blocks: Iterable[Sequence[Sequence[Any]]], as_objects: Sequence[bool]) -> list[NDArray[Any]]:
     """The first columns of rows in blocks, each as objects with None for NULL or as floats with NaN for it."""
+    import numpy as np
+
     parts: list[list[NDArray[Any]]] = [[] for _ in as_objects]
     for block in blocks:
         for place, is_object in enumerate(as_objects):

@@ -18,11 +18,13 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _POOL_WORDS: Final = 512
 #: From this many words on a keystream is faster than the system call, its set-up included.
@@ -80,6 +82,8 @@ class SystemEntropy:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """``count`` words."""
+        import numpy as np  # a command that only reads the ledger waits for bits alone
+
         if count < _KEYSTREAM_FROM:
             return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
         return _keystream(count)
@@ -91,6 +95,8 @@ class SystemEntropy:
 
 
 def _keystream(count: int) -> NDArray[np.uint64]:
+    import numpy as np
+
     seed = os.urandom(48)
     encryptor = Cipher(algorithms.AES(seed[:32]), modes.CTR(seed[32:])).encryptor()
     # The cipher wants room for one more block than it writes.

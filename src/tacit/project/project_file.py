@@ -241,8 +241,12 @@ class Project:
 
 def load(path: str | Path) -> Project:
     """The project that a file describes; relative sources are looked for beside the file."""
-    place = Path(path)
-    return project_of(validate(ProjectModel, read_toml(place, "project")), place.parent)
+    return project_of(read_model(path), Path(path).parent)
+
+
+def read_model(path: str | Path) -> ProjectModel:
+    """The content of a project file; its data is not looked at."""
+    return validate(ProjectModel, read_toml(Path(path), "project"))
 
 
 def project_of(model: ProjectModel, folder: Path) -> Project:
@@ -272,8 +276,7 @@ class Places:
 
 def load_places(path: str | Path) -> Places:
     """Locations of a project's ledger and keys; its data is not looked at."""
-    place = Path(path)
-    return _places(validate(ProjectModel, read_toml(place, "project")).project, place.parent)
+    return _places(read_model(path).project, Path(path).parent)
 
 
 def _places(about: _About, folder: Path) -> Places:

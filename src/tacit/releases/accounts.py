@@ -26,6 +26,8 @@ from tacit.releases.notebook_tables import budget_html
 if TYPE_CHECKING:
     from tacit.project.project_file import PopulationModel
 
+#: The analyst where none is named: on one's own machine, the owner of the data.
+OWNER = "owner"
 #: Number of questions without a stated delta for which the budget's delta lasts.
 _QUESTIONS = 100
 #: By which a project file states an account.

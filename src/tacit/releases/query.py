@@ -16,7 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.canonical import canonical, digest_of
 from tacit.core.closing import Closing
@@ -46,12 +46,11 @@ from tacit.releases.answer import Answer
 from tacit.releases.payment import Caller, Departure, check_succeeded, entry_of, hide_internal_errors, pay
 from tacit.releases.planner import FreeQuestion, Planner, PricedPlan, QuestionContext, Quote, read_back
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, issue
-from tacit.releases.release import released
+from tacit.releases.release import SYNTHETIC_SUFFIX, released
 from tacit.releases.release_format import released_to_text
-from tacit.releases.synthesis import SUFFIX, SYNTHESIS, drawn_again
-from tacit.releases.synthetic_table import BANNER
-from tacit.releases.workload import WorkloadAnswer, answer_workload
-from tacit.synth.workload_form import workload_from_plain
+
+if TYPE_CHECKING:
+    from tacit.releases.workload import WorkloadAnswer
 
 
 def quote(context: QuestionContext, sql: str, request: Request) -> PricedPlan:
@@ -174,7 +173,7 @@ def public_answer(context: QuestionContext, sql: str, request: Request, caller: 
 
 
 def _free_question(context: QuestionContext, sql: str, request: Request) -> FreeQuestion | None:
-    is_synthetic = SUFFIX in str(sql).lower()
+    is_synthetic = SYNTHETIC_SUFFIX in str(sql).lower()
     return free_question(context, sql, request) if is_synthetic else context.plans.public(sql, request)
 
 
@@ -319,12 +318,16 @@ def free_question(context: QuestionContext, sql: str, request: Request) -> FreeQ
                 raise
             _check_alone(sql, named)
         else:
+            from tacit.releases.synthetic_table import BANNER
+
             return None if question is None else replace(question, note=BANNER)
     return context.plans.public(sql, request)
 
 
 def _named(context: QuestionContext, sql: str) -> dict[str, int]:
     """Synthetic tables whose names are in the text, with the places of their charges; the newest of a name."""
+    from tacit.releases.synthesis import SYNTHESIS
+
     words = set(_WORD.findall(sql.lower()))
     own = {table.name.lower() for table in context.catalog.tables}
     made = released(context, {SYNTHESIS.name: SYNTHESIS})
@@ -348,6 +351,8 @@ class _Reader(Closing):
     """Planner and engine of some synthetic tables, as if they were the public tables of a project."""
 
     def __init__(self, context: QuestionContext, named: Mapping[str, int]) -> None:
+        from tacit.releases.synthesis import drawn_again
+
         # Two tables that belong together are drawn together, so that their keys agree.
         made = {place: drawn_again(context, place).repeatable_tables() for place in set(named.values())}
         drawn = {
@@ -418,6 +423,9 @@ def deliver(
         record, ordered = charged.record, charged.quote
         caller = Caller(record.analyst)
         if ordered.get("workload"):
+            from tacit.releases.workload import answer_workload
+            from tacit.synth.workload_form import workload_from_plain
+
             told = ordered["workload"]
             workload = workload_from_plain(told["parts"])
             return answer_workload(

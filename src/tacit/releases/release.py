@@ -28,6 +28,8 @@ MEDIA_TYPES: Final = {
 }
 #: Forms in which a table is handed out.
 TABLE_FORMS: Final = ("csv", "parquet")
+#: Synthetic tables are named after their source, with this ending.
+SYNTHETIC_SUFFIX: Final = "_synthetic"
 Files = Mapping[str, Callable[[], bytes]]
 
 

@@ -38,7 +38,7 @@ from tacit.releases.payment import (
     pay,
 )
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
-from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
+from tacit.releases.release import SYNTHETIC_SUFFIX, TABLE_FORMS, Files, ReleaseKind
 from tacit.releases.synthetic_table import BANNER, MOST_ROWS, StarLayout, SyntheticStar, SyntheticTable, checked_rows
 from tacit.releases.workload import about_measurements, stated_options
 from tacit.synth.count_measurement import CountSource
@@ -56,8 +56,6 @@ from tacit.synth.table_synthesis import (
 
 _FORMAT: Final = "tacit-synthesis"
 _LABEL: Final = "synthetic table ("
-#: Synthetic tables are named after their source, with this ending.
-SUFFIX: Final = "_synthetic"
 
 
 def synthesize(
@@ -235,7 +233,7 @@ def _label(request: SynthesisRequest) -> str:
 
 
 def _name(source: str) -> str:
-    return f"{source if is_name(source) else 'rows'}{SUFFIX}"
+    return f"{source if is_name(source) else 'rows'}{SYNTHETIC_SUFFIX}"
 
 
 def _lines(made: FittedStage, one_of_several: bool) -> list[dict[str, Any]]:
