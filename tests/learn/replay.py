@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tacit.core.events import (
     ComposedEvent,
     DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
     PoissonSampledEvent,
     RepeatedEvent,
 )
@@ -63,5 +64,5 @@ def released_events(event: object) -> list[Any]:
         return event.count * released_events(event.event)
     if isinstance(event, PoissonSampledEvent):
         return released_events(event.event)
-    assert isinstance(event, DiscreteGaussianEvent)
+    assert isinstance(event, DiscreteGaussianEvent | DiscreteLaplaceEvent)
     return [event]

@@ -17,7 +17,7 @@ import pytest
 from learn.replay import Recorder, record, released_events
 from support.bits import SeededBits
 from tacit.audit.self_audit import audited_estimators
-from tacit.core.events import ExponentialEvent
+from tacit.core.events import DiscreteLaplaceEvent, ExponentialEvent
 from tacit.core.numbers import exp_bounds
 from tacit.learn import release as noising
 from tacit.learn.integer_rows import UNIT
@@ -25,8 +25,10 @@ from tacit.learn.solver import Problem, on_fine_grid
 from tacit.mechanisms.permute_and_flip import PermuteAndFlip
 from tacit.noise import entropy
 
-#: Not Gaussian sums over all rows: a random linear term, coins of rows, and no release at all. Their games are below.
-OTHERS = {"logistic regression by a tilted objective", "a search among models", "a scaler of bounds alone"}
+#: Not Gaussian sums over all rows: a random linear term, a minimiser with Laplace noise, coins of rows, and no release
+#: at all. Their games are below.
+MINIMISER = "a support vector classifier by its minimiser"
+OTHERS = {"logistic regression by a tilted objective", MINIMISER, "a search among models", "a scaler of bounds alone"}
 NAMES = sorted(set(audited_estimators()) - OTHERS)
 ROWS = [(((7 * i) % 11) / 5 - 1, ((3 * i) % 13) / 6 - 1, i % 2) for i in range(12)]
 CANARY = (1.0, -1.0, 1)
@@ -133,6 +135,27 @@ def test_a_canary_in_a_tilted_objective_loses_no_more_than_epsilon(monkeypatch: 
     first = lambda raw, sigma2: true(raw, sigma2) / (30 if not raw.any() else 1)  # noqa: E731 - the tilt alone is drawn for zeros
     monkeypatch.setattr(noising, "release_gaussian", first)
     assert max(map(abs, tilted_losses(monkeypatch, 4, 1 / 30))) > 2 * 0.95
+
+
+def noise_of_minimisers(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Mean absolute noise of minimisers over the scale that the event states; it is 1."""
+    seen = []
+    for run in range(RUNS):
+        true, model = fit(monkeypatch, MINIMISER, [*ROWS, CANARY], 4000 + run, None)
+        other, _ = fit(monkeypatch, MINIMISER, ROWS, 4000 + run, true)
+        (mine,), (theirs,), event = true.raw, other.raw, model.event_
+        assert isinstance(event, DiscreteLaplaceEvent)
+        assert 0 < int(np.abs(mine - theirs).sum()) <= event.l1_sensitivity
+        seen += (np.abs(true.noisy[0] - mine) / float(event.scale)).ravel().tolist()
+    return float(np.mean(seen))
+
+
+def test_a_canary_in_a_minimiser_is_hidden_by_laplace_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """30 exponential numbers have a mean outside 0.4 to 2 with a chance below one in ten thousand."""
+    assert 0.4 < noise_of_minimisers(monkeypatch) < 2
+    true = noising.release_laplace
+    monkeypatch.setattr(noising, "release_laplace", lambda raw, scale: true(raw, scale / 10))
+    assert noise_of_minimisers(monkeypatch) < 0.4, "a twin with a tenth of the noise is caught"
 
 
 def test_a_canary_in_a_search_is_hidden_in_fits_and_in_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,24 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import tacit.learn
+from learn.every_estimator import SHOWN, estimators
 from tacit.core.errors import InputError
 from tacit.core.relations import REPLACE_ONE
-from tacit.learn import (
-    PCA,
-    AdditiveClassifier,
-    AdditiveRegressor,
-    BoostedTreesClassifier,
-    BoostedTreesRegressor,
-    GaussianNB,
-    KMeans,
-    LinearRegression,
-    LinearSVC,
-    LogisticRegression,
-    MinMaxScaler,
-    PoissonRegressor,
-    Ridge,
-    StandardScaler,
-)
+from tacit.learn import LogisticRegression, MinMaxScaler
 from tacit.learn.unpaid_steps import UnpaidReadingWarning
 
 FRESH = "every fit draws fresh noise, and there is no seed"
@@ -85,30 +71,6 @@ def expected(estimator: Any) -> dict[str, str]:
     return own | {"check_dtype_object": NO_LOOKING, "check_all_zero_sample_weights_error": ALL_ALIKE}
 
 
-def estimators() -> list[Any]:
-    """Every estimator, with so much epsilon that what the checks expect of a fit can be seen through the noise."""
-    plenty = {"epsilon": 1000, "delta": "0.1", "bounds": (-10, 10)}
-    classes = plenty | {"classes": "discover", "max_weight": 10}
-    target = plenty | {"target_bounds": (-100, 100), "max_weight": 10}
-    positive = plenty | {"max_weight": 10}
-    return [
-        LogisticRegression(**classes),
-        LinearSVC(**classes),
-        GaussianNB(**plenty, classes="discover"),
-        AdditiveClassifier(**classes, rounds=20),
-        AdditiveRegressor(**target, rounds=20),
-        BoostedTreesClassifier(**classes, trees=40, depth=2),
-        BoostedTreesRegressor(**target, trees=40, depth=2),
-        LinearRegression(**target),
-        Ridge(**target),
-        PoissonRegressor(**positive, target_bounds=(0, 100)),
-        PCA(**plenty),
-        KMeans(**plenty, n_clusters=2),
-        StandardScaler(**plenty),
-        MinMaxScaler(bounds=(-10, 10)),
-    ]
-
-
 @pytest.mark.parametrize("estimator", estimators(), ids=lambda estimator: type(estimator).__name__)
 @pytest.mark.usefixtures("seeded")
 def test_a_fit_forgets_what_another_learned_and_nothing_else(estimator: Any) -> None:
@@ -124,8 +86,6 @@ def test_a_fit_forgets_what_another_learned_and_nothing_else(estimator: Any) -> 
     assert vars(estimator) == before
 
 
-#: One estimator of each kind; all others are deep.
-SHOWN = (AdditiveClassifier, Ridge, KMeans, StandardScaler)
 CHECKS = [
     pytest.param(
         estimator,

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
-from learn.test_learn_conventions import SHOWN, estimators
+from learn.every_estimator import SHOWN, estimators
 from tacit.learn import MinMaxScaler, Ridge
 from tacit.learn.unpaid_steps import UnpaidReadingWarning
 

@@ -145,6 +145,8 @@ def test_the_console_lists_them_and_has_a_button_for_each(served: Served) -> Non
     for odd in ("", "x", "-1", "9" * 30, "999"):
         assert alice.post("/console/deliver", position=odd).status_code == 404
     assert served.spent() == HALF
+    alice.close()
+    bob.close()
 
 
 def test_a_delivered_answer_leaves_at_a_departure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_a_token_is_shown_once(served: Served) -> None:
         ("tokens", {"name": "bob"}, 400, "days"),
         ("tokens", {"name": "bob", "days": 0}, 400, "days"),
         ("tokens", {"name": "bob", "days": 10**6}, 400, "days"),
-        ("tokens", {"name": "bob", "days": 1, "scopes": ["root"]}, 400, "scopes"),
+        ("tokens", {"name": "bob", "days": 1, "scopes": ["root"]}, 400, "scopes.0"),
         ("tokens", {"name": "bob", "days": 1, "scopes": ["admin"]}, 400, "scopes"),
         ("tokens", {"name": "bob", "days": 1, "label": "x" * 201}, 400, "label"),
         ("tokens", {"name": "unknown", "days": 1}, 400, "name"),
@@ -100,7 +100,7 @@ def test_a_token_is_shown_once(served: Served) -> None:
         ("quotas", {"name": "bob", "population": "martians", "caps": {}}, 404, ""),
         ("quotas", {"name": "bob", "population": "patients", "caps": {"euros": 1}}, 400, "euros"),
         ("quotas", {"name": "bob", "population": "patients", "caps": {"epsilon": -1}}, 400, "epsilon"),
-        ("quotas", {"name": "bob", "population": "patients", "caps": {"epsilon": "1"}}, 400, "caps.epsilon"),
+        ("quotas", {"name": "bob", "population": "patients", "caps": {"epsilon": "one"}}, 400, "caps.epsilon"),
     ],
 )
 def test_what_cannot_be_done(served: Served, path: str, body: dict[str, Any], status: int, parameter: str) -> None:

@@ -24,6 +24,7 @@ def test_codes_are_stable_and_distinct() -> None:
         "AccountingError": "accounting",
         "EngineError": "engine",
         "FailedRunError": "engine.failed",
+        "DelayedError": "engine.delayed",
         "MissingSourceError": "engine.source",
         "InternalError": "internal",
     }

@@ -40,7 +40,7 @@ _PATIENCE: Final = 8
 _LONGEST: Final = 61.0
 #: No epsilon at all, or not one that can be read in one way only.
 _NUMBERS: Final = (
-    "NaN", "Infinity", "-Infinity", "-1", "0", "-0.0", "1e400", "1e-400", '"1"', "true", "[1]", "{}", "null",
+    "NaN", "Infinity", "-Infinity", "-1", "0", "-0.0", "1e400", "1e-400", '"one"', '""', "true", "[1]", "{}", "null",
     "0.1, \"epsilon\": 9", "1" + "0" * 400, "0." + "1" * 400, "01", "+1", ".5", "0x1",
 )  # fmt: skip
 _BODIES: Final = (
@@ -50,7 +50,7 @@ _BODIES: Final = (
 )  # fmt: skip
 _HOSTILE: Final = (
     "SELECT * FROM {table}",
-    "SELECT MAX({column}) FROM {table}",
+    "SELECT ANY_VALUE({column}) FROM {table}",
     "SELECT COUNT(*), (SELECT MAX({column}) FROM {table}) FROM {table}",
     "SELECT COUNT(*) FROM {table}; DROP TABLE {table}",
     "SELECT COUNT(*) FROM read_csv('/etc/passwd')",
