@@ -51,7 +51,7 @@ _BODIES: Final = (
 _HOSTILE: Final = (
     "SELECT * FROM {table}",
     "SELECT ANY_VALUE({column}) FROM {table}",
-    "SELECT COUNT(*), (SELECT MAX({column}) FROM {table}) FROM {table}",
+    "SELECT COUNT(*), (SELECT ANY_VALUE({column}) FROM {table}) FROM {table}",
     "SELECT COUNT(*) FROM {table}; DROP TABLE {table}",
     "SELECT COUNT(*) FROM read_csv('/etc/passwd')",
     "SELECT {column}, random() FROM {table}",
