@@ -48,7 +48,7 @@ def test_a_release_is_paid_once(clinic: Path, plan: Path, run: Run, run_json: Js
     assert told["charge"]["amounts"] == {"epsilon": "1"}
     assert told["budget"]["currencies"][0]["spent"] == "1"
     written = {Path(file).name for file in told["files"]}
-    assert written == {"visits.csv", "cost.csv", "receipt.json", "public-key.txt", "report.html"}
+    assert written == {"visits.csv", "cost.csv", "receipt.json", "public-key.txt", "report.html", "notebook.ipynb"}
     before = (clinic / "yearly" / "visits.csv").read_bytes()
 
     shown = run("release", "plan.toml", "-o", "again")

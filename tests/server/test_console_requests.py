@@ -349,6 +349,10 @@ def test_an_answer_its_repeat_and_its_receipt(visit: Any, served: Served) -> Non
     page = alice.get(f"/console/answers/{position.group(1)}")
     assert _table(page.text) == _table(first.text)
     rows = alice.get(f"/console/answers/{position.group(1)}/table.csv")
+    home = alice.get(f"/console/answers/{position.group(1)}/table.ipynb")
+    assert home.headers["content-type"] == "application/x-ipynb+json"
+    assert "PUBLIC_KEY" in home.text
+    assert "table.ipynb" in page.text
     assert rows.text.splitlines()[0] == "ward,n,n_low,n_high"
     assert served.spent() == spent
 

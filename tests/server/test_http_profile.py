@@ -59,5 +59,8 @@ def test_the_page_of_a_profile_has_a_picture_of_each_column(hospital: Served) ->
         assert "<svg" in page.text
         draft = owner.get(f"/console/releases/{listed['position']}/tacit.toml")
         assert draft.headers["content-type"].startswith("application/toml")
+        home = owner.get(f"/console/releases/{listed['position']}/notebook.ipynb")
+        assert "profile.csv" in home.text
+        assert "notebook.ipynb" in page.text
     finally:
         owner.close()

@@ -9,6 +9,7 @@ Modules:
 * :mod:`.kinds` — Kinds of releases that are made on request
 * :mod:`.mechanism` — Mechanisms used from Python, charged and receipted like questions
 * :mod:`.model` — Models fitted to protected rows inside the curator, charged and receipted like questions
+* :mod:`.notebook` — Notebooks to take home: queries, costs, tables, plots and a receipt in one Jupyter file
 * :mod:`.notebook_tables` — HTML for notebooks: quotes, budgets, tables, histories and models; every text is escaped
 * :mod:`.payment` — Payment: the one life of a charge, reserve → run → sign → commit, and the context of all paid work
 * :mod:`.planner` — Planner with a cache of recent questions and plans, and the quotes that it gives

@@ -25,6 +25,7 @@ from tacit.query.postprocess.cells import Ends
 from tacit.query.postprocess.result import Finished
 from tacit.query.question import OutputColumn
 from tacit.query.types import DECIMAL_DIGITS, Kind, SqlType, Value, ordinal
+from tacit.releases.notebook import answers_notebook
 from tacit.releases.notebook_tables import show_arrow
 
 if TYPE_CHECKING:
@@ -356,6 +357,10 @@ class AnswerViews:
             """Ledger entry of the charge."""
 
         @property
+        def receipt(self) -> Receipt | None:
+            """The signed statement of what was released and charged."""
+
+        @property
         def as_released(self) -> bool:
             """Whether displays show the released values, and negative counts with them."""
 
@@ -468,6 +473,20 @@ class AnswerViews:
     ) -> Any:
         """An Altair chart with error bars; ``path`` saves it as SVG, PNG, HTML or JSON, by its ending."""
         return plot(self, column, confidence, path)
+
+    def notebook(self, path: str | Path) -> None:
+        """Write a Jupyter notebook to take home: query, cost, table with intervals, plot, receipt and how to check it.
+
+        It needs neither the server nor the data, and no library but the standard one.
+        """
+        target = Path(path)
+        if target.suffix != ".ipynb":
+            raise InputError("path", "must end in .ipynb")
+        target.write_bytes(self.to_notebook())
+
+    def to_notebook(self) -> bytes:
+        """The content of :meth:`notebook`."""
+        return answers_notebook("An answer with noise", {"answer": self}, self.receipt, {"answer": self.charge.sql})
 
     def confidence_text(self, confidence: Number | None = None) -> str:
         """Label such as ``95% intervals``."""

@@ -95,6 +95,7 @@ from tacit.query.request import OPTIONS, Account, Request
 from tacit.query.resolve import resolve
 from tacit.releases.accounts import Entry
 from tacit.releases.answer import Answer, html_table
+from tacit.releases.notebook import answers_notebook
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay
 from tacit.releases.planner import QuestionContext
 from tacit.releases.query import answer_from_outcome, public_rows, release_key, run
@@ -728,6 +729,9 @@ def _write(
         files.append(replace_file(batch.output / "public-key.txt", f"{public_key}\n".encode()))
         page = report_page(batch, split, answers, receipt, public_key)
         files.append(replace_file(batch.output / "report.html", page.encode()))
+        queries = {statistic.name: statistic.sql for statistic in batch.statistics}
+        taken_home = answers_notebook(batch.name, answers, receipt, queries)
+        files.append(replace_file(batch.output / "notebook.ipynb", taken_home))
     except OSError as problem:
         raise InputError(
             "release.output",

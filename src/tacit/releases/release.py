@@ -25,6 +25,7 @@ MEDIA_TYPES: Final = {
     "parquet": "application/vnd.apache.parquet",
     "json": "application/json",
     "toml": "application/toml",
+    "ipynb": "application/x-ipynb+json",
 }
 #: Forms in which a table is handed out.
 TABLE_FORMS: Final = ("csv", "parquet")

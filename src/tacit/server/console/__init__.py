@@ -9,7 +9,7 @@ Modules:
 * :mod:`.charts` — SVG charts of released numbers, budgets and prices, written into the page
 * :mod:`.csrf` — Cross-site request forgery protection of forms
 * :mod:`.datasets` — Page of tables as declared
-* :mod:`.downloads` — Answers as files: CSV, tab-separated text to paste, and Parquet
+* :mod:`.downloads` — Answers as files: CSV, text to paste, Parquet, notebooks
 * :mod:`.drawings` — Chart data of released numbers: points with intervals, in panels
 * :mod:`.editor` — Editor: the words that it completes and colours, and where in the text a refusal belongs
 * :mod:`.error_pages` — Error pages

@@ -1,4 +1,4 @@
-"""Answers as files: CSV, tab-separated text to paste, and Parquet, each noisy column with both ends after it."""
+"""Answers as files: CSV, text to paste, Parquet, each noisy column with both ends after it; and notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tacit.server.errors import Unknown
 from tacit.server.service import ONLY
 
 #: Media types by the form in the address.
-_FORMS: Final = {form: MEDIA_TYPES[form] for form in TABLE_FORMS} | {"tsv": "text/tab-separated-values; charset=utf-8"}
+_FORMS: Final = {form: MEDIA_TYPES[form] for form in TABLE_FORMS} | {
+    "tsv": "text/tab-separated-values; charset=utf-8",
+    "ipynb": MEDIA_TYPES["ipynb"],
+}
 
 
 async def by_position(visit: PageRequest) -> Response:
@@ -35,6 +38,8 @@ async def again(visit: PageRequest) -> Response:
 
 async def _file(visit: PageRequest, answer: Answer, form: str, name: str) -> Response:
     def content() -> bytes:
+        if form == "ipynb":
+            return answer.to_notebook()
         table = answer.intervals()
         if form != "tsv":
             return table_bytes(table, form)

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from tacit.core.errors import InputError, TacitError
 from tacit.query.request import Request
 from tacit.releases.kinds import KINDS
-from tacit.releases.release import MEDIA_TYPES
+from tacit.releases.notebook import tables_notebook
+from tacit.releases.release import MEDIA_TYPES, Files, Made, Release
 from tacit.server.api.jobs import put_job
 from tacit.server.api.request_body import job_back, release_of
 from tacit.server.console.error_pages import PageProblem, problem_of
@@ -22,6 +23,9 @@ from tacit.server.console.page_request import PageRequest
 from tacit.server.console.release_views import view_of
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
+
+#: Name of the notebook among the files of every release, and how many of its tables it holds.
+_NOTEBOOK, _MOST_TABLES = "notebook.ipynb", 20
 
 
 def _made_by(visit: PageRequest) -> list[str]:
@@ -92,10 +96,23 @@ async def download(visit: PageRequest) -> Response:
     release, made = await visit.run(visit.service.release, visit.user, visit.request.path_params["position"])
     name = visit.request.path_params["file"]
     files = await visit.run(KINDS[release.kind].files, made)
+    if name == _NOTEBOOK:
+        return visit.file(
+            await visit.run(_notebook, release, made, files), f"{release.kind}-{release.position}.ipynb",
+            MEDIA_TYPES["ipynb"],
+        )  # fmt: skip
     if name not in files:
         raise Unknown("page")
     content = await visit.run(files[name])
     return visit.file(content, f"{release.kind}-{release.position}-{name}", MEDIA_TYPES[name.rpartition(".")[2]])
+
+
+def _notebook(release: Release, made: Made, files: Files) -> bytes:
+    """The facts, the first tables and the receipt of a release."""
+    tables = {name: content() for name, content in files.items() if name.endswith(".csv")}
+    about = json.dumps(KINDS[release.kind].describe(made).plain(), indent=1, ensure_ascii=False)
+    shown = dict(list(tables.items())[:_MOST_TABLES])
+    return tables_notebook(f"{release.kind} {release.title}", about, shown, made.receipt)
 
 
 def _job_of(visit: PageRequest, identity: str) -> dict[str, Any] | None:
