@@ -60,6 +60,8 @@ def postgres_engine(catalog: Catalog, frames: Frames) -> Iterator[Engine]:
 
 
 def _type(kind: pa.DataType, text: str) -> str:
+    if pa.types.is_list(kind):
+        return f"{_type(kind.value_type, text)}[]"
     if pa.types.is_decimal(kind):
         return f"numeric({kind.precision},{kind.scale})"
     return {

@@ -64,3 +64,7 @@ SELECT d, COUNT(*) FROM (SELECT LEAD(note, 2, doctor) OVER (PARTITION BY patient
 SELECT * FROM (SELECT urgent, ward, nights FROM visits) PIVOT (COUNT(*) AS n, SUM(nights) AS s FOR ward IN ('surgery' AS a, 'oncology')) AS p ORDER BY urgent
 SELECT DISTINCT ward, COUNT(nights) OVER (PARTITION BY ward) AS n, SUM(nights) OVER (PARTITION BY ward) AS s FROM visits
 SELECT SUM(nights) OVER () AS s FROM visits LIMIT 1
+SELECT tag, COUNT(*) FROM visits, UNNEST(string_split(note, '-')) AS t(tag) GROUP BY tag
+SELECT tag, COUNT(*), COUNT(DISTINCT patient_id) FROM (SELECT patient_id, UNNEST(string_split(doctor, ' ')) AS tag FROM visits WHERE urgent) GROUP BY tag
+SELECT n, COUNT(*) FROM (SELECT patient_id, COUNT(*) AS n FROM visits v CROSS JOIN UNNEST(string_split(note, '-')) AS t(tag) GROUP BY patient_id) GROUP BY n
+SELECT w.floor, COUNT(*) FROM visits v, UNNEST(string_split(v.ward, '|')) AS t(tag), wards w WHERE w.ward = tag GROUP BY 1

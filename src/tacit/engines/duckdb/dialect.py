@@ -47,7 +47,7 @@ TEXTS: dict[str, Lowering] = {
     "right": plain("right({0}, {1})"),
     "lpad": plain("lpad({0}, CAST({1} AS INTEGER), {2})"),
     "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
-    "split_part": plain("split_part({0}, {1}, {2})"),
+    **dict.fromkeys(("split_part", "list_part"), plain("split_part({0}, {1}, {2})")),
     "replace": plain("replace({0}, {1}, {2})"),
     "concat_ws": joined("concat_ws({0})", ", "),
     "repeat": plain("repeat({0}, {1})"),

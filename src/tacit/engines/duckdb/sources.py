@@ -352,6 +352,8 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
         case Kind.DOUBLE:
             numeric = stored in (*_WHOLE, *_WIDE, *_FLOATS) or _DECIMAL.match(stored)
             return DUCKDB.finite(value if stored == "DOUBLE" else f"CAST({value} AS DOUBLE)") if numeric else None
+        case Kind.TEXT if stored.endswith("[]"):
+            return _read_list(value, stored.removesuffix("[]"))
         case Kind.TEXT:
             return f"CAST({value} AS VARCHAR)" if stored in (*_WHOLE, *_WIDE, "UUID", "BOOLEAN", "DATE") else None
         case Kind.DATE if stored == "DATE" or stored in _TIMES:
@@ -363,6 +365,14 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
             return _read_time(value, stored)
         case _:
             return None
+
+
+def _read_list(value: str, stored: str) -> str | None:
+    """The values of a list, each after U+001F; those that are NULL or empty are left out."""
+    if stored not in (*_WHOLE, *_WIDE, "VARCHAR", "UUID", "BOOLEAN", "DATE"):
+        return None
+    text = "CAST(e AS VARCHAR)"
+    return f"array_to_string([chr(31) || {text} FOR e IN {value} IF {text} <> ''], '')"
 
 
 def _read_time(value: str, stored: str) -> str:

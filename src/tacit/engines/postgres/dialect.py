@@ -91,7 +91,7 @@ TEXTS: dict[str, Lowering] = {
     "right": plain("right({0}, CAST({1} AS INTEGER))"),
     "lpad": plain("lpad({0}, CAST({1} AS INTEGER), {2})"),
     "rpad": plain("rpad({0}, CAST({1} AS INTEGER), {2})"),
-    "split_part": plain("split_part({0}, {1}, CAST({2} AS INTEGER))"),
+    **dict.fromkeys(("split_part", "list_part"), plain("split_part({0}, {1}, CAST({2} AS INTEGER))")),
     "replace": plain("replace({0}, {1}, {2})"),
     "concat_ws": joined("concat_ws({0})", ", "),
     "repeat": plain("repeat({0}, CAST({1} AS INTEGER))"),

@@ -342,6 +342,8 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
             return _read_number(value, stored, wanted)
         case Kind.DOUBLE:
             return _read_double(value, stored)
+        case Kind.TEXT if stored.startswith("_"):
+            return _read_list(value, stored.removeprefix("_"))
         case Kind.TEXT:
             return POSTGRES.show(value, wanted) if stored in (*_WHOLE, "bool", "date") else None
         case Kind.DATE if stored == "date" or stored in _TIMES:
@@ -353,6 +355,15 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
             return _read_time(value, stored)
         case _:
             return None
+
+
+def _read_list(value: str, stored: str) -> str | None:
+    """The values of a list, each after U+001F; those that are NULL or empty are left out."""
+    if stored not in (*_TEXTS, *_WHOLE, "bool", "date"):
+        return None
+    values = f"unnest({value}) WITH ORDINALITY AS listed(e, place) WHERE CAST(e AS TEXT) <> ''"
+    text = f"SELECT coalesce(string_agg(chr(31) || CAST(e AS TEXT), '' ORDER BY place), '') FROM {values}"
+    return f"(CASE WHEN {value} IS NOT NULL THEN ({text}) END {COLLATION})"
 
 
 def _read_time(value: str, stored: str) -> str:

@@ -124,6 +124,7 @@ TEXTS: dict[str, Lowering] = {
     "starts_with": plain("startswith({0}, {1})"),
     "ends_with": plain("endswith({0}, {1})"),
     **{name: _counting(name) for name in ("substring", "left", "right", "lpad", "rpad", "split_part")},
+    "list_part": plain("split_part({0}, {1}, CAST({2} AS INT))"),
     "replace": plain("replace({0}, {1}, {2})"),
     "concat_ws": joined("concat_ws({0})", ", "),
     "repeat": _counting("repeat"),

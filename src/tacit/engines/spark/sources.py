@@ -252,6 +252,8 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
         case Kind.DOUBLE:
             numeric = stored in (*_WHOLE, *_FLOATS) or _DECIMAL.match(stored)
             return SPARK.finite(value if stored == "double" else f"CAST({value} AS DOUBLE)") if numeric else None
+        case Kind.TEXT if stored.startswith("array<"):
+            return _read_list(value, stored.removeprefix("array<").removesuffix(">"))
         case Kind.TEXT:
             whole = _DECIMAL.match(stored) and stored.endswith(",0)")
             return f"CAST({value} AS STRING)" if stored in (*_WHOLE, "boolean", "date") or whole else None
@@ -265,6 +267,14 @@ def _read(value: str, stored: str, wanted: SqlType) -> str | None:
             return _read_time(value, stored)
         case _:
             return None
+
+
+def _read_list(value: str, stored: str) -> str | None:
+    """The values of a list, each after U+001F; those that are NULL or empty are left out."""
+    if stored not in (*_WHOLE, "string", "boolean", "date"):
+        return None
+    listed = f"filter({value}, e -> CAST(e AS STRING) <> '')"
+    return f"try_validate_utf8(array_join(transform({listed}, e -> concat(chr(31), CAST(e AS STRING))), ''))"
 
 
 def _text(value: str, stored: str) -> str:

@@ -85,7 +85,7 @@ _SPECIAL_WORDS: Final = frozenset(word for key in _DIALECT.tokenizer_class.KEYWO
 _QUERY_STARTS = {TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.L_PAREN, TokenType.VALUES}
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 #: Signs and words without which nothing is spelled in the way of another database.
-_RESPELLED = re.compile(r"[\[`]|top|clamped|fetch|distinct|lag|lead|pivot|over", re.IGNORECASE)
+_RESPELLED = re.compile(r"[\[`]|top|clamped|fetch|distinct|lag|lead|pivot|over|unnest", re.IGNORECASE)
 _NUMBER_AND_UNIT = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+\s*")
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 _STRANGE = {
@@ -253,6 +253,7 @@ _ALLOWED: Final[dict[type[exp.Expr], frozenset[str]]] = {
         exp.Table: ("this", "db", "alias", "joins"),
         exp.Join: ("this", "side", "kind", "on", "using", "method"),
         exp.Values: ("expressions", "alias"),
+        exp.Unnest: ("expressions", "alias"),
         exp.Where: ("this",),
         exp.Having: ("this",),
         exp.Qualify: ("this",),
@@ -332,7 +333,6 @@ _SENTENCES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("Star", "rename"): ("unsupported", "List the columns instead of * RENAME."),
     ("Column", "db"): ("unknown_column", "Write columns as table.column."),
     ("Lateral", ""): ("subquery", "LATERAL is not supported; join on the unit instead."),
-    ("Unnest", ""): ("unsupported", "UNNEST is not supported: it would multiply a person's rows."),
     ("Glob", ""): ("pattern", "GLOB is not supported; use LIKE."),
     ("Lambda", ""): ("unsupported", "Functions of one's own (lambda) are not supported."),
     ("Any", ""): ("unsupported", "ANY is not supported; use IN or EXISTS."),

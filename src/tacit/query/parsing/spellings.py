@@ -14,6 +14,7 @@ LAG(x, n, d) OVER w                        CASE WHEN LAG(1, n) OVER w IS NULL TH
 SELECT DISTINCT k, MEDIAN(x) OVER          SELECT k, MEDIAN(x) … GROUP BY k
   (PARTITION BY k)
 SELECT MEDIAN(x) OVER () … LIMIT 1         SELECT MEDIAN(x) …
+SELECT UNNEST(x) AS y FROM t                SELECT y FROM t, UNNEST(x) AS y(y)
 (SELECT k, c, x …) PIVOT                   (SELECT k, SUM(x) FILTER (WHERE c = 'a') AS a … GROUP BY k)
   (SUM(x) FOR c IN ('a'))
 ========================================== ================================================================
@@ -200,6 +201,7 @@ def respelled_tree(tree: exp.Expr) -> exp.Expr:
             _take_quantile(node)
         if isinstance(node, exp.Select):
             _group_windows(node)
+            _list_in_from(node)
         if isinstance(node, exp.Subquery) and node.args.get("pivots"):
             _turn(node, node.args["pivots"])
         if isinstance(node, exp.Window):
@@ -287,6 +289,18 @@ def function_of(node: exp.Expr) -> str:
     while isinstance(node, (exp.Filter, exp.WithinGroup)):
         node = node.this
     return node.name.lower() if isinstance(node, exp.Anonymous) else ""
+
+
+def _list_in_from(select: exp.Select) -> None:
+    """UNNEST in FROM for one in the SELECT list."""
+    for item in select.expressions:
+        called = item.this if isinstance(item, exp.Alias) else item
+        if function_of(called) == "unnest" and len(called.expressions) == 1 and select.args.get("from_") is not None:
+            name = exp.to_identifier(item.alias or "unnest")
+            alias = exp.TableAlias(this=name, columns=[name.copy()])
+            listed = exp.Unnest(expressions=[called.expressions[0].copy()], alias=alias)
+            select.set("joins", [*(select.args.get("joins") or []), exp.Join(this=listed)])
+            item.replace(exp.Column(this=name.copy(), table=name.copy()))
 
 
 def _turn(node: exp.Subquery, pivots: list[exp.Expr]) -> None:

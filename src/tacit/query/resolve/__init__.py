@@ -8,6 +8,7 @@ Modules:
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS stand
   for
 * :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
+* :mod:`.lists` — Lists: texts that a sign divides, as tests of membership and as rows
 * :mod:`.public_keys` — Public keys: the finite sets of values that key expressions can have, as far as declarations say
 * :mod:`.public_order` — Order and limits of rows: ORDER BY, LIMIT and OFFSET of public rows become a place that each
   row has

@@ -30,6 +30,7 @@ from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.regular_expressions import from_escaped, from_similar, is_anchored
 from tacit.query.resolve.constants import number, type_named
+from tacit.query.resolve.lists import CONTAINS, contains
 from tacit.query.resolve.sql_functions import (
     PICKS,
     RAW_AGGREGATES,
@@ -88,7 +89,8 @@ class Scope:
             if any(name.lower() == each.lower() for source in self.sources for each in source.unread):
                 raise Refusal(
                     "unknown_column",
-                    f"The column {name!r}{where} has a type that no query reads, such as a list or a struct; "
+                    f"The column {name!r}{where} has a type that no query reads, such as a list or a struct; a list "
+                    "that its owner declares as text is read by LIST_CONTAINS and UNNEST; "
                     f"{self._known(table)}",
                     at=name,
                 )
@@ -235,6 +237,12 @@ class Scalars:
             if found is not None:
                 return found
         if type(node) in _OPERATORS:
+            if (
+                isinstance(node, exp.EQ)
+                and isinstance(node.expression, exp.Anonymous)
+                and node.expression.name == "ANY"
+            ):
+                return contains("any", [*node.expression.expressions, node.this], self)
             if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
                 return beside_interval(node, _OPERATORS[type(node)], self)
             return call(_OPERATORS[type(node)], self(node.this), self(node.expression))
@@ -402,6 +410,8 @@ class Scalars:
             return by_unit
         if name in ("date_part", "datepart") and len(node.expressions) == 2 and node.expressions[0].is_string:
             return part_at(node.expressions[0].name, node.expressions[1], self)
+        if name in CONTAINS:
+            return contains(name, node.expressions, self)
         check_function(name)
         return scalar_call(name, [self(arg) for arg in node.expressions])
 

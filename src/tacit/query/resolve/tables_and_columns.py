@@ -34,6 +34,7 @@ from tacit.query.relational.expressions import (
     references,
 )
 from tacit.query.relational.functions import call
+from tacit.query.resolve.lists import unnested
 from tacit.query.resolve.released_relation import ReleasedRelation
 from tacit.query.resolve.scalars import (
     Scalars,
@@ -72,7 +73,9 @@ Found = tuple["RelationNode | ReleasedRelation", Scope]
 
 def _joined(queries: Queries, found: Found, joins: list[exp.Join], ctes: Names, select: exp.Select) -> Found:
     """One source beside others; those that commas list in the order that equalities of WHERE suggest."""
-    for run in _comma_runs(joins):
+    for comma_run in _comma_runs(joins):
+        lists = [node.this for node in comma_run if isinstance(node.this, exp.Unnest)]
+        run = [node for node in comma_run if not isinstance(node.this, exp.Unnest)]
         waiting = [(node, *_source(queries, node.this, ctes, select)) for node in run]
         written = [found[1].sources, *(names.sources for _, _, names in waiting)]
         while waiting:
@@ -84,7 +87,20 @@ def _joined(queries: Queries, found: Found, joins: list[exp.Join], ctes: Names, 
             found = _join(queries, *found, right, names, node, select)
         if len(run) > 1:
             found = found[0], _in_written_order(found[1], written)
+        for listed in lists:
+            found = _with_values(*found, listed)
     return found
+
+
+def _with_values(source: RelationNode | ReleasedRelation, scope: Scope, node: exp.Unnest) -> Found:
+    """Rows beside the values of a list in them: ``UNNEST(x) AS t(value)``, or ``AS value``."""
+    alias = node.args.get("alias")
+    if isinstance(source, ReleasedRelation) or len(node.expressions) != 1:
+        raise Refusal("unsupported", "UNNEST takes one list in the rows of a table, below the aggregation.")
+    joined, value = unnested(source, node.expressions[0], Scalars(scope, "UNNEST"))
+    name = alias.name if alias is not None and alias.name else "unnest"
+    column = (_column_names(node) or [name])[0]
+    return joined, scope.over(joined).beside(Scope((ScopeSource(name, ((column, value),)),)))
 
 
 def _is_connected(found: Found, other: Found, select: exp.Select) -> bool:

@@ -52,6 +52,11 @@ def _split_signature(args: Args) -> tuple[Args, SqlType]:
     return (a_text("split_part", args[0]), args[1], args[2]), TEXT
 
 
+def _part_signature(args: Args) -> tuple[Args, SqlType]:
+    arity("list_part", args, 3)
+    return args, TEXT
+
+
 def _replace_signature(args: Args) -> tuple[Args, SqlType]:
     arity("replace", args, 3)
     if not constant_text("replace", args[1], "what to search"):
@@ -168,6 +173,7 @@ def register_all() -> None:
         Function("lpad", "padded or cut to n", _pad("lpad"), _lpad, growth=_pad_growth, cost=4),
         Function("rpad", "padded or cut to n", _pad("rpad"), _rpad, growth=_pad_growth, cost=4),
         Function("split_part", "n-th part", _split_signature, _split, cost=8),
+        Function("list_part", "n-th value of a list, n ≥ 1 out of a public series", _part_signature, _split, cost=8),
         Function(
             "replace",
             "each y replaced by z",
