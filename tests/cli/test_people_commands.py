@@ -1,4 +1,4 @@
-"""``tacit analysts``: roles, tokens, invitations and passwords, and that nothing prints a secret twice."""
+"""``tacit analysts``: roles, tokens and links, and that nothing prints a secret twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from cli.terminal import at_a_terminal
 from tacit.cli.tokens import moment_of
 from tacit.core.errors import InputError
 from tacit.ledger import Ledger
@@ -160,23 +159,22 @@ def test_added_with_a_token(clinic: Path, run: Run, run_json: Json) -> None:
         (("token", "alice", "--scope", "king"), "--scope: must be one of ask, audit, admin"),
         (("token", "alice", "--label", "a\nb"), "--label: must be at most"),
         (("withdraw", "0" * 16), "token: there is no token"),
-        (("invite", "bob"), "name: no person is registered"),
-        (("password", "bob"), "name: no person is registered"),
+        (("link", "bob"), "name: no person is registered"),
         (("tokens", "a\nb"), "name: must be 1 to 200"),
         (("add", "bob", "--token", "--expires", "soon"), "--expires: must be like"),
     ],
 )
 def test_what_cannot_be_done(clinic: Path, run: Run, arguments: tuple[str, ...], message: str) -> None:
     run("analysts", "add", "alice")
-    result = run("analysts", *arguments, stdin=GOOD)
+    result = run("analysts", *arguments)
     assert result.exit_code == 2, result.stdout
     assert result.stderr.startswith(f"Error: {message}")
-    assert json.loads(run("analysts", *arguments, "--json", stdin=GOOD).stderr)["error"]["code"] == "input"
+    assert json.loads(run("analysts", *arguments, "--json").stderr)["error"]["code"] == "input"
 
 
 def test_before_there_is_a_ledger(clinic: Path, run: Run) -> None:
-    for command in (("token", "alice"), ("tokens",), ("withdraw", "x"), ("invite", "alice"), ("password", "alice")):
-        result = run("analysts", *command, stdin=GOOD)
+    for command in (("token", "alice"), ("tokens",), ("withdraw", "x"), ("link", "alice")):
+        result = run("analysts", *command)
         assert result.exit_code == 2
         assert "there is no" in result.stderr
 
@@ -203,43 +201,15 @@ def test_when_something_ends_by_date() -> None:
             moment_of(wrong)
 
 
-# Invitations and passwords --------------------------------------------------------------------------------------------
-
-
-def test_an_invitation(clinic: Path, run: Run, run_json: Json) -> None:
+def test_a_link_works_once_and_ends_the_one_before(clinic: Path, run: Run, run_json: Json) -> None:
     run("analysts", "add", "alice")
-    told = run_json("analysts", "invite", "alice")
+    told = run_json("analysts", "link", "alice")
     assert set(told) == {"name", "path", "days"}
     before, _, secret = told["path"].rpartition("/")
-    assert before == "/console/welcome"
-    shown = run("analysts", "invite", "alice").stdout
+    assert before == "/console/link"
+    shown = run("analysts", "link", "alice").stdout
     (path,) = [line.strip() for line in shown.splitlines() if "/console/" in line]
     with people(clinic) as found:
-        assert found.accept(secret, GOOD) is None, "a new invitation ends the one before"
-        assert found.accept(path.rpartition("/")[2], GOOD) is not None
-
-
-def test_a_password_from_a_pipe(clinic: Path, run: Run, run_json: Json) -> None:
-    run("analysts", "add", "olga", "--role", "owner")
-    assert run_json("analysts", "password", "olga", stdin=f"{GOOD}\n") == {"name": "olga", "password": "set"}
-    with people(clinic) as found:
-        assert found.sign_in("olga", GOOD) is not None
-        assert found.set_up_secret() is None
-    for bad in ("", "short", "olga123456", "x" * 300):
-        result = run("analysts", "password", "olga", stdin=f"{bad}\n")
-        assert result.exit_code == 2
-        assert result.stderr.startswith("Error: --password: ")
-        assert not bad or bad not in result.stderr
-    assert "The password is set." in run("analysts", "password", "olga", stdin=GOOD).stdout
-
-
-@pytest.mark.deep
-def test_a_password_that_is_typed_is_not_shown(clinic: Path, run: Run) -> None:
-    run("analysts", "add", "olga")
-    typed = [("Password: ", f"{GOOD}\n"), ("Repeat for confirmation: ", f"{GOOD}\n")]
-    code, screen = at_a_terminal(("analysts", "password", "olga"), typed, clinic)
-    assert code == 0
-    assert "The password is set." in screen
-    assert GOOD not in screen
-    with people(clinic) as found:
-        assert found.sign_in("olga", GOOD) is not None
+        assert found.follow(secret) is None
+        assert found.follow(path.rpartition("/")[2]) is not None
+        assert found.follow(path.rpartition("/")[2]) is None

@@ -35,5 +35,5 @@ def test_the_demo_prints_lines_for_every_tool(capsys: pytest.CaptureFixture[str]
 def test_the_set_up_link_has_the_public_address(capsys: pytest.CaptureFixture[str]) -> None:
     _tell(Started("http://127.0.0.1:8470", "", {"set_up": "s3cret"}, None, "https://tacit.example.org/"))
     told = capsys.readouterr().out
-    assert "    https://tacit.example.org/console/setup/s3cret\n" in told
+    assert "    https://tacit.example.org/console/link/s3cret\n" in told
     assert "Tacit serves at http://127.0.0.1:8470/console/" in told

@@ -12,21 +12,20 @@ import pytest
 
 from support.accessible import DESK, FLAGS, findings
 from support.served import COUNT, Served, serve
-from support.visiting import PASSWORD, listening
+from support.visiting import listening
 from tacit.server.api.request_body import release_of
 
 pytestmark = pytest.mark.browser
 
 PAGES = ("questions", "datasets", "history", "budget", "guarantee", "releases", "people",
-         "people/one?name=alice", "ledger", "password", "nowhere", "answers/1", "releases?make=workload",
+         "people/one?name=alice", "ledger", "sessions", "nowhere", "answers/1", "releases?make=workload",
          "releases?make=model")  # fmt: skip
-OUTSIDE = ("sign-in", "setup/x")
+OUTSIDE = ("sign-in", "link/x")
 
 
 @pytest.fixture(scope="module")
 def hospital() -> Iterator[Served]:
     found = serve(slot=0.05)
-    found.people.set_password("olga", PASSWORD, operator="test")
     yield found
     found.close()
 
@@ -64,9 +63,8 @@ def test_the_checker_finds_nothing_on_any_page(page: Any, hospital: Served) -> N
     for name in OUTSIDE:
         page.goto(f"/console/{name}")
         found += findings(page)
-    page.goto("/console/sign-in")
-    page.fill("#name", "olga")
-    page.fill("#password", PASSWORD)
+    page.goto(f"/console/link/{hospital.people.link('olga', operator='test')}")
+    found += findings(page)
     page.click("button.main")
     page.wait_for_url("**/console/ask")
     page.click("summary:has-text('Build a question')")

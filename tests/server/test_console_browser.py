@@ -14,7 +14,7 @@ import pytest
 
 import tacit
 from support.served import COUNT, Served, serve
-from support.visiting import PASSWORD, listening
+from support.visiting import listening
 
 pytestmark = pytest.mark.browser
 
@@ -37,8 +37,6 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def hospital() -> Iterator[Served]:
     found = serve(slot=0.05)
-    for name in ("alice", "olga"):
-        found.people.set_password(name, PASSWORD, operator="test")
     yield found
     found.close()
 
@@ -53,7 +51,7 @@ Opens = Callable[..., Any]
 
 
 @pytest.fixture
-def opens(browser: Any, address: str) -> Iterator[Opens]:
+def opens(browser: Any, hospital: Served, address: str) -> Iterator[Opens]:
     """Opens a window, signed in as a named user if one is given; afterwards no window has complained about anything."""
     said: list[str] = []
     contexts: list[Any] = []
@@ -66,9 +64,7 @@ def opens(browser: Any, address: str) -> Iterator[Opens]:
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda problem: said.append(str(problem)))
         if name:
-            page.goto("/console/sign-in")
-            page.fill("#name", name)
-            page.fill("#password", PASSWORD)
+            page.goto(f"/console/link/{hospital.people.link(name, operator='test')}")
             page.click("button.main")
             page.wait_for_url("**/console/ask")
         return page
@@ -175,25 +171,19 @@ def test_an_owner_adds_an_analyst_who_comes_in_and_is_out_when_revoked(opens: Op
     olga = opens("olga")
     olga.click("text=People")
     olga.fill("#name", "erin")
-    olga.click("text=Add and make an invitation")
+    olga.click("text=Add and make a one-time link")
     assert "nothing is ticked" in olga.inner_text("[role=alert]")
     assert olga.input_value("#name") == "erin"
     olga.check("input[name=sees]")
-    olga.click("text=Add and make an invitation")
+    olga.click("text=Add and make a one-time link")
     link = olga.input_value("#shown")
     erin = opens()
     erin.goto(link)
     assert erin.inner_text("h1") == "Welcome, erin"
-    erin.fill("#password", PASSWORD)
-    erin.fill("#again", PASSWORD)
     erin.click("button.main")
     erin.wait_for_url("**/console/ask")
     erin.click(".who .name")
-    erin.fill("#old", PASSWORD)
-    for field in ("#password", "#again"):
-        erin.fill(field, "four deaf cats sing")
-    erin.click("button.main")
-    assert "It is changed." in erin.inner_text("[role=status]")
+    assert "this one" in erin.inner_text("main")
     erin.goto("/console/ask")
     quoted(erin)
     olga.click(".data a:has-text('erin')")
@@ -211,35 +201,20 @@ def test_an_owner_adds_an_analyst_who_comes_in_and_is_out_when_revoked(opens: Op
 def test_the_first_owner_comes_in_by_the_set_up_link(opens: Opens, hospital: Served) -> None:
     hospital.people.revoke("olga", operator="test")
     page = opens()
-    page.goto(f"/console/setup/{hospital.people.set_up_secret()}")
+    page.goto(f"/console/link/{hospital.people.set_up_link()}")
     page.fill("#name", "ada")
-    page.fill("#password", PASSWORD)
-    page.fill("#again", PASSWORD)
     page.click("button.main")
     page.wait_for_url("**/console/ask")
     assert "ada, owner" in page.inner_text(".who")
 
 
-def test_wrong_and_unknown_get_the_same_words(opens: Opens) -> None:
-    words = []
-    for name in ("alice", "unknown"):
-        page = opens()
-        page.goto("/console/sign-in")
-        page.fill("#name", name)
-        page.fill("#password", "wrong")
-        page.click("button.main")
-        words.append(page.inner_text("[role=alert]"))
-    assert words[0] == words[1]
-
-
-def test_everything_can_be_done_with_keys_alone(opens: Opens) -> None:
+def test_everything_can_be_done_with_keys_alone(opens: Opens, hospital: Served) -> None:
+    hospital.people.revoke("olga", operator="test")
     page = opens()
-    page.goto("/console/sign-in")
+    page.goto(f"/console/link/{hospital.people.set_up_link()}")
     # The browser gives the first field the focus when it draws the page, which may be after it has loaded it.
     page.wait_for_selector("#name:focus")
-    page.keyboard.type("alice")
-    page.keyboard.press("Tab")
-    page.keyboard.type(PASSWORD)
+    page.keyboard.type("ada")
     page.keyboard.press("Enter")
     page.wait_for_url("**/console/ask")
     page.keyboard.press("Tab")

@@ -129,11 +129,9 @@ def test_mechanisms_are_not_run_from_the_ledger_alone(served: Served) -> None:
 
 def test_the_console_lists_them_and_has_a_button_for_each(served: Served) -> None:
     position = killed(served)
-    for name in ("alice", "bob"):
-        served.people.set_password(name, "four words make one", operator="test")
     alice, bob = Visitor(served), Visitor(served)
-    alice.sign_in("alice", "four words make one")
-    bob.sign_in("bob", "four words make one")
+    alice.sign_in("alice")
+    bob.sign_in("bob")
     page = alice.get("/console/history?undelivered=1").text
     assert re.search(rf'action="/console/deliver".*name="position" value="{position}"', page, re.S)
     assert "paid, not delivered" in page

@@ -10,12 +10,16 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tacit.project.project_file import OpenIDModel
+from tacit.server.identity.oidc import is_safe
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -80,6 +84,7 @@ def test_compose_keeps_secrets_out_of_it_and_roots_read_only() -> None:
     assert set(services) == {"dex", "postgres", "tacit"}
     for name, service in services.items():
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+        assert not (service.get("network_mode") and service.get("networks")), name
         assert "latest" not in service.get("image", "x:1").rpartition(":")[2], name
         for variable, value in service.get("environment", {}).items():
             assert "PASSWORD" not in variable or variable.endswith("_FILE"), name
@@ -94,6 +99,17 @@ def test_compose_keeps_secrets_out_of_it_and_roots_read_only() -> None:
     assert (DEPLOY / tacit["build"]["context"] / tacit["build"]["dockerfile"]).resolve() == DEPLOY / "Containerfile"
     assert set(command("VOLUME")) <= {each.split(":")[1] for each in tacit["volumes"]}
     assert {each if isinstance(each, str) else each["source"] for each in tacit["secrets"]} <= set(told["secrets"])
+
+
+def test_the_provider_of_compose_and_the_project_file_know_each_other() -> None:
+    dex = yaml.safe_load((DEPLOY / "dex.yaml").read_text())
+    model = OpenIDModel(**tomllib.loads((DEPLOY / "tacit.toml").read_text())["server"]["oidc"]["dex"])
+    (client,) = dex["staticClients"]
+    assert (model.issuer, model.client_id) == (dex["issuer"], client["id"])
+    assert model.client_secret == f"env:{client['secretEnv']}"
+    (redirect,) = client["redirectURIs"]
+    assert redirect == "http://127.0.0.1:8470/console/signed-in/dex"
+    assert is_safe(model.issuer)
 
 
 def test_the_systemd_unit_is_verified(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from support.remote_client import remote_of
 from support.served import Served, serve
-from support.visiting import PASSWORD, Visitor
+from support.visiting import Visitor
 from tacit.core.errors import BudgetError, InputError
 from tacit.learn import PCA, AdditiveClassifier, LinearRegression, LogisticRegression, load_model
 from tacit.releases.model import ModelRequest
@@ -124,8 +124,6 @@ def test_a_client_fits_as_if_it_were_local(tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_console_fits_shows_and_hands_out_a_model() -> None:
     served = serve()
-    for name in ("olga", "alice", "dan"):
-        served.people.set_password(name, PASSWORD, operator="test")
     owner, analyst, other = Visitor(served), Visitor(served), Visitor(served)
     try:
         owner.sign_in("olga")

@@ -17,7 +17,7 @@ import pytest
 from support.remote_client import remote_of
 from support.served import Served, serve
 from support.toy_engine import Killed
-from support.visiting import PASSWORD, Visitor
+from support.visiting import Visitor
 from tacit.client.release_responses import ReleaseResponse
 from tacit.core.errors import BudgetError, InputError
 from tacit.releases.synthesis import KeptParts, SyntheticTableRequest
@@ -97,8 +97,6 @@ def test_a_table_is_asked_about_for_nothing_by_those_who_see_it(hospital: Served
 
 def test_the_console_makes_shows_and_hands_out_a_table() -> None:
     served = serve()
-    for name in ("olga", "alice", "dan"):
-        served.people.set_password(name, PASSWORD, operator="test")
     owner, analyst, other = Visitor(served), Visitor(served), Visitor(served)
     try:
         owner.sign_in("olga")
@@ -149,7 +147,6 @@ def test_the_console_makes_shows_and_hands_out_a_table() -> None:
 
 def test_the_console_says_how_far_a_table_has_come_and_where_it_is() -> None:
     served = serve()
-    served.people.set_password("olga", PASSWORD, operator="test")
     owner = Visitor(served)
     try:
         owner.sign_in("olga")

@@ -14,7 +14,7 @@ import pytest
 
 from support.remote_client import remote_of
 from support.served import Served, serve
-from support.visiting import PASSWORD, Visitor
+from support.visiting import Visitor
 from tacit import Workload
 from tacit.core.errors import DelayedError, InputError
 from tacit.releases.payment import Ending
@@ -185,8 +185,6 @@ def test_a_remote_curator_reads_the_same_answers(monkeypatch: pytest.MonkeyPatch
 
 def test_the_console_quotes_answers_and_hands_out_a_workload() -> None:
     served = serve()
-    for name in ("olga", "alice"):
-        served.people.set_password(name, PASSWORD, operator="test")
     owner, analyst = Visitor(served), Visitor(served)
     try:
         owner.sign_in("olga")

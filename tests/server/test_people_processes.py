@@ -18,13 +18,13 @@ from tacit.ledger import LedgerError
 PROGRAM = """
 import sys
 from tacit.ledger import Ledger
-from tacit.server.identity import Hashing, People
+from tacit.server.identity import People
 
 where, anchor, secret, number = sys.argv[1:]
 with Ledger.open(where, anchor=anchor) as ledger:
     sys.stdin.readline()
-    with People.open(ledger, where, hashing=Hashing.cheap()) as people:
-        won = people.set_up(secret, f"owner {number}", "green lamp beside the river")
+    with People.open(ledger, where, iterations=4096) as people:
+        won = people.set_up(secret, f"owner {number}")
         for turn in range(5):
             people.add(f"analyst {number} {turn}", operator="olga")
             text = people.issue(f"analyst {number} {turn}", expires=None, operator="olga").text

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.crowds import GOOD, Crowd, add, put_back, rows_of, token
+from support.crowds import Crowd, add, put_back, rows_of, token
 from support.ledgers import bring_back, copy_files, sqlite_place
 from tacit.ledger import LedgerError, RollbackError
 from tacit.server.identity import People
-
-NEW = "another long password"
 
 
 def opens(people: People, text: str) -> bool:
@@ -27,19 +25,22 @@ def test_tables_that_were_put_back_are_told_what_they_forgot(lasting: Crowd) -> 
         people.issue("alice", expires=None, operator="olga"),
         token(people, "bob"),
     )
-    for name in ("bob", "carol"):
-        people.set_password(name, GOOD, operator="olga")
-    session = people.sign_in("carol", GOOD)
+    session, bobs_session, ended = (
+        people.follow(people.link(name, operator="olga")) for name in ("carol", "bob", "carol")
+    )
     assert session is not None
-    link = people.invite("dora", operator="olga")
+    assert bobs_session is not None
+    assert ended is not None
+    link, older = people.link("dora", operator="olga"), people.link("alice", operator="olga")
     old = rows_of(people)
 
     people.withdraw(gone.id, operator="olga")
     people.revoke("bob", operator="olga")
     add(people, "bob")
     bobs_new = token(people, "bob")
-    people.set_password("carol", NEW, operator="carol")
-    assert people.accept(link, GOOD) is not None
+    people.end_session(ended.access.id, operator="olga")
+    assert people.follow(link) is not None
+    newer = people.link("alice", operator="olga")
     new = rows_of(people)
 
     put_back(people, {**old, "tokens": [*old["tokens"], *new["tokens"][-1:]]})
@@ -50,28 +51,27 @@ def test_tables_that_were_put_back_are_told_what_they_forgot(lasting: Crowd) -> 
     assert not opens(people, gone.text)
     assert not opens(people, bobs)
     assert opens(people, bobs_new)
-    assert people.sign_in("bob", GOOD) is None
-    assert people.session(session.text) is None
-    assert people.sign_in("carol", GOOD) is None
-    assert people.invited(link) is None
-    assert not people.signs_in("dora")
+    assert people.session(bobs_session.text) is None
+    assert people.session(ended.text) is None
+    assert people.session(session.text) is not None
+    assert people.linked(link) is None
+    assert people.linked(older) is None
+    assert people.linked(newer) is None, "lost with the tables"
 
 
 def test_opening_again_changes_nothing(lasting: Crowd) -> None:
     add(lasting.people, "alice", "bob")
     text = token(lasting.people, "alice")
-    lasting.people.set_password("alice", GOOD, operator="olga")
-    lasting.people.set_password("alice", NEW, operator="olga")
-    opened = lasting.people.sign_in("alice", NEW)
+    opened = lasting.people.follow(lasting.people.link("alice", operator="olga"))
     assert opened is not None
-    link = lasting.people.invite("bob", operator="olga")
+    link = lasting.people.link("bob", operator="olga")
     before = {name: rows for name, rows in rows_of(lasting.people).items() if name != "seen"}
     for _ in range(2):
         lasting.restart()
         assert {name: rows for name, rows in rows_of(lasting.people).items() if name != "seen"} == before
     assert opens(lasting.people, text)
     assert lasting.people.session(opened.text) is not None
-    assert lasting.people.invited(link) is not None
+    assert lasting.people.linked(link) is not None
 
 
 def test_words_in_the_details_do_not_hide_a_revocation(lasting: Crowd) -> None:
@@ -87,7 +87,7 @@ def test_words_in_the_details_do_not_hide_a_revocation(lasting: Crowd) -> None:
 
 
 def test_notes_that_others_wrote_break_nothing(lasting: Crowd) -> None:
-    for kind in ("token withdrawn", "password set", "token issued"):
+    for kind in ("token withdrawn", "session ended", "session opened", "link made", "token issued"):
         for fields in ({}, {"token": None}, {"token": ["x"]}, {"analyst": "\ud800"}, {"analyst": {"a": 1}}):
             lasting.ledger.note(kind, fields)
     lasting.restart()
@@ -99,10 +99,9 @@ def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(tmp
     crowd = Crowd(place)
     add(crowd.people, "alice", "bob")
     text, gone = token(crowd.people, "alice"), crowd.people.issue("bob", expires=None, operator="olga")
-    crowd.people.set_password("alice", GOOD, operator="olga")
-    opened = crowd.people.sign_in("alice", GOOD)
+    opened = crowd.people.follow(crowd.people.link("alice", operator="olga"))
     assert opened is not None
-    link = crowd.people.invite("bob", operator="olga")
+    link = crowd.people.link("bob", operator="olga")
     crowd.close()
     copy_files(place, tmp_path / "backup")
     ledger = place.open()
@@ -119,11 +118,10 @@ def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(tmp
     assert not opens(people, text)
     assert not opens(people, gone.text)
     assert people.session(opened.text) is None
-    assert people.sign_in("alice", GOOD) is None
-    assert people.invited(link) is None
-    secret = people.set_up_secret()
+    assert people.linked(link) is None
+    secret = people.set_up_link()
     assert secret is not None
-    assert people.set_up(secret, "olga", GOOD) is not None
+    assert people.set_up(secret, "olga") is not None
     assert opens(people, token(people, "alice"))
     crowd.close()
 
@@ -131,13 +129,14 @@ def test_a_whole_copy_is_refused_and_when_adopted_all_people_are_let_in_anew(tmp
 def test_tables_of_another_history_are_emptied(lasting: Crowd) -> None:
     add(lasting.people, "alice")
     text = token(lasting.people, "alice")
-    lasting.people.set_password("alice", GOOD, operator="olga")
+    opened = lasting.people.follow(lasting.people.link("alice", operator="olga"))
+    assert opened is not None
     for seen in ("seq = 1000000", f"seq = 1, hash = '{'0' * 64}'"):
         with lasting.people._context.tables.write() as run:
             run(f"UPDATE people_seen SET {seen}", ())
         lasting.restart()
         assert not opens(lasting.people, text)
-        assert not lasting.people.signs_in("alice")
+        assert lasting.people.session(opened.text) is None
         text = token(lasting.people, "alice")
         assert opens(lasting.people, text)
 

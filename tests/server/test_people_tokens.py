@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.crowds import GOOD, Crowd, add, rows_of, token
+from support.crowds import Crowd, add, rows_of, token
 from tacit.core.errors import InputError
 from tacit.ledger import BusyError, LedgerError
 from tacit.server.identity import Role, TokenScope
@@ -32,14 +32,13 @@ def test_the_secret_is_nowhere(crowd: Crowd, caplog: pytest.LogCaptureFixture) -
     caplog.set_level(logging.DEBUG)
     add(crowd.people, "alice")
     issued = crowd.people.issue("alice", expires=None, operator="olga")
-    crowd.people.set_password("alice", GOOD, operator="olga")
-    opened = crowd.people.sign_in("alice", GOOD)
+    opened = crowd.people.follow(crowd.people.link("alice", operator="olga"))
     assert opened is not None
-    welcome, set_up = crowd.people.invite("alice", operator="olga"), crowd.people.set_up_secret()
+    welcome, set_up = crowd.people.link("alice", operator="olga"), crowd.people.set_up_link()
     assert set_up is not None
     access = crowd.people.authenticate(issued.text)
     texts = (issued.text, opened.text, welcome, set_up)
-    secrets = [text.rsplit("_", 1)[1] for text in texts] + [GOOD, opened.access.csrf]
+    secrets = [text.rsplit("_", 1)[1] for text in texts] + [opened.access.csrf]
     kept = repr([rows_of(crowd.people), crowd.ledger.analysts(), list(crowd.ledger.notes())])
     shown = repr([issued, opened, access, crowd.people.tokens(), opened.access, Code.read("tacit", issued.text)])
     assert "alice" in kept
@@ -198,8 +197,7 @@ def hostile(good: str) -> list[Any]:
 
 def test_strange_texts_open_nothing(crowd: Crowd) -> None:
     add(crowd.people, "alice")
-    crowd.people.set_password("alice", GOOD, operator="olga")
-    opened = crowd.people.sign_in("alice", GOOD)
+    opened = crowd.people.follow(crowd.people.link("alice", operator="olga"))
     assert opened is not None
     good = token(crowd.people, "alice")
     for text in [*hostile(good), opened.text]:
@@ -207,9 +205,10 @@ def test_strange_texts_open_nothing(crowd: Crowd) -> None:
     for text in [*hostile(opened.text), good]:
         assert crowd.people.session(text) is None
         crowd.people.sign_out(text)
-        assert crowd.people.invited(text) is None
-        assert crowd.people.accept(text, GOOD) is None
-        assert crowd.people.set_up(text, "eve", GOOD) is None
+        assert crowd.people.linked(text) is None
+        assert crowd.people.follow(text) is None
+        assert crowd.people.set_up(text, "eve") is None
+        assert crowd.people.entries.take("house", text) is None
     assert crowd.people.authenticate(good) is not None
     assert crowd.people.session(opened.text) is not None
 

@@ -14,7 +14,7 @@ import pytest
 import tacit
 from support.pg_served import pg_serve
 from support.served import COUNT, Served, serve
-from support.visiting import PASSWORD, Visitor, listening
+from support.visiting import Visitor, listening
 from tacit.client.client_errors import TrustError
 from tacit.curator.conversation import Conversation
 from tacit.server.mcp.doors import ServerDoor
@@ -75,7 +75,6 @@ def test_tools_of_an_assistant(shop: Served) -> None:
 
 
 def test_the_console(shop: Served) -> None:
-    shop.people.set_password("alice", PASSWORD, operator="test")
     visitor = Visitor(shop, "http://tacit")
     try:
         assert visitor.sign_in("alice").status_code == 303

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
+from tacit.core.errors import InputError
 from tacit.server.serve.connection_limit import Connections
+from tacit.server.serve.listen import tls_context
 from tacit.server.serve.protocol import GuardedProtocol, guarded
 from tacit.server.settings import Settings
 
@@ -385,3 +390,27 @@ def test_idle_connections_do_not_keep_others_out(said: bytes) -> None:
                 writer.transport.abort()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "address", ["tacit.example.org", "https://a b", "https://x/y", "javascript:alert(1)", "https://"]
+)
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(InputError, match="address"):
+        Settings(address=address)
+
+
+def test_a_key_of_tls_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    key, cert = tmp_path / "k.pem", tmp_path / "c.pem"
+    key.write_text("x")
+    cert.write_text("x")
+    settings = Settings(tls_cert=str(cert), tls_key=str(key))
+    for mode, words in ((0o644, "others may read"), (0o604, "others may read"), (0o620, "use or change")):
+        key.chmod(mode)
+        with pytest.raises(InputError, match=words):
+            tls_context(settings)
+    for mode in (0o600, 0o640, 0o400):
+        key.chmod(mode)
+        assert stat.S_IMODE(os.stat(key).st_mode) == mode
+        with pytest.raises(InputError, match="cannot be used"):
+            tls_context(settings)

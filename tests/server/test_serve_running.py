@@ -375,7 +375,7 @@ def test_the_first_start_prints_a_link_that_works_once(tmp_path: Path) -> None:
         newer = again.told["set_up"]
         assert newer.rpartition("/")[2] != link.rpartition("/")[2]
         assert fetch(newer)[0] == 200
-        assert fetch(f"{again.address}/console/setup/{link.rpartition('/')[2]}")[0] != 200
+        assert fetch(f"{again.address}/console/link/{link.rpartition('/')[2]}")[0] != 200
         _set_up(again, newer.rpartition("/")[2])
     with Server(project, "--workers", "1") as last:
         assert "set_up" not in last.told, "there is an owner"
@@ -387,7 +387,7 @@ def _set_up(running: Server, secret: str) -> None:
 
     place = str(running.project.parent / "tacit.ledger")
     with open_curator(running.project) as curator, People.open(curator.ledger, place) as people:
-        assert people.set_up(secret, "olga", "green lamp beside the river") is not None
+        assert people.set_up(secret, "olga") is not None
 
 
 @pytest.mark.deep
@@ -399,7 +399,7 @@ def test_the_demo_is_one_command(tmp_path: Path) -> None:
         process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=env)
     try:
         text = until(lambda: "Ctrl-C" in out.read_text() and out.read_text(), "the greeting")
-        links = [word for word in text.split() if "/console/welcome/" in word]
+        links = [word for word in text.split() if "/console/link/" in word]
         assert len(links) == 2
         assert all(fetch(link)[0] == 200 for link in links)
         address, token = text.partition('connect("')[2].split('"')[0], text.partition('token="')[2].split('"')[0]

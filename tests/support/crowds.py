@@ -10,10 +10,9 @@ from support.ledgers import NOON, Place
 from tacit.accounting.filters import PureFilter
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
-from tacit.server.identity import Hashing, People
+from tacit.server.identity import People
 
-GOOD = "green lamp beside the river"
-TABLES = ("seen", "persons", "tokens", "sessions", "links", "tries", "origins", "jobs")
+TABLES = ("seen", "persons", "tokens", "sessions", "links", "entries", "identities", "jobs")
 
 
 class Watch:
@@ -53,7 +52,7 @@ class Crowd:
         return ledger
 
     def open_people(self, ledger: Ledger, **options: Any) -> People:
-        people = People.open(ledger, self.where, **{"clock": self.watch, "hashing": Hashing.cheap(), **options})
+        people = People.open(ledger, self.where, **{"clock": self.watch, "iterations": 4096, **options})
         self.opened.append(people)
         return people
 

@@ -21,7 +21,8 @@ from tacit.query.types import DATE, INTEGER, TEXT, decimal
 from tacit.releases.accounts import account_kind, filter_of
 from tacit.releases.planner import QuestionContext
 from tacit.server.api.app import App, create_app
-from tacit.server.identity import Hashing, People, Role
+from tacit.server.identity import People, Role
+from tacit.server.identity.oidc import OpenIDProvider
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 
@@ -172,7 +173,7 @@ def serve(
     ledger: str = MEMORY,
     budgets: Mapping[str, Mapping[str, Any]] = BUDGETS,
     version: Callable[[Any], str] = lambda tables: "1",
-    password_verifiers: bool = False,
+    providers: Mapping[str, OpenIDProvider] | None = None,
     **settings: Any,
 ) -> Served:
     """The hospital, with alice and bob, carol (patients only), dan (employees only), audrey (auditor) and olga (owner).
@@ -189,9 +190,9 @@ def serve(
         accounts[name] = account_kind(name, model, limit)
     context = QuestionContext("hospital", catalog, engine, opened.ledger, opened.keys, accounts, version)
     chosen = Settings(**{"slot": 0.0, **settings})
-    people = People.open(opened.ledger, ledger, hashing=Hashing.cheap(), password_verifiers=password_verifiers)
+    people = People.open(opened.ledger, ledger, iterations=4096)
     service = CuratorService(Curator(context, "owner"), people, chosen)
-    served = Served(create_app(service, chosen), service, engine, chosen)
+    served = Served(create_app(service, chosen, providers=providers), service, engine, chosen)
     for name, role, seen in (
         ("alice", Role.ANALYST, None),
         ("bob", Role.ANALYST, None),

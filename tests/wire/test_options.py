@@ -14,7 +14,7 @@ from rich.console import Console
 
 from support.command_line import run_command
 from support.served import COUNT, serve
-from support.visiting import PASSWORD, Visitor
+from support.visiting import Visitor
 from tacit.accounting.currencies import CURRENCIES
 from tacit.cli.query_options import request_of
 from tacit.cli.repl import Prompt
@@ -111,7 +111,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TACIT_STATE", str(tmp_path_factory.mktemp("state")))
         served = serve(budgets=BUDGETS)
-        served.people.set_password("alice", PASSWORD, operator="test")
         visitor = Visitor(served)
         visitor.sign_in("alice")
         yield visitor.get("/console/ask").text

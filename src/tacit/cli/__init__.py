@@ -30,7 +30,7 @@ Modules:
 * :mod:`.serve` — ``tacit serve``: run the HTTP API and the console
 * :mod:`.synth` — ``tacit synth``: publish a synthetic table with its report and its receipt
 * :mod:`.terminal` — Terminal output: colour and boxes for a terminal, plain text for a pipe, JSON for a program
-* :mod:`.tokens` — ``tacit analysts`` subcommands for tokens, invitations and passwords
+* :mod:`.tokens` — ``tacit analysts`` subcommands for tokens and one-time links
 """
 
 from __future__ import annotations

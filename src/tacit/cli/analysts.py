@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tacit.server.identity import People, Person
 
 app = typer.Typer(no_args_is_help=True, help="Analysts, their roles and their shares of a budget.")
-for command in (tokens.token, tokens.tokens, tokens.withdraw, tokens.invite, tokens.password):
+for command in (tokens.token, tokens.tokens, tokens.withdraw, tokens.link):
     app.command()(command)
 
 
@@ -144,9 +144,9 @@ def revoke(
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Refuse an analyst from now on: their tokens, sessions and password end. Their charges stay.
+    """Refuse an analyst from now on: their tokens, sessions and links end. Their charges stay.
 
-    `tacit analysts add` admits them again; then they need a new password and new tokens.
+    `tacit analysts add` admits them again; then they need new tokens and a new link.
     """
     with reported("name", as_json=as_json), opened(project) as curator:
         name = _known(curator.ledger, name)

@@ -56,7 +56,8 @@ def serve(
         list[str] | None, typer.Option(help="Address of a trusted reverse proxy; by default this machine.")
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Public address, https://tacit.example.org; for links in invitations.")
+        str | None,
+        typer.Option(help="Public address, https://tacit.example.org; for one-time links and identity providers."),
     ] = None,
     slot: Annotated[
         float,
@@ -79,7 +80,7 @@ def serve(
 ) -> None:
     """Serve an HTTP API and a console in the browser, on one shared privacy account.
 
-    The first start prints a link with which the owner sets a password. Stop it with Ctrl-C: questions under way are
+    The first start prints a link by which the owner signs in. Stop it with Ctrl-C: questions under way are
     finished first.
 
     Each option may be a variable of the environment instead: --behind-proxy is TACIT_SERVE_BEHIND_PROXY=1.
@@ -163,8 +164,8 @@ def _hospital(stack: ExitStack) -> Path:
 
 
 def _set_up(service: CuratorService) -> dict[str, Any]:
-    """The secret of the set-up link, while there is no owner who could sign in."""
-    secret = service.people.set_up_secret()
+    """The secret of the set-up link, while there is no owner."""
+    secret = service.people.set_up_link()
     return {} if secret is None else {"set_up": secret}
 
 
@@ -180,8 +181,8 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
     owned = people.issue(_DEMO_OWNER, label="models", expires=None, operator="demo")
     assistant = people.issue(_DEMO_ANALYST, label="assistant", expires=None, operator="demo", share=_DEMO_SHARE)
     return {
-        "owner": people.invite(_DEMO_OWNER, operator="demo"),
-        "analyst": people.invite(_DEMO_ANALYST, operator="demo"),
+        "owner": people.link(_DEMO_OWNER, operator="demo"),
+        "analyst": people.link(_DEMO_ANALYST, operator="demo"),
         "token": token.text,
         "owner_token": owned.text,
         "assistant": assistant.text,
@@ -190,10 +191,9 @@ def _demo_people(service: CuratorService) -> dict[str, Any]:
 
 def _links(started: Started) -> dict[str, str]:
     """The links in a welcome, as they are typed into a browser."""
-    pages = {"set_up": "setup", "owner": "welcome", "analyst": "welcome"}
     address = (started.public or started.address).rstrip("/")
     return {
-        name: f"{address}/console/{pages[name]}/{secret}" if name in pages else str(secret)
+        name: f"{address}/console/link/{secret}" if name in ("set_up", "owner", "analyst") else str(secret)
         for name, secret in started.welcome.items()
     }
 
@@ -213,9 +213,9 @@ def _tell(started: Started) -> None:
         _say("PostgreSQL clients connect to host={} port={}".format(*started.postgres))
     links = _links(started)
     if "set_up" in links:
-        from tacit.server.identity.invitations import SET_UP_WORDS
+        from tacit.server.identity.sessions import SET_UP_WORDS
 
-        _say(f"No user can sign in yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
+        _say(f"There is no owner yet. Open this link once, within {SET_UP_WORDS}, to become the owner:")
         _say(f"    {links['set_up']}")
     _say("Stop with Ctrl-C.")
 
@@ -227,7 +227,7 @@ def _tell_demo(started: Started) -> None:
     _say(f"  As its owner, {_DEMO_OWNER}:      {links['owner']}")
     _say(f"  As an analyst, {_DEMO_ANALYST}:    {links['analyst']}\n")
     needs = "" if find_spec("httpx2") is not None else f", after {install_command('client')}"
-    _say(f"Each link works once: choose a password, and you are signed in. Or ask from Python{needs}:\n")
+    _say(f"Each link signs you in, once. Or ask from Python{needs}:\n")
     _say(f'  remote = tacit.connect("{started.address}", token="{links["token"]}")')
     _say('  print(remote.sql("SELECT ward, COUNT(*) AS visits FROM visits GROUP BY ward", epsilon="0.5"))\n')
     if started.postgres is not None:

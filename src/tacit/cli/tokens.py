@@ -1,9 +1,8 @@
-"""``tacit analysts`` subcommands for tokens, invitations and passwords."""
+"""``tacit analysts`` subcommands for tokens and one-time links."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -16,7 +15,7 @@ import typer
 from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
 from tacit.cli.operator_options import OperatorOption, opened_ledger, operator_name
-from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, say, tell
+from tacit.cli.terminal import JsonFlag, console, print_json, say, tell
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -93,37 +92,21 @@ def withdraw(
         tell({"id": token, "withdrawn": True}, words, as_json=as_json)
 
 
-def invite(
+def link(
     name: _Name,
     project: ProjectOption = DEFAULT_PROJECT,
     operator: OperatorOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a link with which a person chooses their own password for the console, once, within three days."""
+    """Make a link by which a person signs in to the console, once, within three days."""
     with reported("name", as_json=as_json), _people(project) as people:
-        path = f"/console/welcome/{people.invite(name, operator=operator_name(operator))}"
+        path = f"/console/link/{people.link(name, operator=operator_name(operator))}"
         if as_json:
             print_json({"name": name, "path": path, "days": 3})
             return
         say("Put this behind the address of your server and give it to this person alone:")
         say(f"\n  {path}\n", whole=True)
-        say("It works once, within three days. A new invitation ends it.")
-
-
-def password(
-    name: _Name,
-    project: ProjectOption = DEFAULT_PROJECT,
-    operator: OperatorOption = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """Set a person's password for the console: typed twice here, or one line of stdin. Their sessions end."""
-    with reported("name", as_json=as_json), _people(project) as people:
-        if is_interactive():
-            chosen = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-        else:
-            chosen = sys.stdin.readline().rstrip("\r\n")
-        people.set_password(name, chosen, operator=operator_name(operator))
-        tell({"name": name, "password": "set"}, "The password is set.", as_json=as_json)
+        say("It works once, within three days. A new link ends it.")
 
 
 def people_of(ledger: Ledger, project: Path) -> People:
@@ -133,7 +116,7 @@ def people_of(ledger: Ledger, project: Path) -> People:
     from tacit.server.identity import People
 
     loaded = load(project)
-    return People.open(ledger, loaded.ledger or MEMORY, obvious=(loaded.name,))
+    return People.open(ledger, loaded.ledger or MEMORY)
 
 
 def moment_of(text: str) -> datetime | None:

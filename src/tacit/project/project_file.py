@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
 from tacit.accounting.currencies import CurrencyKind
@@ -211,11 +211,44 @@ class LimitsModel(_Strict):
     spill: str | None = None
 
 
+class GroupModel(_Strict):
+    """What a group of an identity provider stands for; without ``populations`` its people see all of them."""
+
+    role: Literal["owner", "analyst", "auditor"]
+    populations: tuple[str, ...] | None = None
+
+
+class OpenIDModel(_Strict):
+    """An identity provider of a server.
+
+    ``client_secret`` is a place, ``env:NAME`` or ``file:/run/secrets/name``, never the secret itself. ``name_claim``
+    is what people are called, ``groups_claim`` lists their groups; either may be a path such as
+    ``realm_access.roles``. Of the groups in the file, the first that a person is in decides about the role.
+    """
+
+    issuer: str = Field(pattern=r"^https?://[^?#\s]+$")
+    client_id: str = Field(min_length=1, max_length=200)
+    client_secret: str | None = Field(default=None, pattern=r"^(env|file):.+$")
+    name_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    scopes: tuple[str, ...] = ("openid", "profile", "email", "groups")
+    groups: dict[str, GroupModel] = Field(min_length=1)
+
+
+class ServerModel(_Strict):
+    """What a server of the project knows beside its options."""
+
+    oidc: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")], OpenIDModel] = Field(
+        default_factory=dict
+    )
+
+
 class ProjectModel(_Strict):
     """The whole file."""
 
     project: _About = Field(default_factory=_About)
     limits: LimitsModel = Field(default_factory=LimitsModel)
+    server: ServerModel = Field(default_factory=ServerModel)
     populations: dict[str, PopulationModel] = Field(default_factory=dict)
     tables: dict[str, TableModel]
 
@@ -237,6 +270,7 @@ class Project:
     key: str | None = None
     limits: LimitsModel = field(default_factory=lambda: LimitsModel(seconds=None))
     engine: str = field(default="duckdb", repr=False)
+    providers: Mapping[str, OpenIDModel] = field(default_factory=dict)
 
 
 def load(path: str | Path) -> Project:
@@ -260,9 +294,22 @@ def project_of(model: ProjectModel, folder: Path) -> Project:
     named = {name: source.path or "" for name, source in sources.items() if source.kind == "table"}
     project = build(model, sources, stored_types(about.engine, named) if named else {})
     kept = _places(about, folder)
+    _check_providers(model)
     return replace(
-        project, ledger=kept.ledger, anchor=kept.anchor, key=kept.key, limits=model.limits, engine=about.engine
-    )
+        project, ledger=kept.ledger, anchor=kept.anchor, key=kept.key, limits=model.limits, engine=about.engine,
+        providers=model.server.oidc,
+    )  # fmt: skip
+
+
+def _check_providers(model: ProjectModel) -> None:
+    for name, provider in model.server.oidc.items():
+        for group, rule in provider.groups.items():
+            where = f"server.oidc.{name}.groups.{group}.populations"
+            if rule.role == "owner" and rule.populations is not None:
+                raise InputError(where, "an owner sees everything: leave it out, or choose another role")
+            for population in rule.populations or ():
+                if population not in model.populations:
+                    raise InputError(where, f"there is no [populations.{population}] in the file")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Modules:
 * :mod:`.console` — Console: pages for people, rendered on the server; in owner mode, of a project file
 * :mod:`.departure` — Departure of one question: its thread and outcome are held until then
 * :mod:`.errors` — Errors of the server
-* :mod:`.identity` — Identity: people, roles, tokens, passwords, sessions, invitations
+* :mod:`.identity` — Identity: people, roles, tokens, sessions, one-time links, single sign-on
 * :mod:`.mcp` — Model Context Protocol: tools with which AI assistants ask, within a share of the budget that a person
   states
 * :mod:`.pgwire` — PostgreSQL protocol: psql, drivers and dashboards

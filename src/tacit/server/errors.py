@@ -7,6 +7,7 @@
     │   └── Unknown          access.unknown  there is no such thing, for the caller
     ├── Unauthenticated      auth            missing or invalid token
     ├── TooMany              rate            too often within a minute
+    ├── ProviderDown         provider        an identity provider cannot be used
     ├── Busy                 busy            nothing was done; try again
     └── RequestError         request.…       the bytes sent are not a request
 """
@@ -51,6 +52,15 @@ class Busy(TacitError):  # noqa: N818
 
     def __init__(self) -> None:
         super().__init__("the server is busy; nothing was done, try again")
+
+
+class ProviderDown(TacitError):  # noqa: N818
+    """An identity provider cannot be reached, or does not keep to the protocol; the operator's log has the reason."""
+
+    code = "provider"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the identity provider {name} cannot be used now; sessions and tokens go on working")
 
 
 class RequestError(TacitError):

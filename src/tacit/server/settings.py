@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass, fields
 from typing import Final
@@ -22,6 +23,14 @@ _MAY_BE_ZERO: Final = (
     "postgres",
     "threads_per_analyst",
 )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +77,7 @@ class Settings:
         asks_per_minute: of one person, at all workers together; as many may come at once.
         quotes_per_minute: likewise.
         reads_per_minute: likewise, for everything else.
-        failures_per_minute: failed sign-ins as one account from one address, ten times as many as any account, and as
-            many requests without a valid token.
+        failures_per_minute: requests without a valid token from one address, and ten times as many sign-ins.
         history_page: the most charges of one page.
         history_look: the most entries of the ledger that one page looks at.
         job_seconds: how long a worker may be silent about a job before another takes it over.

@@ -7,7 +7,7 @@ work is done in threads of the :class:`.WorkerRuntime`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
 
 if TYPE_CHECKING:
+    from tacit.server.identity.oidc import OpenIDProvider
     from tacit.server.mcp.endpoint import AssistantEndpoint
 
 _HTML: Final = "text/html; charset=utf-8"
@@ -43,19 +44,26 @@ _DRAIN_STEP: Final = 0.02
 _LOOK: Final = 1.0
 
 
-def create_app(service: CuratorService, settings: Settings | None = None, buckets: Buckets | None = None) -> App:
+def create_app(
+    service: CuratorService,
+    settings: Settings | None = None,
+    buckets: Buckets | None = None,
+    providers: Mapping[str, OpenIDProvider] | None = None,
+) -> App:
     """Make the application of a service, with its console; several processes that serve share their buckets.
+
+    ``providers`` are those that people may sign in with.
 
     The caller may put an empty dictionary at ``scope["tacit.about"]``; the application fills it with the public facts
     about the request that may be logged and counted.
     """
-    return App(WorkerRuntime(service, settings or service.settings, buckets))
+    return App(WorkerRuntime(service, settings or service.settings, buckets), providers or {})
 
 
 class App(Starlette):
     """The application. ``state.draining`` makes it refuse new work; :meth:`drain` waits for work under way."""
 
-    def __init__(self, runtime: WorkerRuntime) -> None:
+    def __init__(self, runtime: WorkerRuntime, providers: Mapping[str, OpenIDProvider]) -> None:
         self._runtime = runtime
         self._jobs = JobRunner(runtime)
         service = runtime.service
@@ -67,7 +75,7 @@ class App(Starlette):
                 # Not by the router, which would name the host that the request names.
                 StarletteRoute("/", _to_console),
                 StarletteRoute("/console", _to_console),
-                console(service, people=service.people, settings=runtime.settings),
+                console(service, people=service.people, settings=runtime.settings, providers=providers),
             ],
             middleware=[Middleware(_Guard, runtime.settings)],
             exception_handlers={HTTPException: _unrouted},

@@ -32,6 +32,7 @@ STATUS: Final = {
     "auth": 401,
     "rate": 429,
     "busy": 503,
+    "provider": 503,
 }
 _LONGEST: Final = 2_000
 

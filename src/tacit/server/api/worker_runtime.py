@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from tacit.server.identity.scram import ClientProof
 
 _SHOWN: Final = 16_000_000
-#: Sign-ins that are looked at at once, and that may wait: a password takes much memory and time, on purpose.
-_ENTERING: Final = 2, 32
-#: Accounts at which one address may fail as often as a single account allows.
-_ACCOUNTS: Final = 10
+#: Sign-ins that talk to a provider at once, and that may wait: one that is slow keeps nobody else waiting.
+_ENTERING: Final = 4, 32
+#: Sign-ins that an address may begin for each failure that it may have.
+_ENTRIES: Final = 10
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
 
@@ -63,12 +63,8 @@ class WorkerRuntime:
         }
         #: Bytes of answers and quotes that were sent lately; their sources never change.
         self.shown: WeightedLRUCache[tuple[str, ...], bytes] = WeightedLRUCache(_SHOWN)
-        # Apart, because any page can make a visitor's browser send requests without a token, which
-        # must not keep them from signing in; a form it cannot send.
-        self._strangers, self._guesses = (
-            RateLimit(settings.failures_per_minute, buckets=counted, name=name) for name in ("strangers", "guesses")
-        )
-        self._sprays = RateLimit(_ACCOUNTS * settings.failures_per_minute, buckets=counted, name="sprays")
+        self._strangers = RateLimit(settings.failures_per_minute, buckets=counted, name="strangers")
+        self._entries = RateLimit(_ENTRIES * settings.failures_per_minute, buckets=counted, name="entries")
 
     async def ask(
         self, access: Access, ask: Request, key: str = "", conversation: Conversation | None = None
@@ -124,37 +120,22 @@ class WorkerRuntime:
             await self._ticks.hold(arrived)
 
     async def enter(
-        self, address: str, account: str, work: Callable[Words, Result | None], *args: Words.args, **words: Words.kwargs
-    ) -> Result | None:
-        """Run an attempt to sign in, in a thread kept for that; None also for too many attempts.
+        self, address: str, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs
+    ) -> Result:
+        """Run a step of a sign-in at a provider, in a thread kept for that.
 
-        An attempt is counted before it is made and forgiven when it was right, so that concurrent ones count as well.
-        It is counted for the account at the address, because many people may share an address, and for the address at
-        a higher limit, because one guess at each of many accounts is also guessing.
+        Raises:
+            TooMany: too many from this address.
         """
         network = network_of(address)
-        counters = (self._guesses, f"{network} {account}"), (self._sprays, network)
-        try:
-            for limit, counter in counters:
-                limit.take(counter)
-        except TooMany:
-            return None
-        found = await self.entering.run_for(network, work, *args, **words)
-        if found is not None:
-            for limit, counter in counters:
-                limit.give_back(counter)
-        return found
+        self._entries.take(network)
+        return await self.entering.run_for(network, work, *args, **words)
 
     async def prove(self, name: str, shown: ClientProof, address: str) -> tuple[Access, bytes] | None:
-        """The access that a PostgreSQL client has proved, and the server's own proof.
-
-        Tokens cannot be guessed, so that a valid one passes whatever others at the same address do; tries of passwords
-        are counted as sign-ins are.
-        """
-        people = self.service.people
-        found = await self.run(people.prove_token, name, shown)
+        """The access that a PostgreSQL client has proved, and the server's own proof; a wrong proof is counted."""
+        found = await self.run(self.service.people.prove, name, shown)
         if found is None:
-            found = await self.enter(address, name, people.prove_password, name, shown, origin=address)
+            self.failed(address)
         return found
 
     def authenticated(self, token: str, address: str) -> Access:
@@ -179,11 +160,6 @@ class WorkerRuntime:
         except TooMany as problem:
             return problem.seconds
         return 0.0
-
-    def wait_for(self, address: str, account: str) -> float:
-        """Seconds until the next attempt to sign in as an account from an address is allowed; 0 for now."""
-        network = network_of(address)
-        return max(self._guesses.wait_for(f"{network} {account}"), self._sprays.wait_for(network))
 
     @property
     def under_way(self) -> int:

@@ -33,7 +33,7 @@ Modules:
 * :mod:`.release_pages` — Pages of releases: a list, one of each for everyone who sees its population, and forms that
   make one
 * :mod:`.release_views` — What the page of a release shows beside its facts, and how its form is read; by kind
-* :mod:`.sign_in` — Sign-in, sign-out, set-up, invitation and password pages
+* :mod:`.sign_in` — Sign-in at a provider or by a one-time link, sign-out, and sessions
 * :mod:`.static_files` — Static files at content-addressed URLs
 """
 

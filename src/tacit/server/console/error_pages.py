@@ -44,6 +44,7 @@ _WORDS: Final = {
     "access": ("Your role does not allow this", "Nothing was done."),
     "auth": ("Your session has ended", "Nothing was charged. Sign in again to go on."),
     "rate": ("Too many requests", "Nothing was charged. Wait a moment and try again."),
+    "provider": ("Sign-in does not work now", "Try again later, or ask an owner for a one-time link."),
     "busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
     "internal.ledger": (

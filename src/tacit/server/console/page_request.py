@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tacit.releases.accounts import Budget
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Opened, People
+    from tacit.server.identity.oidc import OpenIDProvider
     from tacit.server.service import CuratorService
     from tacit.server.settings import Settings
 
@@ -38,6 +39,8 @@ Result = TypeVar("Result")
 _MOST_HEAD_GAUGES: Final = 2
 _DOOR: Final = "tacit_door"
 _SESSION: Final = "tacit_session"
+_ENTRY: Final = "tacit_entry"
+_ENTRY_SECONDS: Final = 600
 
 
 class PageContext:
@@ -60,10 +63,17 @@ class PageContext:
 class ConsoleContext(PageContext):
     """State of the console of a server: its service and people as well."""
 
-    def __init__(self, service: CuratorService, people: People, settings: Settings) -> None:
+    def __init__(
+        self,
+        service: CuratorService,
+        people: People,
+        settings: Settings,
+        providers: Mapping[str, OpenIDProvider] | None = None,
+    ) -> None:
         super().__init__(settings, service.curator.name)
         self.service = service
         self.people = people
+        self.providers = providers or {}
 
     def cookie(self, name: str) -> str:
         """The name of a cookie: with TLS one that browsers bind to this host."""
@@ -255,12 +265,21 @@ class PageRequest(Visit[ConsoleContext]):
         disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=kind, headers={**HEADERS, **disposition})
 
-    def signed_in(self, opened: Opened, address: str) -> Response:
-        """Redirect and set the session cookie."""
-        response = self.redirect(address)
+    def keep_session(self, response: Response, opened: Opened) -> None:
+        """Set the cookie of a new session."""
         self._keep(response, _SESSION, opened.text)
         response.delete_cookie(self.shared.cookie(_DOOR), path="/", secure=self.shared.settings.secure)
-        return response
+
+    def keep_entry(self, response: Response, text: str) -> None:
+        """Set the cookie of a sign-in under way, which a provider's redirect has to bring along; or clear it."""
+        name, secure = self.shared.cookie(_ENTRY), self.shared.settings.secure
+        age = _ENTRY_SECONDS if text else 0
+        response.set_cookie(name, text, max_age=age, path="/", secure=secure, httponly=True, samesite="lax")
+
+    @property
+    def entry_text(self) -> str:
+        """The cookie of a sign-in under way; empty without."""
+        return self.request.cookies.get(self.shared.cookie(_ENTRY), "")
 
     def signed_out(self, address: str) -> Response:
         """Redirect and clear the session cookie."""

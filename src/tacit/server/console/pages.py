@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.routing import Mount, Route
@@ -25,6 +27,9 @@ from tacit.server.identity import People, TokenScope
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 
+if TYPE_CHECKING:
+    from tacit.server.identity.oidc import OpenIDProvider
+
 _NO_SESSION = None
 _SIGNED_IN: tuple[TokenScope, ...] = ()
 _ASKS = (TokenScope.ASK,)
@@ -33,20 +38,21 @@ _ASKS_OR_OWNS = (TokenScope.ASK, TokenScope.ADMIN)
 _WATCHES = (TokenScope.ADMIN, TokenScope.AUDIT)
 
 
-def console(service: CuratorService, *, people: People, settings: Settings) -> Mount:
+def console(
+    service: CuratorService, *, people: People, settings: Settings, providers: Mapping[str, OpenIDProvider]
+) -> Mount:
     """The console as an application below ``/console``."""
-    shared, watch = ConsoleContext(service, people, settings), LedgerWatch()
+    shared, watch = ConsoleContext(service, people, settings, providers), LedgerWatch()
     table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
         ("GET", "/", sign_in.home, _SIGNED_IN),
         ("GET", "/sign-in", sign_in.show_sign_in, _NO_SESSION),
-        ("POST", "/sign-in", sign_in.sign_in, _NO_SESSION),
+        ("GET", "/sign-in/{provider}", sign_in.go, _NO_SESSION),
+        ("GET", "/signed-in/{provider}", sign_in.signed_in, _NO_SESSION),
         ("POST", "/sign-out", sign_in.sign_out, _SIGNED_IN),
-        ("GET", "/password", sign_in.show_password, _SIGNED_IN),
-        ("POST", "/password", sign_in.change_password, _SIGNED_IN),
-        ("GET", "/setup/{secret}", sign_in.show_set_up, _NO_SESSION),
-        ("POST", "/setup/{secret}", sign_in.set_up, _NO_SESSION),
-        ("GET", "/welcome/{secret}", sign_in.show_welcome, _NO_SESSION),
-        ("POST", "/welcome/{secret}", sign_in.accept, _NO_SESSION),
+        ("GET", "/sessions", sign_in.show_sessions, _SIGNED_IN),
+        ("POST", "/sessions", sign_in.end_session, _SIGNED_IN),
+        ("GET", "/link/{secret}", sign_in.show_link, _NO_SESSION),
+        ("POST", "/link/{secret}", sign_in.follow_link, _NO_SESSION),
         ("GET", "/ask", ask_page.show_ask, _ASKS),
         ("POST", "/ask", ask_page.ask, _ASKS),
         ("POST", "/quote", ask_page.quote, _ASKS),
@@ -73,7 +79,7 @@ def console(service: CuratorService, *, people: People, settings: Settings) -> M
         ("GET", "/people", people_pages.show_people, _OWNS),
         ("POST", "/people", people_pages.add, _OWNS),
         ("GET", "/people/one", people_pages.show_person, _OWNS),
-        ("POST", "/people/invite", people_pages.invite, _OWNS),
+        ("POST", "/people/link", people_pages.link, _OWNS),
         ("POST", "/people/token", people_pages.issue, _OWNS),
         ("POST", "/people/withdraw", people_pages.withdraw, _OWNS),
         ("POST", "/people/quota", people_pages.quota, _OWNS),

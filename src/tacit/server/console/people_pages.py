@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -18,9 +17,10 @@ from tacit.server.console.budget_bars import gauges
 from tacit.server.console.error_pages import PageProblem, problem_of
 from tacit.server.console.number_format import amounts_text, symbol
 from tacit.server.console.page_request import PageRequest
+from tacit.server.console.sign_in import public_address
 from tacit.server.errors import Unknown
 from tacit.server.identity import Person, Role, TokenInfo
-from tacit.server.identity.invitations import WELCOME_WORDS
+from tacit.server.identity.sessions import LINK_WORDS
 
 _MOST_DAYS: Final = 3650
 _ROLES: Final = (
@@ -28,7 +28,6 @@ _ROLES: Final = (
     (Role.AUDITOR, "sees charges, never asks"),
     (Role.OWNER, "also decides about people"),
 )
-_HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
 
 
 async def show_person(visit: PageRequest) -> Response:
@@ -37,7 +36,7 @@ async def show_person(visit: PageRequest) -> Response:
 
 
 async def add(visit: PageRequest) -> Response:
-    """Register a person and make an invitation, which is shown once."""
+    """Register a person and make a one-time link, which is shown once."""
     name = visit.form.get("name", "")
     try:
         chosen, sees = _role(visit), _chosen(visit)
@@ -45,18 +44,18 @@ async def add(visit: PageRequest) -> Response:
         if known is not None and known.active:
             raise InputError("name", f"{known.name} is here already")
         person = await visit.run(visit.people.add, name, chosen, populations=sees, operator=visit.name)
-        secret = await visit.run(visit.people.invite, person.name, operator=visit.name)
+        secret = await visit.run(visit.people.link, person.name, operator=visit.name)
     except InputError as raised:
         return await show_people(visit, problem=problem_of(raised))
-    return await show_people(visit, shown=_invitation(visit, person, secret))
+    return await show_people(visit, shown=_link(visit, person, secret))
 
 
-async def invite(visit: PageRequest) -> Response:
-    """Create a new link by which a person sets a password."""
+async def link(visit: PageRequest) -> Response:
+    """Create a one-time link by which a person signs in."""
 
     def work(name: str) -> dict[str, str]:
         person = _person_named(visit, name)
-        return _invitation(visit, person, visit.people.invite(person.name, operator=visit.name))
+        return _link(visit, person, visit.people.link(person.name, operator=visit.name))
 
     return await _change(visit, work)
 
@@ -180,27 +179,12 @@ def _person_named(visit: PageRequest, name: str) -> Person:
     return person
 
 
-def _invitation(visit: PageRequest, person: Person, secret: str) -> dict[str, str]:
-    words = f"Pass it on to {person.name}. It works once, within {WELCOME_WORDS}, and is not shown again."
-    known = _address(visit)
+def _link(visit: PageRequest, person: Person, secret: str) -> dict[str, str]:
+    words = f"Pass it on to {person.name}. It works once, within {LINK_WORDS}, and is not shown again."
+    known = public_address(visit)
     if not known:
         words = f"Put it behind the address of this server, and pass it on to {person.name}. {words.partition('. ')[2]}"
-    return {"label": f"Invitation for {person.name}", "text": f"{known}/console/welcome/{secret}", "words": words}
-
-
-def _address(visit: PageRequest) -> str:
-    """Address of the server: as its operator stated, or this machine; empty where only the request says so.
-
-    An attacker who controls a request's Host header would otherwise receive the secret of the link.
-    """
-    settings = visit.shared.settings
-    if settings.address is not None:
-        return settings.address.rstrip("/")
-    host = visit.request.headers.get("host", "")
-    name = urlsplit(f"//{host}").hostname or "" if _HOST.fullmatch(host) else ""
-    if name in {"localhost", "127.0.0.1", "::1", settings.host}:
-        return f"{'https' if settings.tls_cert is not None else 'http'}://{host}"
-    return ""
+    return {"label": f"One-time link for {person.name}", "text": f"{known}/console/link/{secret}", "words": words}
 
 
 async def show_people(
@@ -237,7 +221,7 @@ def _row(visit: PageRequest, person: Person) -> dict[str, Any]:
         "sees": _sees(person),
         "spent": "; ".join(spent) or "–",
         "active": person.active,
-        "state": "signs in" if visit.people.signs_in(person.name) else "no password yet",
+        "state": "signed in" if visit.people.sessions(person.name) else "",
     }
 
 
@@ -259,6 +243,7 @@ async def _person(
     done: str = "",
 ) -> Response:
     person, shares, tokens = await visit.run(_about, visit, name)
+    sessions = await visit.run(visit.people.sessions, person.name)
     return await visit.page(
         "person.html",
         problem.status if problem else 200,
@@ -266,6 +251,8 @@ async def _person(
         sees=_sees(person),
         shares=shares,
         tokens=tokens,
+        sessions=sessions,
+        own=visit.user.id,
         roles=_ROLES,
         populations=[share["population"] for share in shares],
         shown=shown,

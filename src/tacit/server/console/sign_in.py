@@ -1,19 +1,25 @@
-"""Sign-in, sign-out, set-up, invitation and password pages."""
+"""Sign-in at a provider or by a one-time link, sign-out, and sessions."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
 
 from starlette.responses import Response
 
-from tacit.core.errors import InputError
+from tacit.core.errors import AccessError, InputError
+from tacit.server.console.csrf import from_here
 from tacit.server.console.page_request import PageRequest
 from tacit.server.errors import Unknown
 from tacit.server.identity import Opened, TokenScope
 
-_WRONG = "Name and password do not belong together, or there were too many tries. Wait a moment and try again."
-_NOT_YOURS = "That is not your password, or there were too many tries. Wait a moment and try again."
-_GONE = "page; the link was used, has expired, or never existed. Ask its sender for a new one"
+if TYPE_CHECKING:
+    from tacit.server.identity.oidc import OpenIDProvider
+
+_GONE: Final = "page; the link was used, has expired, or never existed. Ask its sender for a new one"
+_HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?")
+_LONGEST: Final = 4_000
 
 
 async def home(visit: PageRequest) -> Response:
@@ -22,21 +28,59 @@ async def home(visit: PageRequest) -> Response:
 
 
 async def show_sign_in(visit: PageRequest) -> Response:
-    """Show the form for name and password."""
+    """Show the ways to sign in."""
     if visit.access is not None:
         return visit.redirect("/console/")
-    return await _sign_in(visit, _next(visit.request.query_params.get("next", "")))
+    page = _page(visit.request.query_params.get("next", ""))
+    more = f"?next={quote(page, safe='')}" if page else ""
+    ways = [{"name": name, "address": f"/console/sign-in/{name}{more}"} for name in visit.shared.providers]
+    words = f"to ask questions of {visit.service.curator.name}, and get answers that reveal no individual."
+    return await _door(visit, "Sign in", words, ways=ways)
 
 
-async def sign_in(visit: PageRequest) -> Response:
-    """Sign a user in; wrong, unknown, revoked and too often look the same."""
-    name, password, where = (visit.form.get(key, "") for key in ("name", "password", "next"))
-    opened = await visit.runtime.enter(visit.address, name, visit.people.sign_in, name, password, origin=visit.address)
-    if opened is None:
-        return await _sign_in(visit, _next(where), name=name, problem=_WRONG, status=401)
-    if visit.session_text:
-        await visit.run(visit.people.sign_out, visit.session_text)
-    return visit.signed_in(opened, _next(where) or "/console/")
+async def go(visit: PageRequest) -> Response:
+    """Send the browser to a provider, with a sign-in of its own."""
+    if not from_here(visit.request):
+        # Another site may not begin one: what it began would replace the one under way here.
+        return visit.redirect("/console/sign-in")
+    provider, redirect = _provider(visit)
+
+    def begin() -> tuple[str, str]:
+        entry = visit.people.entries.begin(provider.name, _page(visit.request.query_params.get("next", "")))
+        return entry.text, provider.address(entry, redirect)
+
+    text, address = await visit.runtime.enter(visit.address, begin)
+    response = visit.redirect(address)
+    visit.keep_entry(response, text)
+    return response
+
+
+async def signed_in(visit: PageRequest) -> Response:
+    """Take the response of a provider, and open a session for whom it identifies."""
+    provider, redirect = _provider(visit)
+    answer = {name: text[:_LONGEST] for name, text in visit.request.query_params.multi_items()}
+    known = visit.people.entries.has_state(visit.entry_text, answer.get("state", ""))
+    if not known or len(answer) != len(visit.request.query_params.multi_items()):
+        visit.runtime.failed(visit.address)
+        raise AccessError("this sign-in was not begun in this browser, or too long ago; sign in once more")
+
+    def finish() -> tuple[Opened, str]:
+        taken = visit.people.entries.take(provider.name, visit.entry_text)
+        if taken is None:
+            raise AccessError("this sign-in was used already, or took too long; sign in once more")
+        entry, page = taken
+        opened = visit.people.enter(provider.identify(entry, answer, redirect))
+        if visit.session_text:
+            visit.people.sign_out(visit.session_text)
+        return opened, page
+
+    opened, page = await visit.runtime.enter(visit.address, finish)
+    # The provider's site led here, so browsers keep the new cookie back until a page of this console asks.
+    words = f"You are signed in as {opened.access.person.name}."
+    response = await visit.page("onward.html", here=_page(page) or "/console/", words=words)
+    visit.keep_session(response, opened)
+    visit.keep_entry(response, "")
+    return response
 
 
 async def sign_out(visit: PageRequest) -> Response:
@@ -45,116 +89,93 @@ async def sign_out(visit: PageRequest) -> Response:
     return visit.signed_out("/console/sign-in")
 
 
-async def change_password(visit: PageRequest) -> Response:
-    """Change the password of a user who knows the present one; sessions elsewhere end."""
-    old, new = visit.form.get("old", ""), visit.form.get("password", "")
+async def show_sessions(visit: PageRequest) -> Response:
+    """The user's sessions."""
+    found = await visit.run(visit.people.sessions, visit.name)
+    return await visit.page("sessions.html", sessions=found, own=visit.user.id)
+
+
+async def end_session(visit: PageRequest) -> Response:
+    """End one of the user's own sessions, or those of another as an owner."""
+    name = visit.form.get("name", "") or visit.name
+    if name != visit.name and not visit.user.has(TokenScope.ADMIN):
+        raise Unknown("session")
+
+    def work() -> None:
+        if visit.form.get("session", "") not in {each.id for each in visit.people.sessions(name)}:
+            raise Unknown("session")
+        visit.people.end_session(visit.form["session"], operator=visit.name)
+
+    await visit.run(work)
+    own = name == visit.name
+    return visit.redirect("/console/sessions" if own else f"/console/people/one?name={quote(name, safe='')}")
+
+
+async def show_link(visit: PageRequest, *, name: str = "", problem: str = "") -> Response:
+    """The page of a one-time link; it is used up by a button alone, so that previews of it leave it as it is."""
+    secret, curator = visit.request.path_params["secret"], visit.service.curator.name
+    status = 400 if problem else 200
+    if await visit.run(visit.people.set_up_open, secret):
+        words = f"This link makes you the owner of {curator}: you decide who may ask, and how much. It works once."
+        fields = {"asks_name": True, "name": name, "problem": problem, "button": "Begin"}
+        return await _door(visit, "Become the owner", words, status=status, **fields)
+    person = await visit.run(visit.people.linked, secret)
+    if person is None:
+        visit.runtime.failed(visit.address)
+        raise Unknown(_GONE)
+    words = f"This link signs you in as {person.role} of {curator}. It works once, in this browser."
+    return await _door(visit, f"Welcome, {person.name}", words, button="Sign in")
+
+
+async def follow_link(visit: PageRequest) -> Response:
+    """Sign in by a one-time link."""
+    secret, name = visit.request.path_params["secret"], visit.form.get("name", "")
     try:
-        _check_twice(visit)
-        if new == old:
-            raise InputError("password", "is the one you have; choose another")
-        # Before the old one is looked at: what is wrong with the new one is no failed try.
-        visit.people.check_password(visit.name, new)
+        opened = await visit.run(visit.people.follow, secret) or await visit.run(visit.people.set_up, secret, name)
     except InputError as problem:
-        return await show_password(visit, problem=str(problem), status=400)
-    work = visit.people.change_password
-    opened = await visit.runtime.enter(visit.address, visit.name, work, visit.name, old, new, origin=visit.address)
-    if opened is None:
-        return await show_password(visit, problem=_NOT_YOURS, status=401)
-    return visit.signed_in(opened, "/console/password?changed=1")
-
-
-async def show_set_up(visit: PageRequest) -> Response:
-    """The form for the first owner."""
-    await _check_set_up(visit)
-    return await _set_up(visit)
-
-
-async def set_up(visit: PageRequest) -> Response:
-    """Make the first owner."""
-    await _check_set_up(visit)
-    name, password = visit.form.get("name", ""), visit.form.get("password", "")
-    try:
-        _check_twice(visit)
-        opened = await visit.run(visit.people.set_up, visit.request.path_params["secret"], name, password)
-    except InputError as problem:
-        return await _set_up(visit, name=name, problem=str(problem))
-    return await _entered(visit, opened)
-
-
-async def accept(visit: PageRequest) -> Response:
-    """Set the password chosen by an invited person."""
-    try:
-        _check_twice(visit)
-        secret, password = visit.request.path_params["secret"], visit.form.get("password", "")
-        opened = await visit.run(visit.people.accept, secret, password)
-    except InputError as problem:
-        return await show_welcome(visit, problem=str(problem))
-    return await _entered(visit, opened)
-
-
-async def _entered(visit: PageRequest, opened: Opened | None) -> Response:
+        return await show_link(visit, name=name, problem=str(problem))
     if opened is None:
         visit.runtime.failed(visit.address)
         raise Unknown(_GONE)
     if visit.session_text:
         await visit.run(visit.people.sign_out, visit.session_text)
-    return visit.signed_in(opened, "/console/")
+    response = visit.redirect("/console/")
+    visit.keep_session(response, opened)
+    return response
 
 
-async def _check_set_up(visit: PageRequest) -> None:
-    if not await visit.run(visit.people.set_up_open, visit.request.path_params["secret"]):
-        visit.runtime.failed(visit.address)
-        raise Unknown(_GONE)
+def public_address(visit: PageRequest) -> str:
+    """Address of the server: as its operator stated, or this machine; empty where only the request says so.
+
+    An attacker who controls a request's Host header would otherwise receive the secret of a link, or a code.
+    """
+    settings = visit.shared.settings
+    if settings.address is not None:
+        return settings.address.rstrip("/")
+    host = visit.request.headers.get("host", "")
+    name = urlsplit(f"//{host}").hostname or "" if _HOST.fullmatch(host) else ""
+    if name in {"localhost", "127.0.0.1", "::1", settings.host}:
+        return f"{'https' if settings.tls_cert is not None else 'http'}://{host}"
+    return ""
 
 
-def _check_twice(visit: PageRequest) -> None:
-    if visit.form.get("password", "") != visit.form.get("again", ""):
-        raise InputError("password", "the two are not the same; type it once more")
+def _provider(visit: PageRequest) -> tuple[OpenIDProvider, str]:
+    """The provider in the path, and the redirect address that is its alone."""
+    provider = visit.shared.providers.get(visit.request.path_params["provider"])
+    if provider is None:
+        raise Unknown("page")
+    address = public_address(visit)
+    if not address:
+        raise AccessError("the server does not know its public address; its operator states --address")
+    return provider, f"{address}/console/signed-in/{provider.name}"
 
 
-def _next(where: str) -> str:
+def _page(where: str) -> str:
     """Address to go on to, if that is a page of this console and nothing else."""
     plain = where.startswith("/console/") and "//" not in where and "\\" not in where and where.isprintable()
-    return where if plain and not where.startswith("/console/sign-") else ""
+    return where if plain and len(where) <= _LONGEST and not where.startswith("/console/sign") else ""
 
 
-async def _door(
-    visit: PageRequest, heading: str, words: str, button: str, *, status: int = 200, **more: Any
-) -> Response:
-    """A page with one form, for a name, a password or both; by default for a fresh password alone."""
-    usual = {"action": visit.request.url.path, "asks_name": False, "fresh": True, "next": "", "name": "", "problem": ""}
-    return await visit.page("door.html", status, heading=heading, words=words, button=button, **(usual | more))
-
-
-async def _sign_in(visit: PageRequest, where: str, *, name: str = "", problem: str = "", status: int = 200) -> Response:
-    words = f"to ask questions of {visit.service.curator.name}, and get answers that reveal no individual."
-    fields = {"asks_name": True, "fresh": False, "next": where, "name": name, "problem": problem}
-    return await _door(visit, "Sign in", words, "Sign in", status=status, **fields)
-
-
-async def show_password(visit: PageRequest, *, problem: str = "", status: int = 200) -> Response:
-    """The form for another password."""
-    changed = not problem and visit.request.query_params.get("changed") == "1"
-    words = "Choose another one. Wherever else you are signed in, you are signed out; tokens of your programs stay."
-    done = "It is changed. This is the only place where you are signed in now." if changed else ""
-    fields = {"asks_old": True, "name": visit.name, "problem": problem, "done": done}
-    return await _door(visit, "Your password", words, "Change it", status=status, **fields)
-
-
-async def _set_up(visit: PageRequest, *, name: str = "", problem: str = "") -> Response:
-    owned = f"This link makes you the owner of {visit.service.curator.name}: you decide who may ask, and how much."
-    fields = {"asks_name": True, "name": name, "problem": problem}
-    return await _door(
-        visit, "Become the owner", f"{owned} It works once.", "Begin", status=400 if problem else 200, **fields
-    )
-
-
-async def show_welcome(visit: PageRequest, *, problem: str = "") -> Response:
-    """Show the form of an invitation."""
-    person = await visit.run(visit.people.invited, visit.request.path_params["secret"])
-    if person is None:
-        visit.runtime.failed(visit.address)
-        raise Unknown(_GONE)
-    words = f"Choose a password, and you are in: {person.role} of {visit.service.curator.name}."
-    status, fields = 400 if problem else 200, {"name": person.name, "problem": problem}
-    return await _door(visit, f"Welcome, {person.name}", words, "Set the password and sign in", status=status, **fields)
+async def _door(visit: PageRequest, heading: str, words: str, *, status: int = 200, **more: Any) -> Response:
+    usual = {"action": visit.request.url.path, "asks_name": False, "name": "", "problem": "", "button": "", "ways": []}
+    return await visit.page("door.html", status, heading=heading, words=words, **(usual | more))

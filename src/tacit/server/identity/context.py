@@ -26,19 +26,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class IdentityContext:
     """Ledger, tables and clock of the identity modules. The clock decides when things expire, not about privacy.
 
-    Args:
-        iterations: of PBKDF2, in verifiers.
-        password_verifiers: whether verifiers of passwords are kept. They are cheaper to guess by than the argon2id
-            hashes beside them, so only a server that PostgreSQL clients connect to keeps them; those of tokens, which
-            cannot be guessed, are always kept.
+    ``iterations`` are those of PBKDF2 in verifiers of tokens.
     """
 
     ledger: Ledger
     tables: PeopleTables
     chain: Chain
     clock: Clock
-    iterations: int = 4096
-    password_verifiers: bool = False
+    iterations: int
 
     def now(self) -> int:
         """Current time in milliseconds."""

@@ -4,9 +4,9 @@ The identity of a person (role, populations, whether revoked) is read from the c
 only hold how they prove it. Everything that is handed out or taken back is an entry of the chain as well, and each row
 of the tables holds the place of its entry, its *birth*:
 
-* a token opens something only if it was not withdrawn, and its birth is after the last *end* of its person;
-* a password counts if the entry that set it is the last one that did, and is after that end; a session, if the
-  password it was opened with still is the one; a link, if its birth is after that end and after the last password.
+* a token or a session opens something only if it was not withdrawn or ended, and its birth is after the last *end* of
+  its person;
+* a link, if its birth is after that end, and no later link was made or used for its person.
 
 An end is the entry that revoked the person, or that adopted the ledger: then it is unknown what was taken back in the
 part that was lost, so all people have to be let in anew. Ends only grow, and births never change.
@@ -16,13 +16,11 @@ not opened; if an operator adopts it nevertheless, that is an end for all people
 
 *Put back in part.* If the tables are older than the chain, then so is the place up to which they have read it
 (``people_seen``). Opening reads the chain from there and carries out what the tables have forgotten: revocations,
-withdrawals, changed passwords. If that place is not in the chain at all, the tables are of another history; they are
-emptied.
+withdrawals, ended sessions, used links. If that place is not in the chain at all, the tables are of another history;
+they are emptied.
 
-*Not found out.* A writer of single rows can let anyone in, as can the holder of the key file; sign-outs and
-used set-up links are not in the chain, so tables that were put back in part can bring back a session for the rest of
-its twelve hours, and a set-up link for the rest of its hour as long as there is no owner. None of that lowers what was
-spent: only the ledger decides about charges.
+*Not found out.* A writer of single rows can let anyone in, as can the holder of the key file. None of that lowers what
+was spent: only the ledger decides about charges.
 """
 
 from __future__ import annotations
@@ -45,9 +43,10 @@ from tacit.server.identity.tables import PeopleTables
 #: Kinds of notes in the chain.
 ISSUED: Final = "token issued"
 WITHDRAWN: Final = "token withdrawn"
-INVITED: Final = "invited"
+LINKED: Final = "link made"
 SET_UP: Final = "set-up offered"
-PASSWORD: Final = "password set"  # noqa: S105  (a heading)
+OPENED: Final = "session opened"
+CLOSED: Final = "session ended"
 
 #: Kinds of entries that the tables follow.
 _KINDS: Final = frozenset({"analyst", "note", "adopted"})
@@ -127,10 +126,15 @@ def _apply(run: Run, seq: int, body: dict[str, Any]) -> None:
         end(run, "", seq)
     elif body["kind"] == "analyst" and not body["active"]:
         end(run, body["name"], seq)
-    elif body["kind"] == "note" and body["note"] == WITHDRAWN and (token := _word(body["fields"], "token")):
-        withdraw(run, token, seq)
-    elif body["kind"] == "note" and body["note"] == PASSWORD and (name := _word(body["fields"], "analyst")):
-        _forget_password(run, name, seq)
+    elif body["kind"] != "note":
+        return
+    elif body["note"] == WITHDRAWN:
+        withdraw(run, _word(body["fields"], "token"), seq)
+    elif body["note"] == CLOSED:
+        run("DELETE FROM people_sessions WHERE id = ?", (_word(body["fields"], "session"),))
+    elif body["note"] in (LINKED, OPENED):
+        # A session by a provider ends an unused link as well: its person needs it no more.
+        run("DELETE FROM people_links WHERE name = ? AND born < ?", (_word(body["fields"], "analyst"), seq))
 
 
 def _word(fields: dict[str, Any], key: str) -> str:
@@ -142,7 +146,7 @@ def _word(fields: dict[str, Any], key: str) -> str:
 def end(run: Run, name: str, seq: int) -> None:
     """End everything that lets a person in and was born before ``seq``; ``""`` is all people."""
     run(
-        "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, ?, 0, NULL) "
+        "INSERT INTO people_persons (name, ended) VALUES (?, ?) "
         "ON CONFLICT (name) DO UPDATE SET ended = excluded.ended WHERE people_persons.ended < excluded.ended",
         (name, seq),
     )
@@ -153,24 +157,14 @@ def withdraw(run: Run, token: str, seq: int) -> None:
     run("UPDATE people_tokens SET withdrawn = ? WHERE id = ? AND withdrawn <= 0", (seq, token))
 
 
-def _forget_password(run: Run, name: str, seq: int) -> None:
-    """Forget a password that was set before ``seq``, where another one was set."""
-    run(
-        "INSERT INTO people_persons (name, ended, changed, password) VALUES (?, 0, ?, NULL) "
-        "ON CONFLICT (name) DO UPDATE SET password = NULL, verifier = NULL, changed = excluded.changed "
-        "WHERE people_persons.changed < excluded.changed",
-        (name, seq),
-    )
-
-
 def _forget_everything(tables: PeopleTables, seq: int, known: str) -> None:
     """Begin anew, unless another process has done so already."""
     with tables.write() as run:
         if not run("UPDATE people_seen SET seq = 0, hash = '' WHERE seq = ? AND hash = ? RETURNING seq", (seq, known)):
             return
-        for table in ("tokens", "sessions", "links", "tries", "origins", "persons"):
+        for table in ("tokens", "sessions", "links", "entries", "identities", "persons"):
             run(f"DELETE FROM people_{table}", ())  # noqa: S608
-        run("INSERT INTO people_persons (name, ended, changed) VALUES ('', 0, 0)", ())
+        run("INSERT INTO people_persons VALUES ('', 0)", ())
 
 
 def person_of(analyst: Analyst) -> Person:
@@ -185,12 +179,14 @@ def person_of(analyst: Analyst) -> Person:
     else:
         listed = said if isinstance(said, list) else []
         populations = frozenset(one for one in listed if isinstance(one, str))
-    return Person(analyst.name, role, analyst.active, populations)
+    identity = analyst.details.get("identity", "")
+    return Person(analyst.name, role, analyst.active, populations, identity if isinstance(identity, str) else "")
 
 
-def details_of(role: Role, populations: frozenset[str] | None) -> dict[str, Any]:
+def details_of(role: Role, populations: frozenset[str] | None, identity: str = "") -> dict[str, Any]:
     """The details of a person, for the chain."""
-    return {"role": role.value, "populations": None if populations is None else sorted(populations)}
+    named = {"identity": identity} if identity else {}
+    return {"role": role.value, "populations": None if populations is None else sorted(populations), **named}
 
 
 def spelled(name: object, parameter: str = "name") -> str:

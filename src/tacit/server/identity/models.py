@@ -40,12 +40,14 @@ class Person:
         name: in its one spelling.
         active: whether they may do anything at all.
         populations: whose data exists for them; ``None`` for all.
+        identity: issuer and subject, for a person of an OpenID provider; empty for one who was registered here.
     """
 
     name: str
     role: Role
     active: bool
     populations: frozenset[str] | None = None
+    identity: str = ""
 
     @property
     def scopes(self) -> frozenset[TokenScope]:
@@ -59,14 +61,14 @@ class Access:
 
     Args:
         scopes: rights by this proof: those of the token that are still those of the person.
-        id: of the token or session, or the place of the password in the ledger's chain; public.
+        id: of the token or session; public.
         csrf: the text that a form must carry to be believed; for sessions only.
         share: epsilon that all charges of the token may amount to, of each population; None for no share of its own.
     """
 
     person: Person
     scopes: frozenset[TokenScope]
-    kind: Literal["token", "session", "password"]
+    kind: Literal["token", "session"]
     id: str
     csrf: str = field(default="", repr=False)
     share: str | None = None
@@ -95,6 +97,37 @@ class Opened:
 
     text: str = field(repr=False)
     access: Access
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A live session as its owner and operators may see it; ``by`` is what opened it: a provider, or a link."""
+
+    id: str
+    name: str
+    by: str
+    opened: datetime
+    seen: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A person as an OpenID provider states them, checked.
+
+    Args:
+        provider: its name in the project file.
+        key: issuer and subject; what identifies a person, whatever they are called.
+        name: by the claim that the project file names.
+        role: by the groups that the project file maps; ``None`` where none of them may enter.
+        populations: likewise; ``None`` for all.
+    """
+
+    provider: str
+    key: str
+    name: str
+    role: Role | None
+    populations: frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)

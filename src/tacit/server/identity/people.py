@@ -9,19 +9,27 @@ from functools import partial
 from typing import Self
 
 from tacit.core.closing import Closing
-from tacit.core.errors import InputError
+from tacit.core.errors import AccessError, InputError
 from tacit.core.numbers import Number
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
 from tacit.server.identity.context import NO_NAME, Clock, IdentityContext
-from tacit.server.identity.invitations import SET_UP, WELCOME, OneTimeLinks
 from tacit.server.identity.jobs import JobStore
 from tacit.server.identity.ledger_people import details_of, end, open_chain, person_of, spelled
-from tacit.server.identity.models import Access, Issued, Opened, Person, Role, TokenInfo, TokenScope
-from tacit.server.identity.passwords import Hasher, Hashing, check_password
+from tacit.server.identity.models import (
+    Access,
+    Identity,
+    Issued,
+    Opened,
+    Person,
+    Role,
+    SessionInfo,
+    TokenInfo,
+    TokenScope,
+)
 from tacit.server.identity.saved_questions import SavedQuestions
-from tacit.server.identity.scram import ClientProof
-from tacit.server.identity.sessions import Sessions
+from tacit.server.identity.scram import ITERATIONS, ClientProof
+from tacit.server.identity.sessions import LINK, SET_UP, Entries, Links, Sessions
 from tacit.server.identity.tables import open_tables
 from tacit.server.identity.tokens import Tokens
 
@@ -29,19 +37,20 @@ from tacit.server.identity.tokens import Tokens
 class People(Closing):
     """People of a ledger: who they are, how they prove it, and what they wait for.
 
-    The identity of a person stands in the ledger's chain; the proofs of it in tables of the same database, as digests
-    and hashes. Any number of threads and processes may hold one ledger's people open. A revoked person or a withdrawn
+    The identity of a person stands in the ledger's chain; the proofs of it in tables of the same database, as digests.
+    Any number of threads and processes may hold one ledger's people open. A revoked person or a withdrawn
     token is refused from the moment the call returns, in every process.
 
     Every way to be refused looks the same: unknown, wrong, expired, withdrawn and revoked are ``None``.
     """
 
-    def __init__(self, context: IdentityContext, hashing: Hashing, obvious: Iterable[str] = ()) -> None:
+    def __init__(self, context: IdentityContext) -> None:
         self._context = context
         self._tokens = Tokens(context)
-        self._obvious = tuple(obvious)
-        self._sessions = Sessions(context, Hasher(hashing), self._obvious)
-        self._links = OneTimeLinks(context)
+        self._sessions = Sessions(context)
+        self._links = Links(context)
+        #: Sign-ins under way at a provider.
+        self.entries = Entries(context)
         #: Questions that are answered later.
         self.jobs = JobStore(context)
         #: Questions that people keep, beside the people.
@@ -54,9 +63,7 @@ class People(Closing):
         place: str | os.PathLike[str],
         *,
         clock: Clock | None = None,
-        hashing: Hashing | None = None,
-        obvious: Iterable[str] = (),
-        password_verifiers: bool = False,
+        iterations: int = ITERATIONS,
     ) -> Self:
         """The people of a ledger that is open.
 
@@ -64,9 +71,7 @@ class People(Closing):
             ledger: whose.
             place: where it is kept, as it was opened: a file, ``postgresql://…`` with its password, or ``:memory:``.
             clock: for when things expire; no decision about privacy depends on it.
-            hashing: what a password costs, for tests.
-            obvious: names that are no passwords, such as the project's.
-            password_verifiers: keep a verifier of each password beside its hash, for PostgreSQL clients.
+            iterations: of PBKDF2 in verifiers of tokens, for PostgreSQL clients; fewer for tests.
         """
         if ledger.durable == (place == MEMORY):
             raise InputError("place", "is not where the ledger is kept")
@@ -76,11 +81,7 @@ class People(Closing):
         except BaseException:
             tables.close()
             raise
-        costs = hashing or Hashing()
-        context = IdentityContext(
-            ledger, tables, chain, clock or partial(datetime.now, UTC), costs.iterations, password_verifiers
-        )
-        return cls(context, costs, obvious)
+        return cls(IdentityContext(ledger, tables, chain, clock or partial(datetime.now, UTC), iterations))
 
     def close(self) -> None:
         """Give everything back but the ledger."""
@@ -101,7 +102,8 @@ class People(Closing):
     ) -> Person:
         """Register a person, change their role, or admit them again.
 
-        A person who was revoked before needs new tokens and a new password: the old ones stay ended.
+        A person who was revoked before needs new tokens and a new link: the old ones stay ended. A person of a provider
+        stays the one of that provider, which decides about their role again when they sign in.
 
         Args:
             name: names that differ only in case or Unicode form are the same.
@@ -123,11 +125,12 @@ class People(Closing):
             # They may have been revoked without the tables.
             with self._context.tables.write() as run:
                 end(run, plain, known.since)
-        self._context.ledger.add_analyst(plain, details_of(role, seen), operator=operator)
-        return Person(plain, role, True, seen)
+        identity = "" if known is None else person_of(known).identity
+        self._context.ledger.add_analyst(plain, details_of(role, seen, identity), operator=operator)
+        return Person(plain, role, True, seen, identity)
 
     def revoke(self, name: str, *, operator: str, reason: str = "") -> None:
-        """Revoke a person: every token, session, link and password of theirs ends, and the ledger refuses them."""
+        """Revoke a person: every token, session and link of theirs ends, and the ledger refuses them."""
         plain = spelled(name)
         if self._context.chain.analyst(plain) is None:
             raise InputError("name", f"no person is registered as {plain!r}")
@@ -173,83 +176,88 @@ class People(Closing):
         """The access of a token."""
         return self._tokens.authenticate(text)
 
-    # Passwords and sessions --------------------------------------------------------------------------------------
-
-    def set_password(self, name: str, password: str, *, operator: str) -> None:
-        """Give a person a password; sessions that were opened with another one end."""
-        person = self._context.active(name)
-        self._sessions.keep(person, self._sessions.hashed(password, person.name), operator=operator)
-
-    def signs_in(self, name: str) -> bool:
-        """Whether a person has a password."""
-        person = self._context.admitted(name)
-        return person is not None and self._sessions.has_password(person.name)
-
-    def sign_in(self, name: str, password: str, *, origin: str = "") -> Opened | None:
-        """A session, given the password.
-
-        Args:
-            name: who they say they are.
-            password: what they typed.
-            origin: where from: an address, or what the browser keeps. Where a name has signed in before, failures
-                elsewhere do not slow it down.
-        """
-        return self._sessions.sign_in(_spelled(name), password, origin[:200])
-
-    def check_password(self, name: str, password: str) -> None:
-        """Refuse a password that would be guessed first.
-
-        Raises:
-            InputError: says what to choose instead.
-        """
-        check_password(password, spelled(name), self._obvious)
-
-    def change_password(self, name: str, old: str, new: str, *, origin: str = "") -> Opened | None:
-        """Another password, given the one in force; every session ends, and a new one begins.
-
-        A session alone is not enough: its owner may have left their desk. Tries are counted as those of
-        :meth:`sign_in` are, in the same places.
-
-        Raises:
-            InputError: the new one cannot be used. Nothing was tried or counted.
-        """
-        plain = spelled(name)
-        check_password(new, plain, self._obvious)
-        return self._sessions.change(plain, old, new, origin[:200])
-
-    def session(self, text: str) -> Access | None:
-        """The access of a session; it ends after half an hour without a visit, and after twelve hours."""
-        return self._sessions.session(text)
-
     def salt(self, name: str) -> tuple[bytes, int]:
-        """Salt and iterations by which a client that says this name hashes its secret; any name has them."""
+        """Salt and iterations by which a client that says this name hashes its token; any name has them."""
         return self._context.salt(_spelled(name)), self._context.iterations
 
-    def prove_token(self, name: str, shown: ClientProof) -> tuple[Access, bytes] | None:
+    def prove(self, name: str, shown: ClientProof) -> tuple[Access, bytes] | None:
         """The access of the token that a client has proved to hold, and the server's own proof."""
         return self._tokens.prove(_spelled(name), shown)
 
-    def prove_password(self, name: str, shown: ClientProof, *, origin: str = "") -> tuple[Access, bytes] | None:
-        """The access of the password that a client has proved to hold, and the server's own proof.
-
-        Tries are counted as those of :meth:`sign_in` are.
-        """
-        return self._sessions.prove(_spelled(name), shown, origin[:200])
-
     def renewed(self, access: Access) -> Access | None:
-        """The access as it is now, where a token or a password was proved before; ``None`` once that is ended."""
-        if access.kind == "token":
-            return self._tokens.renewed(access.id)
-        return self._sessions.renewed(access.person.name, access.id)
+        """The access as it is now, where a token was proved before; ``None`` once that is ended."""
+        return self._tokens.renewed(access.id)
+
+    # Sessions ----------------------------------------------------------------------------------------------------
+
+    def session(self, text: str) -> Access | None:
+        """The access of a session; it ends some time after the last visit, and some time after it began."""
+        return self._sessions.find(text)
+
+    def sessions(self, name: str) -> tuple[SessionInfo, ...]:
+        """Live sessions of a person."""
+        return self._sessions.all(_spelled(name))
+
+    def end_session(self, session_id: str, *, operator: str) -> None:
+        """End a session at once, in every process."""
+        self._sessions.end(session_id, operator=operator)
 
     def sign_out(self, text: str) -> None:
-        """End a session."""
+        """End the session of this text."""
         self._sessions.sign_out(text)
+
+    def enter(self, who: Identity) -> Opened:
+        """A session for a person whom a provider has identified.
+
+        The provider decides about role and populations each time. Issuer and subject identify a person; a name that
+        another person has, registered here or of another provider, is not theirs.
+
+        Raises:
+            AccessError: the provider's groups let them in no more, and everything they had is ended; they were revoked
+                by an owner; or their name is another person's.
+        """
+        known = next((each for each in self.everyone() if each.identity == who.key), None)
+        if known is not None and not known.active:
+            raise AccessError(f"{known.name} was revoked; an owner can admit them again")
+        if who.role is None:
+            if known is not None:
+                self.revoke(known.name, operator=who.provider, reason="in no group that may enter")
+            raise AccessError(f"{who.provider} lists you in no group that may enter; ask an owner of the data")
+        if known is None:
+            name = spelled(who.name)
+            with self._context.tables.write() as run:
+                run("INSERT INTO people_identities VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, who.key))
+                ((owner,),) = run("SELECT identity FROM people_identities WHERE name = ?", (name,))
+            if owner != who.key or self.person(name) is not None:
+                raise AccessError(f"the name {name} is that of another person here; ask an owner of the data")
+        else:
+            name = known.name
+        if known is None or (known.role, known.populations) != (who.role, who.populations):
+            seen = None if who.populations is None else self._populations(who.populations)
+            details = details_of(who.role, seen, who.key)
+            self._context.ledger.add_analyst(name, details, operator=who.provider)
+        return self._sessions.open(self._context.active(name), who.provider)
 
     # Links -------------------------------------------------------------------------------------------------------
 
-    def set_up_secret(self) -> str | None:
-        """The secret that makes the first owner, for an hour and once; ``None`` when an owner can sign in.
+    def link(self, name: str, *, operator: str) -> str:
+        """A secret by which a person enters the console, once, within three days; it ends the one before."""
+        return self._links.make(self._context.active(name), operator=operator)
+
+    def linked(self, secret: str) -> Person | None:
+        """Whom a link is for, if :meth:`follow` would take it."""
+        name = self._links.find(LINK, secret)
+        return None if name is None else self._context.admitted(name)
+
+    def follow(self, secret: str) -> Opened | None:
+        """A session by a link, which is used up."""
+        person = self.linked(secret)
+        if person is None or not self._links.use(LINK, secret):
+            return None
+        return self._sessions.open(person, LINK)
+
+    def set_up_link(self) -> str | None:
+        """The secret that makes the first owner, for an hour and once; ``None`` where there is an owner.
 
         Each call makes a new one and ends the one before.
         """
@@ -259,11 +267,11 @@ class People(Closing):
         """Whether :meth:`set_up` would take this secret."""
         return self._links.find(SET_UP, secret) is not None and not self._has_owner()
 
-    def set_up(self, secret: str, name: str, password: str) -> Opened | None:
+    def set_up(self, secret: str, name: str) -> Opened | None:
         """Make the first owner, and sign them in.
 
         Raises:
-            InputError: the name or the password cannot be used; the secret can be used again.
+            InputError: the name cannot be used; the secret can be used again.
         """
         if not self.set_up_open(secret):
             return None
@@ -271,41 +279,12 @@ class People(Closing):
         known = self.person(plain)
         if known is not None and not known.active:
             raise InputError("name", "was revoked; choose another")
-        hashed = self._sessions.hashed(password, plain)
         if not self._links.use(SET_UP, secret):
             return None
-        owner = self.add(plain, Role.OWNER, operator="set-up")
-        return self._sessions.open(owner, self._sessions.keep(owner, hashed, operator="set-up"))
-
-    def invite(self, name: str, *, operator: str) -> str:
-        """A secret with which a person chooses their own password, once, within three days."""
-        return self._links.welcome(self._context.active(name), operator=operator)
-
-    def invited(self, secret: str) -> Person | None:
-        """Whom an invitation is for, if :meth:`accept` would take it."""
-        name = self._links.find(WELCOME, secret)
-        return None if name is None else self._context.admitted(name)
-
-    def accept(self, secret: str, password: str) -> Opened | None:
-        """Choose a password by invitation, and be signed in.
-
-        Raises:
-            InputError: the password cannot be used; the invitation can be used again.
-        """
-        person = self.invited(secret)
-        if person is None:
-            return None
-        hashed = self._sessions.hashed(password, person.name)
-        if not self._links.use(WELCOME, secret):
-            return None
-        return self._sessions.open(person, self._sessions.keep(person, hashed, operator=person.name))
+        return self._sessions.open(self.add(plain, Role.OWNER, operator="set-up"), LINK)
 
     def _has_owner(self) -> bool:
-        """Whether an owner can sign in."""
-        return any(
-            person.role is Role.OWNER and person.active and self._sessions.has_password(person.name)
-            for person in self.everyone()
-        )
+        return any(person.role is Role.OWNER and person.active for person in self.everyone())
 
     def _populations(self, names: Iterable[str]) -> frozenset[str]:
         if isinstance(names, str):

@@ -4,8 +4,8 @@ A verifier holds two hashes of a salted secret, StoredKey and ServerKey. It prov
 lets the server prove that it knows the verifier; the secret does not follow from it, and neither does what a client
 would have to send.
 
-The server has to name salt and iterations before it knows which of a person's secrets the client has. So all secrets of
-a person (a password and any number of tokens) have one salt, which follows from the person's name by a key that is kept
+The server has to name salt and iterations before it knows which of a person's tokens the client has. So all tokens of
+a person have one salt, which follows from the person's name by a key that is kept
 beside them, and all have the same number of iterations. Names that no person has get a salt in the same way, and so
 cannot be told from others.
 """
@@ -23,6 +23,7 @@ from typing import Final
 
 MECHANISM: Final = "SCRAM-SHA-256"
 MECHANISM_PLUS: Final = "SCRAM-SHA-256-PLUS"
+ITERATIONS: Final = 600_000
 _SALT_BYTES: Final = 16
 _BINDING: Final = b"tls-server-end-point"
 _FIRST: Final = re.compile(rb"(n|y|p=([A-Za-z0-9.-]{1,64})),,(n=[^,]{0,400},r=([\x21-\x2b\x2d-\x7e]{8,200}))\Z")

@@ -1,259 +1,197 @@
-"""Passwords, sessions and login throttling.
+"""Sessions of browsers, the one-time links that open them, and sign-ins under way at a provider.
 
-*Throttling.* A try is counted before the password is looked at and forgiven when it was right, so tries that are made
-side by side count as well. While a lane waits, nothing is looked at and nothing is added to the wait, and the caller
-gets the same refusal as for a wrong password.
-
-A lane by name alone would let anyone keep its owner out. So there are two lanes: a place where a name has signed in
-before (an *origin*: an address, or a browser's cookie) has a lane of its own, and all other places share one. A guesser
-far away does not slow down the owner at the usual place. Even a shared lane that is kept busy keeps its owner out for a
-short while only: a wait is at most a minute, and an invitation by an owner passes by all of this.
-
-Lanes are kept in as many rows as 16 bits have values, for any number of names.
+That a session was opened or ended, and that a link was made, are entries of the ledger's chain. A link works once, and
+a new one ends the one before. A sign-in at a provider is bound to the browser that began it by a secret in a cookie:
+state, nonce and the verifier of PKCE follow from it, and it is used up when the provider's response arrives.
 """
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from tacit.core.errors import InputError
 from tacit.ledger import BusyError
-from tacit.server.identity.context import NO_NAME, IdentityContext
+from tacit.server.identity import ledger_people as chain
+from tacit.server.identity.context import NO_NAME, IdentityContext, from_stamp, line
 from tacit.server.identity.credentials import Code
-from tacit.server.identity.ledger_people import PASSWORD
-from tacit.server.identity.models import Access, Opened, Person
-from tacit.server.identity.passwords import Hasher, check_password
-from tacit.server.identity.scram import ClientProof, ScramVerifier
-from tacit.server.identity.tables import PeopleTables
+from tacit.server.identity.models import Access, Opened, Person, SessionInfo
 
-_KIND: Final = "session"
-_IDLE: Final = 30 * 60_000
-_LONGEST: Final = 12 * 3600_000
+#: What opens a session, beside the names of providers.
+LINK: Final = "link"
+SET_UP: Final = "setup"
+#: Words for how long the two kinds of links last, for messages and pages.
+LINK_WORDS: Final = "three days"
+SET_UP_WORDS: Final = "an hour"
+
+_SESSION: Final = "session"
+_ENTRY: Final = "entry"
+_MINUTE: Final = 60_000
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_LINK_LASTS: Final = {LINK: 3 * _DAY, SET_UP: _HOUR}
+#: Idle and longest time of a session: a provider lets its people in again by one click, a link takes an owner.
+_LASTS: Final = {LINK: (7 * _DAY, 30 * _DAY)}
+_LASTS_BY_PROVIDER: Final = (30 * _MINUTE, 12 * _HOUR)
+_ENTRY_LASTS: Final = 10 * _MINUTE
+#: Sign-ins under way at providers; strangers may begin them.
+_MOST_ENTRIES: Final = 10_000
 #: The last visit of a session is written down this often at most.
-_TOUCH: Final = 60_000
+_TOUCH: Final = _MINUTE
 _NO_DIGEST: Final = bytes(32)
-_CURRENT: Final = (
-    "SELECT p.password, p.changed, p.verifier FROM people_persons AS p CROSS JOIN people_persons AS a "
-    "WHERE a.name = '' AND p.name = ? AND p.password IS NOT NULL AND p.changed > p.ended AND p.changed > a.ended"
+#: Sessions and links of people whose last end was before.
+_LIVE: Final = (
+    "LEFT JOIN people_persons AS p ON p.name = s.name AND p.name <> '' CROSS JOIN people_persons AS a "
+    "WHERE a.name = '' AND s.born > a.ended AND s.born > COALESCE(p.ended, 0) "
 )
-#: Wrong tries before the first wait; then how long a wait may get, and when all is forgotten.
-_FREE: Final = 5
-_LONGEST_WAIT: Final = 60_000
-_FORGOTTEN_AFTER: Final = 15 * 60_000
-_KNOWN_FOR: Final = 30 * 24 * 3600_000
-_LANE_DIGITS: Final = 4
-
-
-class Tries:
-    """Counts tries, in the tables; times are in milliseconds."""
-
-    def __init__(self, tables: PeopleTables) -> None:
-        self._tables = tables
-
-    def lane(self, name: str, origin: str, now: int) -> str:
-        """The lane that a try is in."""
-        rows = self._tables.read("SELECT until FROM people_origins WHERE origin = ?", (_hashed(name, origin),))
-        known = bool(origin) and bool(rows) and now < rows[0][0]
-        return _hashed(name, origin if known else "")[:_LANE_DIGITS]
-
-    def begin(self, lane: str, now: int) -> bool:
-        """Count a try; whether it may be made."""
-        with self._tables.write() as run:
-            # Held from here to the end of the transaction, so that of two tries one counts first.
-            rows = run(
-                "INSERT INTO people_tries VALUES (?, 0, 0, 0) ON CONFLICT (lane) DO UPDATE "
-                "SET failures = people_tries.failures RETURNING failures, latest, until",
-                (lane,),
-            )
-            failures, latest, until = rows[0]
-            if not 0 <= now - latest <= _FORGOTTEN_AFTER:
-                failures, until = 0, 0
-            if now < until:
-                return False
-            failures += 1
-            run(
-                "UPDATE people_tries SET failures = ?, latest = ?, until = ? WHERE lane = ?",
-                (failures, now, now + _wait(failures), lane),
-            )
-            return True
-
-    def forgive(self, lane: str) -> None:
-        """Forget the failures of a lane after a right password."""
-        with self._tables.write() as run:
-            run("DELETE FROM people_tries WHERE lane = ?", (lane,))
-
-    def forgive_everywhere(self, name: str) -> None:
-        """Forgive all tries of a name, which an operator has let in."""
-        self.forgive(_hashed(name, "")[:_LANE_DIGITS])
-
-    def remember(self, name: str, origin: str, now: int) -> None:
-        """Remember that a name has signed in from an origin."""
-        if not origin:
-            return
-        with self._tables.write() as run:
-            run("DELETE FROM people_origins WHERE until < ?", (now,))
-            run(
-                "INSERT INTO people_origins VALUES (?, ?) ON CONFLICT (origin) DO UPDATE SET until = excluded.until",
-                (_hashed(name, origin), now + _KNOWN_FOR),
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class HashedPassword:
-    """Hashes of a password: argon2id for pages, and a verifier for PostgreSQL clients where those are served."""
-
-    argon2: str = field(repr=False)
-    verifier: str | None = field(repr=False)
+_LINKS: Final = f"SELECT s.name, s.digest FROM people_links AS s {_LIVE} AND s.kind = ? AND s.id = ? AND s.expires > ?"  # noqa: S608
+_SESSIONS: Final = (
+    "SELECT s.id, s.name, s.digest, s.entry, s.idle, s.opened, s.seen, s.expires FROM people_sessions AS s "
+)
 
 
 class Sessions:
-    """Sets passwords, lets people in and out."""
+    """Opens, finds and ends sessions."""
 
-    def __init__(self, context: IdentityContext, hasher: Hasher, obvious: tuple[str, ...] = ()) -> None:
-        self._obvious = obvious
+    def __init__(self, context: IdentityContext) -> None:
         self._context = context
-        self._hasher = hasher
-        self._tries = Tries(context.tables)
 
-    def hashed(self, password: str, name: str) -> HashedPassword:
-        """The hashes of a password that is good enough."""
-        check_password(password, name, self._obvious)
-        verifier = self._context.verifier(name, password) if self._context.password_verifiers else None
-        return HashedPassword(self._hasher.hash(password), verifier)
-
-    def keep(self, person: Person, hashed: HashedPassword, *, operator: str) -> int:
-        """Make hashes the password; the place of its entry in the chain.
-
-        Sessions of an older password end. Of two at once, the one whose entry is later stays.
-        """
-        changed = self._context.born(person, PASSWORD, operator=operator)
-        with self._context.tables.write() as run:
-            run(
-                "INSERT INTO people_persons (name, ended, changed, password, verifier) VALUES (?, 0, ?, ?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET changed = excluded.changed, password = excluded.password, "
-                "verifier = excluded.verifier WHERE people_persons.changed <= excluded.changed",
-                (person.name, changed, hashed.argon2, hashed.verifier),
-            )
-        self._tries.forgive_everywhere(person.name)
-        return changed
-
-    def has_password(self, name: str) -> bool:
-        """Whether a person can sign in at all."""
-        return bool(self._context.tables.read(_CURRENT, (name,)))
-
-    def sign_in(self, name: str, password: object, origin: str) -> Opened | None:
-        """A new session; every refusal takes the same time and looks the same."""
-        found = self._proved(name, password, origin)
-        return None if found is None else self.open(*found)
-
-    def change(self, name: str, old: object, new: str, origin: str) -> Opened | None:
-        """Change the password, given the one in force; every other session ends."""
-        found = self._proved(name, old, origin)
-        if found is None:
-            return None
-        person = found[0]
-        return self.open(person, self.keep(person, self.hashed(new, name), operator=name))
-
-    def _proved(self, name: str, password: object, origin: str) -> tuple[Person, int] | None:
-        """Return the person whose password this is, and the place of the password in the chain."""
+    def open(self, person: Person, entry: str) -> Opened:
+        """A session of a person who has just proved who they are; its entry in the chain is made first."""
+        code = Code.new(_SESSION)
+        born = self._context.born(person, chain.OPENED, session=code.id, by=entry)
         now = self._context.now()
-        lane = self._tries.lane(name, origin, now)
-        allowed = self._tries.begin(lane, now)
-        rows = self._context.tables.read(_CURRENT, (name,))
-        kept, changed, verifier = rows[0] if rows else (None, 0, None)
-        if not self._hasher.fits(password, kept if allowed else None):
-            return None
-        person = self._context.admitted(name)
-        if person is None:
-            return None
-        self._tries.forgive(lane)
-        self._tries.remember(name, origin, now)
-        if isinstance(password, str) and kept is not None and self._hasher.is_old(kept):
-            # The same password, hashed with the costs of today.
-            fresh = self._hasher.hash(password)
-            with self._context.tables.write() as run:
-                run("UPDATE people_persons SET password = ? WHERE name = ? AND changed = ?", (fresh, name, changed))
-        if isinstance(password, str) and verifier is None and self._context.password_verifiers:
-            # It was set before there were verifiers.
-            words = (self._context.verifier(name, password), name, changed)
-            with self._context.tables.write() as run:
-                run("UPDATE people_persons SET verifier = ? WHERE name = ? AND changed = ?", words)
-        return person, changed
-
-    def prove(self, name: str, shown: ClientProof, origin: str) -> tuple[Access, bytes] | None:
-        """The access of a person whose password a client has proved to hold, and the server's own proof.
-
-        Tries are counted as those of :meth:`sign_in` are, in the same places.
-        """
-        now = self._context.now()
-        lane = self._tries.lane(name, origin, now)
-        allowed = self._tries.begin(lane, now)
-        rows = self._context.tables.read(_CURRENT, (name,))
-        verifier = ScramVerifier.read(rows[0][2]) if rows else None
-        person = self._context.admitted(name)
-        signature = None if verifier is None else verifier.check(shown)
-        if not allowed or signature is None or person is None:
-            return None
-        self._tries.forgive(lane)
-        self._tries.remember(name, origin, now)
-        return Access(person, person.scopes, "password", str(rows[0][1])), signature
-
-    def renewed(self, name: str, changed: str) -> Access | None:
-        """The access of a password that was proved before, if it is still the one."""
-        rows = self._context.tables.read(_CURRENT, (name,))
-        person = self._context.admitted(name)
-        if not rows or str(rows[0][1]) != changed or person is None:
-            return None
-        return Access(person, person.scopes, "password", changed)
-
-    def open(self, person: Person, born: int) -> Opened:
-        """A session by a password that was checked just now."""
-        now, code = self._context.now(), Code.new(_KIND)
+        idle, longest = _LASTS.get(entry, _LASTS_BY_PROVIDER)
         with self._context.tables.write() as run:
-            run("DELETE FROM people_sessions WHERE opened <= ? OR seen <= ?", (now - _LONGEST, now - _IDLE))
+            run("DELETE FROM people_sessions WHERE expires <= ? OR seen + idle <= ?", (now, now))
             run(
-                "INSERT INTO people_sessions VALUES (?, ?, ?, ?, ?, ?)",
-                (code.id, person.name, code.digest, born, now, now),
+                "INSERT INTO people_sessions (id, name, digest, entry, idle, born, opened, seen, expires) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (code.id, person.name, code.digest, entry, idle, born, now, now, now + longest),
             )
         return Opened(code.text, _access(person, code))
 
-    def session(self, text: object) -> Access | None:
-        """Return the access of a session's text while the session counts."""
-        code = Code.read(_KIND, text)
-        rows = self._context.tables.read(
-            "SELECT name, digest, born, opened, seen FROM people_sessions WHERE id = ?", (code.id,)
-        )
-        name, digest, born, opened, seen = rows[0] if rows else (NO_NAME, _NO_DIGEST, 0, 0, 0)
+    def find(self, text: object) -> Access | None:
+        """The access of a session's text while the session counts."""
+        code = Code.read(_SESSION, text)
+        rows = self._context.tables.read(_SESSIONS + _LIVE + "AND s.id = ?", (code.id,))
+        _, name, digest, _, idle, _, seen, expires = rows[0] if rows else ("", NO_NAME, _NO_DIGEST, "", 0, 0, 0, 0)
         fits = code.fits(digest)
-        current = self._context.tables.read(_CURRENT, (name,))
         person, now = self._context.admitted(name), self._context.now()
-        if not rows or not fits or not current or current[0][1] != born or person is None:
-            return None
-        if now >= opened + _LONGEST or now >= seen + _IDLE:
+        if not rows or not fits or person is None or now >= expires or now >= seen + idle:
             return None
         if now >= seen + _TOUCH:
             with suppress(BusyError), self._context.tables.write() as run:
                 run("UPDATE people_sessions SET seen = ? WHERE id = ? AND seen < ?", (now, code.id, now))
         return _access(person, code)
 
+    def all(self, name: str) -> tuple[SessionInfo, ...]:
+        """Live sessions of a person, the newest last."""
+        now, person = self._context.now(), self._context.admitted(name)
+        more = "AND s.name = ? AND s.expires > ? AND s.seen + s.idle > ? ORDER BY s.born"
+        rows = self._context.tables.read(_SESSIONS + _LIVE + more, (name if person is None else person.name, now, now))
+        return tuple(
+            SessionInfo(row[0], row[1], row[3], *(from_stamp(row[i]) for i in (5, 6, 7)))
+            for row in rows
+            if person is not None
+        )
+
+    def end(self, session_id: str, *, operator: str) -> None:
+        """End a session at once, in every process."""
+        rows = self._context.tables.read(
+            "SELECT name FROM people_sessions WHERE id = ?", (line(session_id, "session", 40),)
+        )
+        if not rows:
+            raise InputError("session", "has ended already")
+        # The chain first: were only the table written, an older copy of it would bring the session back.
+        self._context.ledger.note(chain.CLOSED, {"analyst": rows[0][0], "session": session_id, "operator": operator})
+        with self._context.tables.write() as run:
+            run("DELETE FROM people_sessions WHERE id = ?", (session_id,))
+
     def sign_out(self, text: object) -> None:
         """End the session of this text."""
-        code = Code.read(_KIND, text)
+        code = Code.read(_SESSION, text)
+        found = "SELECT name FROM people_sessions WHERE id = ? AND digest = ?"
+        rows = self._context.tables.read(found, (code.id, code.digest))
+        if rows:
+            self.end(code.id, operator=rows[0][0])
+
+
+class Links:
+    """One-time links: one at a time for a person, and one for the set-up of the first owner."""
+
+    def __init__(self, context: IdentityContext) -> None:
+        self._context = context
+
+    def make(self, person: Person, *, operator: str) -> str:
+        """A link for a person."""
+        return self._keep(LINK, person.name, self._context.born(person, chain.LINKED, operator=operator))
+
+    def set_up(self) -> str:
+        """A link for the operator who starts the server."""
+        return self._keep(SET_UP, "", self._context.ledger.note(chain.SET_UP, {}).seq)
+
+    def find(self, kind: str, text: object) -> str | None:
+        """The name of the person a live link belongs to; that of the set-up is ``""``."""
+        code = Code.read(kind, text)
+        rows = self._context.tables.read(_LINKS, (kind, code.id, self._context.now()))
+        name, digest = rows[0] if rows else (None, _NO_DIGEST)
+        return name if code.fits(digest) else None
+
+    def use(self, kind: str, text: object) -> bool:
+        """Use a link up; of several callers at once, one is told that it succeeded."""
+        code = Code.read(kind, text)
+        if self.find(kind, text) is None:
+            return False
         with self._context.tables.write() as run:
-            run("DELETE FROM people_sessions WHERE id = ? AND digest = ?", (code.id, code.digest))
+            took = "DELETE FROM people_links WHERE kind = ? AND id = ? AND digest = ? RETURNING id"
+            return bool(run(took, (kind, code.id, code.digest)))
+
+    def _keep(self, kind: str, name: str, born: int) -> str:
+        code = Code.new(kind)
+        with self._context.tables.write() as run:
+            run(
+                "INSERT INTO people_links (kind, name, id, digest, born, expires) VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (kind, name) DO UPDATE SET id = excluded.id, digest = excluded.digest, "
+                "born = excluded.born, expires = excluded.expires",
+                (kind, name, code.id, code.digest, born, self._context.now() + _LINK_LASTS[kind]),
+            )
+        return code.text
+
+
+class Entries:
+    """Sign-ins under way at a provider."""
+
+    def __init__(self, context: IdentityContext) -> None:
+        self._context = context
+
+    def begin(self, provider: str, page: str) -> Code:
+        """A sign-in that leads to a page of the console; its secret belongs to one browser."""
+        code, now = Code.new(_ENTRY), self._context.now()
+        with self._context.tables.write() as run:
+            run("DELETE FROM people_entries WHERE expires <= ?", (now,))
+            newest = "SELECT id FROM people_entries ORDER BY expires DESC LIMIT ?"
+            run(f"DELETE FROM people_entries WHERE id NOT IN ({newest})", (_MOST_ENTRIES - 1,))  # noqa: S608
+            values = (code.id, code.digest, provider, page, now + _ENTRY_LASTS)
+            run("INSERT INTO people_entries VALUES (?, ?, ?, ?, ?)", values)
+        return code
+
+    @staticmethod
+    def has_state(text: object, state: str) -> bool:
+        """Whether a state is the one that follows from this secret."""
+        return hmac.compare_digest(Code.read(_ENTRY, text).derived("state").encode(), state.encode())
+
+    def take(self, provider: str, text: object) -> tuple[Code, str] | None:
+        """Use up the sign-in of this secret at this provider: its code, and the page that it leads to."""
+        code = Code.read(_ENTRY, text)
+        with self._context.tables.write() as run:
+            took = (
+                "DELETE FROM people_entries WHERE id = ? AND digest = ? AND provider = ? AND expires > ? RETURNING page"
+            )
+            rows: list[tuple[Any, ...]] = run(took, (code.id, code.digest, provider, self._context.now()))
+        return (code, rows[0][0]) if rows else None
 
 
 def _access(person: Person, code: Code) -> Access:
     return Access(person, person.scopes, "session", code.id, code.derived("form"))
-
-
-def _wait(failures: int) -> int:
-    """Milliseconds to wait: none after the first few wrong tries, then twice as long each time."""
-    return 0 if failures < _FREE else min(_LONGEST_WAIT, 1000 << min(failures - _FREE, 16))
-
-
-def _hashed(name: str, origin: str) -> str:
-    text = f"{len(name)}:{name}{origin}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

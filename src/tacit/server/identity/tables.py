@@ -4,7 +4,7 @@ Statements have ``?`` for values and ask for rows by ``RETURNING`` where it matt
 change is one statement that says under which condition it happens, so that of two processes one wins, also where
 transactions run side by side.
 
-Times are whole milliseconds since 1970; ``born``, ``ended`` and ``changed`` are places in the ledger's chain
+Times are whole milliseconds since 1970; ``born`` and ``ended`` are places in the ledger's chain
 (:mod:`tacit.server.identity.ledger_people` says what they are for).
 """
 
@@ -38,16 +38,11 @@ _TABLES: Final = (
     "INSERT INTO people_seen VALUES (0, '')",
     # The row of '' is about all people.
     """
-    CREATE TABLE people_persons (
-        name {text} PRIMARY KEY,
-        ended {integer} NOT NULL,
-        changed {integer} NOT NULL,
-        password {text},
-        -- Of SCRAM, for PostgreSQL clients; of tokens as well.
-        verifier {text}
-    ) {end}
+    CREATE TABLE people_persons (name {text} PRIMARY KEY, ended {integer} NOT NULL) {end}
     """,
-    "INSERT INTO people_persons VALUES ('', 0, 0, NULL, NULL)",
+    "INSERT INTO people_persons VALUES ('', 0)",
+    # Whose name it is, of people of an OpenID provider: of two who claim a name at once, one has it.
+    "CREATE TABLE people_identities (name {text} PRIMARY KEY, identity {text} NOT NULL) {end}",
     """
     CREATE TABLE people_tokens (
         id {text} PRIMARY KEY,
@@ -60,6 +55,7 @@ _TABLES: Final = (
         expires {integer},
         used {integer},
         withdrawn {integer} NOT NULL,
+        -- Of SCRAM, for PostgreSQL clients.
         verifier {text},
         -- The epsilon that all charges of a token may amount to, of each population; NULL for no share of its own.
         share {text}
@@ -70,9 +66,13 @@ _TABLES: Final = (
         id {text} PRIMARY KEY,
         name {text} NOT NULL,
         digest {bytes} NOT NULL,
+        -- What opened it, and how long it may be idle.
+        entry {text} NOT NULL,
+        idle {integer} NOT NULL,
         born {integer} NOT NULL,
         opened {integer} NOT NULL,
-        seen {integer} NOT NULL
+        seen {integer} NOT NULL,
+        expires {integer} NOT NULL
     ) {end}
     """,
     """
@@ -87,14 +87,14 @@ _TABLES: Final = (
     ) {end}
     """,
     """
-    CREATE TABLE people_tries (
-        lane {text} PRIMARY KEY,
-        failures {integer} NOT NULL,
-        latest {integer} NOT NULL,
-        until {integer} NOT NULL
+    CREATE TABLE people_entries (
+        id {text} PRIMARY KEY,
+        digest {bytes} NOT NULL,
+        provider {text} NOT NULL,
+        page {text} NOT NULL,
+        expires {integer} NOT NULL
     ) {end}
     """,
-    "CREATE TABLE people_origins (origin {text} PRIMARY KEY, until {integer} NOT NULL) {end}",
     """
     CREATE TABLE people_jobs (
         id {text} PRIMARY KEY,

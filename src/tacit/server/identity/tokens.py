@@ -105,11 +105,6 @@ class Tokens:
         if not rows or not fits or person is None or not _alive(rows[0], now):
             return None
         self._used(rows[0], now)
-        if rows[0][12] is None and self._context.password_verifiers:
-            # It was issued before there were verifiers.
-            verifier = self._context.verifier(person.name, code.text)
-            with self._context.tables.write() as run:
-                run("UPDATE people_tokens SET verifier = ? WHERE id = ?", (verifier, code.id))
         return _access(person, rows[0])
 
     def prove(self, name: str, shown: ClientProof) -> tuple[Access, bytes] | None:

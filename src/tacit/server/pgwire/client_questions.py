@@ -131,7 +131,7 @@ class ClientQuestions:
         return statement.bound(values, types)
 
     async def renew(self) -> None:
-        """Look whether the token or password still counts: a connection may be older than its end.
+        """Look whether the token still counts: a connection may be older than its end.
 
         Raises:
             Unauthenticated: it does not.
@@ -292,7 +292,7 @@ class ClientQuestions:
         return [[r.seq, r.population, entry_of(r).cost, r.sql, r.analyst, r.answered] for r in page.records]
 
     async def balances(self) -> list[list[Any]]:
-        """Balances that the client may see, if its token or password still counts."""
+        """Balances that the client may see, if its token still counts."""
         await self.renew()
         return await self._runtime.run(self.budget_rows)
 

@@ -1,8 +1,8 @@
 """Connections of PostgreSQL clients: TLS, start-up, proof of identity, cancelling, shutdown.
 
-A client has some seconds to get through start-up. Passwords are never asked for in the clear or as md5; the one
-mechanism is SCRAM-SHA-256, with channel binding on TLS. Where the server has a certificate, connections without TLS are
-refused; without one it listens on loopback alone.
+A client has some seconds to get through start-up. Its password is a token, which is never asked for in the clear or as
+md5; the one mechanism is SCRAM-SHA-256, with channel binding on TLS. Where the server has a certificate, connections
+without TLS are refused; without one it listens on loopback alone.
 """
 
 from __future__ import annotations

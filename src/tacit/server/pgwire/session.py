@@ -144,7 +144,7 @@ class WireSession:
             raise
         except Unauthenticated as problem:
             self._write(error_of(problem, "FATAL")[2])
-            raise WireFault("the token or password of this connection is not valid any more", "28000") from None
+            raise WireFault("the token of this connection is not valid any more", "28000") from None
         except Exception as problem:
             self._write(error_of(problem)[2])
             if self._state == "T":

@@ -72,7 +72,7 @@ def error_of(problem: BaseException, severity: str = "ERROR") -> tuple[str, str,
     if isinstance(problem, TooMany):
         words = f"too many requests; wait {math.ceil(problem.seconds)} s"
     elif isinstance(problem, Unauthenticated):
-        words = "the token or password of this connection is not valid any more"
+        words = "the token of this connection is not valid any more"
     detail = f"code {failure.code}" + (f", id {failure.id}" if failure.id else "")
     return failure.code, state, error_response(severity, state, words, detail=detail, hint=_hint(failure.parameter))
 

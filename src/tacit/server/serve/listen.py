@@ -12,21 +12,13 @@ import sys
 from typing import Final
 
 from tacit.core.errors import InputError
-from tacit.server.settings import Settings
+from tacit.server.settings import Settings, is_loopback
 
 _BACKLOG: Final = 2048
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def check_place(settings: Settings) -> None:
-    """Refuse to send passwords, tokens and answers over a network in the clear.
+    """Refuse to send tokens and answers over a network in the clear.
 
     Raises:
         InputError: the host is not loopback, and neither TLS nor a proxy that has it was stated.

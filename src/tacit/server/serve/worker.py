@@ -37,6 +37,7 @@ from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
 
 if TYPE_CHECKING:
+    from tacit.server.identity.oidc import OpenIDProvider
     from tacit.server.service import CuratorService
 
 #: Seconds between two signs of life, and between two looks whether to stop.
@@ -94,9 +95,11 @@ def run_worker(
     # A supervisor that does not listen is not waited for.
     os.set_blocking(reports.fileno(), False)
     try:
-        with _opened(serving) as service:
+        with _opened(serving) as (service, providers):
             welcome = serving.welcome(service) if first and serving.welcome is not None else {}
-            _Worker(serving, service, context, reports, buckets, supervisor, welcome, postgres).run([listener])
+            _Worker(serving, service, providers, context, reports, buckets, supervisor, welcome, postgres).run(
+                [listener]
+            )
     except TacitError as problem:
         about = {"code": problem.code, "message": str(problem), "parameter": str(getattr(problem, "parameter", ""))}
         _report(reports, failed=about)
@@ -109,7 +112,7 @@ def run_worker(
 
 
 @contextmanager
-def _opened(serving: Serving) -> Iterator[CuratorService]:
+def _opened(serving: Serving) -> Iterator[tuple[CuratorService, dict[str, OpenIDProvider]]]:
     from tacit.curator.opening import open_project
     from tacit.ledger.memory import MEMORY
     from tacit.project.project_file import load
@@ -121,14 +124,17 @@ def _opened(serving: Serving) -> Iterator[CuratorService]:
     if place is None or place == MEMORY:
         # Each worker would have an account of its own, and so the whole budget once more.
         raise InputError("project.ledger", 'a server needs one that lasts; write ledger = "tacit.ledger"')
+    providers = {}
+    if project.providers:
+        from tacit.server.identity.oidc import open_providers
+
+        providers = open_providers(project.providers)
     shared = with_shared_memory(project, serving.settings.workers)
     with (
         open_project(shared) as curator,
-        People.open(
-            curator.ledger, place, obvious=(curator.name,), password_verifiers=serving.settings.postgres is not None
-        ) as people,
+        People.open(curator.ledger, place) as people,
     ):
-        yield CuratorService(curator, people, serving.settings)
+        yield CuratorService(curator, people, serving.settings), providers
 
 
 class _Worker(uvicorn.Server):
@@ -138,6 +144,7 @@ class _Worker(uvicorn.Server):
         self,
         serving: Serving,
         service: CuratorService,
+        providers: dict[str, OpenIDProvider],
         context: ssl.SSLContext | None,
         reports: Connection,
         buckets: Buckets,
@@ -156,7 +163,7 @@ class _Worker(uvicorn.Server):
         self._counters = Counters()
         most_of_one = None if settings.behind_proxy else serving.connections_of_one
         connections = Connections(min(serving.connections, _room()), most_of_one)
-        app = create_app(service, settings, buckets)
+        app = create_app(service, settings, buckets, providers)
         logged = AccessLog(app, Lines(_stream(serving.log)), self._counters)
         self._postgres_socket = postgres
         self._postgres: PostgresServer | None = None
