@@ -159,3 +159,31 @@ def test_limits_beside_a_question_are_known_from_its_charge(clinic: Path, run: R
     assert done.exit_code == 0, done.output
     checked = run("receipt", "table", "t.csv", "r.json")
     assert checked.exit_code == 0, checked.output
+
+
+def test_a_quoted_number_is_found_in_its_release_or_in_none(clinic: Path, run: Run, run_json: Json) -> None:
+    told = run_json("query", WARD, "--epsilon", "1")
+    value = round(float(told["rows"][0]["cost"]["value"]), 1)
+    assert run("profile", "visits", "--epsilon", "0.5").exit_code == 0
+    found = run_json("receipt", "find", f"{value:,.1f}")
+    hit = found["found"][0]
+    assert hit["about"].startswith("cost where ward = ")
+    assert hit["signed"]
+    assert float(hit["low"]) <= float(hit["value"]) <= float(hit["high"])
+    assert (hit["position"], hit["query"]) == (told["receipt"]["receipt"]["ledger"]["position"], WARD)
+    none = run("receipt", "find", "987,654,321")
+    assert (none.exit_code, "is in no release of 2 looked into" in none.stdout) == (1, True)
+    assert "1.5 of 4 spent" in run("budget").stdout
+    for wrong in ("", "six", "1,2345", "1e9"):
+        assert run("receipt", "find", wrong).exit_code not in (0, 1)
+
+
+def test_a_number_of_a_planned_release_is_found_with_its_plan(clinic: Path, run: Run, run_json: Json) -> None:
+    (clinic / "plan.toml").write_text(PLAN)
+    assert run("release", "plan.toml").exit_code == 0
+    rows = (clinic / "yearly" / "visits.csv").read_text().splitlines()
+    value = rows[1].split(",")[1]
+    blind = run("receipt", "find", value)
+    assert (blind.exit_code, "name their plan files" in blind.stdout) == (1, True)
+    hit = run_json("receipt", "find", f"{int(value):,}", "--plan", "plan.toml")["found"][0]
+    assert hit["about"].startswith("visits: visits where ward = ")

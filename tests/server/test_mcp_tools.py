@@ -55,6 +55,20 @@ def test_the_arguments_of_a_question_are_those_of_the_one_table() -> None:
     assert [kind.name for kind in TOOLS.values() if kind.charges] == ["ask"]
 
 
+def test_a_quoted_number_is_found_by_those_who_may_see_its_answer(hospital: Served) -> None:
+    alice = Assistant(hospital, talk="quoting")
+    asked = alice("ask", sql=STAFF.replace("staff", "visits"), epsilon=0.25)
+    number = str(asked.content["rows"][0][0]["value"])
+    found = alice("find_number", number=number)
+    assert not found.failed
+    hit = next(each for each in found.content["found"] if each["about"] == "n")
+    assert hit["receipt_holds"]
+    assert hit["low"] <= float(number) <= hit["high"]
+    assert Assistant(hospital, "bob")("find_number", number=number).content["found"] == []
+    assert "is in no release" in alice("find_number", number="123,456,789").text
+    assert alice("find_number", number="many").failed
+
+
 def test_tables_are_those_that_exist_for_the_person(hospital: Served) -> None:
     told = Assistant(hospital)("list_tables")
     visits = told.content["tables"][0]

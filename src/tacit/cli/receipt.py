@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -121,6 +122,38 @@ def table(
     else:
         _show_checks(checks, ok, "The table is what was released." if ok else "The table is NOT what was released.")
     if not ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def find(
+    number: Annotated[str, typer.Argument(help="A number as it was quoted: 6,334 or 12.5%.", show_default=False)],
+    project: ProjectOption = DEFAULT_PROJECT,
+    plan: Annotated[
+        list[Path] | None,
+        typer.Option("--plan", help="A plan file, to look into its planned release.", show_default=False),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Did they really publish this number? Look it up in all signed releases: what it answers, and its interval.
+
+    Exit code 1 if it is in no release.
+
+    tacit receipt find 6,334
+    """
+    from tacit.cli.open_project import opened
+    from tacit.releases.published_table import find_number
+
+    with reported("number", as_json=as_json), opened(project) as curator:
+        result = find_number(curator.context, number, plans=plan or ())
+    if as_json:
+        found = [
+            {**asdict(each), **{e: str(getattr(each, e)) for e in ("value", "low", "high")}} for each in result.found
+        ]
+        print_json({"number": result.number, "found": found, "looked": result.looked, "unread": result.unread})
+    else:
+        console().print(visible(str(result)), markup=False, soft_wrap=True)
+    if not result.found:
         raise typer.Exit(1)
 
 

@@ -783,6 +783,16 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
         people = {} if made.people is None else {"people": str(made.people)}
         return ProfileResponse(table=made.table, rows=str(made.rows), columns=columns, **people)
 
+    def numbers(self, made: Profile) -> Iterator[tuple[str, Any, Any, Any]]:
+        """Rows, people, means, quartiles and counts."""
+        yield "rows", *made.rows
+        if made.people is not None:
+            yield "people", *made.people
+        for each in made.columns:
+            yield from ((f"{each.name}: NULLs", *each.nulls), (f"{each.name}: mean", *(each.mean or Estimate(None))))
+            yield from ((f"{each.name}: quartile {n}", *found) for n, found in enumerate(each.quartiles, 1))
+            yield from ((f"{each.name} = {value}", *count) for value, count in each.values)
+
     def files(self, made: Profile) -> Files:
         """The table of numbers, and the draft of a project file."""
 

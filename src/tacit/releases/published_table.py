@@ -1,4 +1,7 @@
-"""Comparison of a published table with the receipt of its release.
+"""Published tables and numbers, looked up in signed releases.
+
+A quoted number is looked for in every release (:func:`find_number`): it stands there if a released value rounds to it
+at the digits that were quoted. A whole table is compared with the receipt of its release:
 
 A receipt holds the digest of the released integers, not of a table: a table is what is made of them, and may be written
 in many ways. So the answer is made again, from the bytes that the ledger holds and for nothing, and the table is
@@ -11,10 +14,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,11 +30,15 @@ from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact
 from tacit.core.text_files import tame
+from tacit.ledger import Record
+from tacit.ledger.entries import plain_name
 from tacit.ledger.history import charge_at
 from tacit.query.request import Request
+from tacit.releases.keys import key_of
 from tacit.releases.payment import hide_internal_errors
 from tacit.releases.query import answer_from_outcome, public_rows, quote, to_answer
-from tacit.releases.receipt import Receipt
+from tacit.releases.receipt import Receipt, outcome_problem
+from tacit.releases.release import release_at
 
 if TYPE_CHECKING:
     from tacit.releases.answer import Answer
@@ -113,6 +124,151 @@ def _of_batch(context: QuestionContext, receipt: Receipt, name: str, plan_file: 
     with hide_internal_errors():
         entry = entry_of(whole, sql=batch.name, paid=False)
         return answer_from_outcome(plan, part.result, entry, receipt, public_rows(context, plan))
+
+
+# Numbers --------------------------------------------------------------------------------------------------------------
+
+_QUOTED: Final = re.compile(r"-?(\d{1,3}([,' _\u00a0\u2009\u202f]\d{3})+|\d{1,30})(\.\d{1,30})?\s*%?")
+#: Charges that are looked into, the newest first.
+_MOST_CHARGES: Final = 1000
+
+
+@dataclass(frozen=True)
+class FoundNumber:
+    """A quoted number in a release: where it stands, what it is the answer to, and its interval.
+
+    Args:
+        position: of the charge, and so of the receipt.
+        query: the text that was asked, or the name of the release.
+        about: the column and the row.
+        value: as released, with both ends of its interval; None for none.
+        signed: whether the receipt holds.
+    """
+
+    position: int
+    query: str
+    about: str
+    value: Any
+    low: Any
+    high: Any
+    signed: bool
+
+    def __str__(self) -> str:
+        ends = "" if self.low is None else f" ({_short(self.low)} to {_short(self.high)})"
+        holds = "its receipt holds" if self.signed else "ITS RECEIPT DOES NOT HOLD"
+        return f"release {self.position}: {self.about} is {_short(self.value)}{ends}, of {self.query}; {holds}"
+
+
+@dataclass(frozen=True)
+class NumberSearch:
+    """Places of a number; how many releases were looked into, and how many planned ones could not be."""
+
+    number: str
+    found: tuple[FoundNumber, ...]
+    looked: int
+    unread: int = 0
+
+    def __str__(self) -> str:
+        lines = [str(each) for each in self.found] or [f"{self.number} is in no release of {self.looked} looked into"]
+        more = f"{self.unread} planned releases were not looked into: name their plan files" if self.unread else ""
+        return "\n".join([*lines, *([more] if more else [])])
+
+
+def find_number(
+    context: QuestionContext,
+    number: str,
+    *,
+    plans: Sequence[Path] = (),
+    sees: Callable[[Record], bool] = lambda _: True,
+) -> NumberSearch:
+    """Look a quoted number up in signed releases; charges nothing, reads no rows.
+
+    Args:
+        context: has the ledger and the catalogue.
+        number: as it was quoted: ``6,334``, ``12.5 %``.
+        plans: files of planned releases, whose statistics cannot be read without them.
+        sees: whether the asker may see an answer; releases are seen by all who see the population.
+
+    Raises:
+        InputError: it is no number.
+    """
+    from tacit.releases.kinds import KINDS
+
+    said = number.strip()
+    if not _QUOTED.fullmatch(said):
+        raise InputError("number", "must be a number as it was quoted, such as 6,334 or 12.5%")
+    plain = re.sub(r"[^0-9.\-]", "", said)
+    scale = 100 if said.endswith("%") else 1
+    wanted, half = Fraction(plain) / scale, Fraction(1, 2 * scale * 10 ** len(plain.partition(".")[2]))
+    known = {plain_name(population.name, "population") for population in context.catalog.populations}
+    found: list[FoundNumber] = []
+    looked = unread = 0
+    with hide_internal_errors():
+        records = [
+            record
+            for record in islice(context.ledger.history(newest_first=True), _MOST_CHARGES)
+            if record.answered and record.project == context.project and record.population in known
+        ]
+    for record in records:
+        charged, outcome = charge_at(context.ledger, record.seq), context.ledger.outcome(record.seq)
+        if charged is None or outcome is None or not outcome.receipt or outcome.failed:
+            continue
+        receipt = Receipt.from_json(outcome.receipt)
+        release = release_at(context, KINDS, record.seq)
+        names = [] if release is not None else [each["name"] for each in receipt["answers"] if each["query"]]
+        if release is None and not sees(record):
+            continue
+        numbers: list[tuple[str, Any, Any, Any]] = []
+        try:
+            if release is not None:
+                numbers += KINDS[release.kind].numbers(KINDS[release.kind].read(context, record.seq))
+            elif any(names):
+                made = [_statistic(context, receipt, name, plans) for name in names]
+                unread += any(each is None for each in made)
+                for name, answer in zip(names, made, strict=True):
+                    numbers += [] if answer is None else _cells(answer, f"{name}: ")
+            else:
+                numbers += _cells(answer_again(context, receipt), "")
+        except InputError:
+            # Of other declarations than today's, or of a mechanism without a table.
+            continue
+        looked += 1
+        hits = [each for each in numbers if _is_number(each[1]) and abs(Fraction(each[1]) - wanted) <= half]
+        if hits:
+            key = key_of(context.ledger, receipt)
+            holds = outcome_problem(outcome, ledger=context.ledger.id, public_key=key) is None
+            query = " ".join(record.sql.split())
+            found += [FoundNumber(record.seq, query, *each, signed=holds) for each in hits]
+    return NumberSearch(said, tuple(found), looked, unread)
+
+
+def _statistic(context: QuestionContext, receipt: Receipt, name: str, plans: Sequence[Path]) -> Answer | None:
+    for plan in plans:
+        with suppress(InputError):
+            return answer_again(context, receipt, name=name, plan_file=plan)
+    return None
+
+
+def _cells(answer: Answer, before: str) -> list[tuple[str, Any, Any, Any]]:
+    """Numbers of an answer with an interval, each with its column and the labels of its row."""
+    known, columns, cells = answer.finished.has_interval, answer.columns, []
+    for row, ends in zip(answer.finished.values, answer.finished.intervals(), strict=True):
+        labels = [f"{c.name} = {v}" for c, v, noisy in zip(columns, row, known, strict=True) if not noisy]
+        where = f" where {', '.join(labels)}" if labels else ""
+        cells += [
+            (f"{before}{column.name}{where}", value, *pair)
+            for column, value, pair, noisy in zip(columns, row, ends, known, strict=True)
+            if noisy
+        ]
+    return cells
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | Fraction) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):,.6g}" if abs(value) < 100_000 else f"{float(value):,.0f}"
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -121,6 +121,10 @@ class ReleaseKind(ABC, Generic[Ask, Result]):
     def files(self, made: Result) -> Files:
         """Its files by name, each written when it is asked for."""
 
+    def numbers(self, made: Result) -> Iterable[tuple[str, Any, Any, Any]]:  # noqa: ARG002 - most kinds have no table
+        """What each released number is the answer to, with its value and the ends of its interval."""
+        return ()
+
     def progress(self, context: CuratorContext, request: Ask) -> str:  # noqa: ARG002 - most kinds say nothing
         """How far one that is being made has come; empty where that is not known."""
         return ""

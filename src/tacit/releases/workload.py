@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -561,6 +561,15 @@ class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
                 for t in made.tables()
             ],
         )
+
+    def numbers(self, made: WorkloadAnswer) -> Iterable[tuple[str, Any, Any, Any]]:
+        """Every answer."""
+        for table in made.tables():
+            for labels, found in table.rows():
+                where = (
+                    ", ".join(f"{n} = {label}" for n, label in zip(table.columns, labels, strict=True)) or "all rows"
+                )
+                yield f"count of {where}", found.value, found.low, found.high
 
     def files(self, made: WorkloadAnswer) -> Files:
         """The answers of each table, by its place."""

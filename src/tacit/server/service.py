@@ -33,6 +33,7 @@ from tacit.releases.api_types import RequestModel
 from tacit.releases.kinds import KINDS, kind_of
 from tacit.releases.payment import Caller, check_succeeded, hide_internal_errors
 from tacit.releases.planner import QuestionContext, Quote
+from tacit.releases.published_table import NumberSearch, find_number
 from tacit.releases.query import (
     charged_answer,
     deliver,
@@ -334,6 +335,10 @@ class CuratorService:
         if (planned.plan.catalog, planned.mechanisms) != (receipt["catalog"], found.quote["mechanisms"]):
             raise Unknown("answer")
         return _told(context, planned, record.sql, outcome, record.analyst)
+
+    def find_number(self, access: Access, number: str) -> NumberSearch:
+        """A quoted number in the releases that the person sees, and in the answers they may see; free."""
+        return find_number(self._for(access).context, number, sees=lambda record: self._may_see(access, record))
 
     def _charged(self, access: Access, position: int) -> tuple[Charged, Outcome]:
         """A charge that the person may see, and what was released under it."""

@@ -11,7 +11,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.core.errors import InputError
+from tacit.ledger.entries import plain_name
 from tacit.releases.payment import Caller, hide_internal_errors
+from tacit.releases.published_table import NumberSearch, find_number
 from tacit.releases.query import answer
 from tacit.server.api.thread_pools import let_run
 
@@ -46,6 +48,9 @@ class AssistantDoor(Protocol):
 
     async def history(self, limit: int) -> tuple[Record, ...]:
         """Charges of the person, newest first."""
+
+    async def find(self, number: str) -> NumberSearch:
+        """A quoted number in signed releases; free."""
 
 
 class CuratorDoor:
@@ -93,6 +98,13 @@ class CuratorDoor:
                 return tuple(islice(found, limit))
 
         return await asyncio.to_thread(charges)
+
+    async def find(self, number: str) -> NumberSearch:
+        """A quoted number in releases and in the person's own answers; free."""
+        own = plain_name(self._curator.analyst, "analyst")
+        return await asyncio.to_thread(
+            find_number, self._curator.context, number, sees=lambda record: record.analyst == own
+        )
 
 
 class ServerDoor:
@@ -142,3 +154,7 @@ class ServerDoor:
         """Charges of the person, newest first."""
         page = await self._runtime.run(self._runtime.service.history, self._access, limit=limit)
         return page.records
+
+    async def find(self, number: str) -> NumberSearch:
+        """A quoted number in what the person sees; free."""
+        return await self._runtime.run(self._runtime.service.find_number, self._access, number)

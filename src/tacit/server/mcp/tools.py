@@ -1,4 +1,4 @@
-"""Tools of an assistant: tables, quote, ask, budget, history.
+"""Tools of an assistant: tables, quote, ask, budget, history, published numbers.
 
 Every reply has two forms: structured content, with exact amounts as text, and a few sentences. Both say what was or
 would be charged, how far off the numbers may be, their bias, and what is left of the share of the conversation,
@@ -120,6 +120,18 @@ TOOLS: Final[Mapping[str, ToolKind]] = {
         ToolKind(
             "history", "History", "The person's charges, newest first, with their questions and prices. Free.", _PAGE
         ),
+        ToolKind(
+            "find_number",
+            "Was this number released?",
+            "Whether a quoted number, such as 6,334 or 12.5%, stands in a signed release: what it is the answer to and "
+            "its interval, or that it is in none. Free; reads no data.",
+            {
+                "type": "object",
+                "properties": {"number": {"type": "string", "maxLength": 60}},
+                "required": ["number"],
+                "additionalProperties": False,
+            },
+        ),
     )
 }
 
@@ -150,6 +162,7 @@ class AssistantTools:
                 "list_tables": self._list_tables,
                 "budget": self._budget,
                 "history": lambda: self._history(given.get("limit")),
+                "find_number": lambda: self._find(given.get("number")),
             }
             return await tools[name]()
         except Exception as problem:
@@ -217,6 +230,17 @@ class AssistantTools:
         ]
         left, words = await self._left()
         return ToolReply({"entries": entries, **left}, "\n".join([*(lines or ["Nothing was charged yet."]), words]))
+
+    async def _find(self, number: Any) -> ToolReply:
+        if not isinstance(number, str):
+            raise InputError("number", "must be a text, as it was quoted")
+        result = await self._door.find(number)
+        found = [
+            {"position": each.position, "query": each.query, "about": each.about, "receipt_holds": each.signed}
+            | {name: None if (end := getattr(each, name)) is None else float(end) for name in ("value", "low", "high")}
+            for each in result.found[:_MOST_ENTRIES]
+        ]
+        return ToolReply({"number": result.number, "found": found, "looked_into": result.looked}, str(result))
 
     async def _left(self, population: str = "") -> tuple[dict[str, Any], str]:
         budgets = await self._door.budgets()
