@@ -348,7 +348,7 @@ def _references(schema: Any) -> list[str]:
 
 def errors() -> Iterator[str]:
     """The tree of errors, and the codes that each door makes of them."""
-    from tacit.cli.errors import EXIT_CODES
+    from tacit.cli.terminal import EXIT_CODES
     from tacit.core import errors as tree
     from tacit.server.api.errors import STATUS
     from tacit.server.pgwire.sqlstates import STATES

@@ -13,8 +13,8 @@ import typer
 from typer.testing import Result
 
 from tacit.cli.app import app
-from tacit.cli.errors import EXIT_CODES, exit_code, reported, unexpected
 from tacit.cli.open_project import operator_log
+from tacit.cli.terminal import EXIT_CODES, exit_code, reported, unexpected
 from tacit.core import errors
 from tacit.core.text_files import visible
 from tacit.ledger.errors import BusyError, ConflictError, LedgerError, RollbackError

@@ -13,9 +13,8 @@ from rich.console import Console
 from typer.testing import Result
 
 from support.bits import SeededBits
-from tacit.cli.demo import attack
-from tacit.cli.demo.display import Stage
-from tacit.cli.demo.scenes import tell
+from tacit.cli import demo as attack
+from tacit.cli.demo import Stage, tell
 from tacit.noise import entropy
 from tacit.project.example_hospital import PATIENTS, make_hospital
 

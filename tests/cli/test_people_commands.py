@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tacit.cli.tokens import moment_of
+from tacit.cli.analysts import moment_of
 from tacit.core.errors import InputError
 from tacit.ledger import Ledger
 from tacit.server.identity import People, Role, TokenScope

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cli.terminal import at_a_terminal
 from tacit.cli.open_project import opened
-from tacit.cli.repl import Prompt, completions, is_complete
+from tacit.cli.query import Prompt, completions, is_complete
 from tacit.query.request import Request
 
 

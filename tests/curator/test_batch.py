@@ -19,7 +19,7 @@ from tacit.core.events import ComposedEvent
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.curator.curator import Curator
 from tacit.releases import batch
-from tacit.releases.batch import BatchRelease, guarantee_in_words, quote_batch
+from tacit.releases.batch import BatchRelease, guarantee_in_words, load_plan, quote_batch
 from tacit.releases.receipt import Receipt, exact_events, guarantee_covers, outcome_problem, verify_receipt
 
 WARDS = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
@@ -87,7 +87,7 @@ def test_weights_divide_the_total(tmp_path: Path) -> None:
         curator, _ = open_clinic(**BUDGETS[kind])
         text = f'[statistics.a]\nsql = "{ALL}"\nweight = 3\n[statistics.b]\nsql = "{ALL} WHERE cost > 5"\n'
         (tmp_path / "p.toml").write_text(f"[release]\n{TOTALS[kind]}\nbias_share = 0\n{text}")
-        _, split = quote_batch(curator.context, tmp_path / "p.toml")
+        split = quote_batch(curator.context, load_plan(tmp_path / "p.toml"))
         assert curator.history() == ()
         return [next(iter(p.releases)).law(0).scale for p in split.plans]
 
@@ -102,12 +102,12 @@ def test_many_statistics_are_composed_tightly(tmp_path: Path) -> None:
     """Twelve counts under (1, 1e-6): less noise than the sum of epsilons and than the sum of rhos would allow."""
     statistics = {f"s{i}": f"{ALL} WHERE cost > {i}" for i in range(12)}
     curator, _ = open_clinic(**BUDGETS["approx"])
-    _, split = quote_batch(curator.context, plan(tmp_path, TOTALS["approx"], **statistics))
+    split = quote_batch(curator.context, load_plan(plan(tmp_path, TOTALS["approx"], **statistics)))
     assert "pld" in split.method
     law = split.plans[0].releases[0].law(0)
     assert law.kind == "gaussian"
     zcdp, _ = open_clinic(**BUDGETS["zcdp"])
-    _, by_rho = quote_batch(zcdp.context, tmp_path / "plan.toml")
+    by_rho = quote_batch(zcdp.context, load_plan(tmp_path / "plan.toml"))
     assert law.scale < by_rho.plans[0].releases[0].law(0).scale * Fraction(9, 10)
     events = [event for p in split.plans for event in exact_events(p)]
     total = compose(events, delta="1e-6", method="pld")
@@ -116,7 +116,7 @@ def test_many_statistics_are_composed_tightly(tmp_path: Path) -> None:
 
 def test_few_statistics_need_no_delta(tmp_path: Path) -> None:
     curator, _ = open_clinic(**BUDGETS["approx"])
-    _, split = quote_batch(curator.context, plan(tmp_path, TOTALS["approx"], a=ALL, b=WARDS))
+    split = quote_batch(curator.context, load_plan(plan(tmp_path, TOTALS["approx"], a=ALL, b=WARDS)))
     assert split.guarantee == ApproxDP(1, 0)
     assert split.method == "the sum of their epsilons"
     assert [p.releases[0].law(0).kind for p in split.plans] == ["laplace", "laplace"]
@@ -268,7 +268,7 @@ def test_guarantees_in_words() -> None:
     ("text", "message"),
     [
         ("", "release: is missing"),
-        ("[release]\nepsilon = 1", "statistics: is missing"),
+        ("[release]\nepsilon = 1", "statistics: name at least one"),
         ("[release]\nepsilon = 1\n[statistics]", "statistics: name at least one"),
         ("[release]\n[statistics.a]\nsql = 'x'", "state one total"),
         ("[release]\nepsilon = 1\nrho = 1\n[statistics.a]\nsql = 'x'", "state one total"),

@@ -12,7 +12,7 @@ import pytest
 
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
-from tacit.curator.progress_bar import ProgressBar, terminal_progress
+from tacit.curator.curator import ProgressBar, terminal_progress
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER

@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 from mcp import Client
 
-from tacit.curator.conversation import Conversation
+from tacit.curator.curator import Conversation
 from tacit.curator.opening import open_curator
 from tacit.project.example_hospital import make_hospital
 from tacit.server.mcp.doors import CuratorDoor

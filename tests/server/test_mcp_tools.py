@@ -12,7 +12,7 @@ import pytest
 
 from support.served import BUDGETS, COUNT, STAFF, Served, serve
 from tacit.core.errors import InputError
-from tacit.curator.conversation import Conversation
+from tacit.curator.curator import Conversation
 from tacit.query.request import OPTIONS
 from tacit.server.mcp.doors import CuratorDoor, ServerDoor
 from tacit.server.mcp.tools import TOOLS, AssistantTools, ToolReply

@@ -13,7 +13,7 @@ import pytest
 from support.pg_served import GENEROUS, PgServed, pg_serve
 from support.served import BUDGETS, COUNT
 from tacit.core.errors import InputError
-from tacit.curator.conversation import Conversation
+from tacit.curator.curator import Conversation
 from tacit.server.identity import TokenScope
 from tacit.server.mcp.doors import ServerDoor
 from tacit.server.mcp.tools import AssistantTools

@@ -22,7 +22,7 @@ from tacit.project.project_file import PopulationModel
 from tacit.query.planning.explain import explain
 from tacit.query.request import ACCOUNTS
 from tacit.releases.accounts import filter_of, share_caps
-from tacit.releases.batch import guarantee_in_words, quote_batch
+from tacit.releases.batch import guarantee_in_words, load_plan, quote_batch
 from tacit.releases.receipt import charge_of, guarantee_to_plain, verify_receipt
 from tacit.server.console.history_pages import _terms
 from tacit.server.console.number_format import as_pair, symbol
@@ -115,7 +115,7 @@ def test_questions_mechanisms_and_planned_releases_pay_in_it(currency: Currency,
     place = tmp_path / "plan.toml"
     total = currency.numbers[0]
     place.write_text(f'[release]\nname = "x"\n{total} = "{NUMBERS[total]}"\n[statistics.a]\nsql = "{COUNT}"\n')
-    _, split = quote_batch(curator.context, place)
+    split = quote_batch(curator.context, load_plan(place))
     assert currency_of(split.guarantee) is currency
 
 

@@ -16,8 +16,7 @@ from support.command_line import run_command
 from support.served import COUNT, serve
 from support.visiting import Visitor
 from tacit.accounting.currencies import CURRENCIES
-from tacit.cli.query_options import request_of
-from tacit.cli.repl import Prompt
+from tacit.cli.query import Prompt, request_of
 from tacit.client.remote_curator import RemoteCurator
 from tacit.client.requests import query_body
 from tacit.core.errors import InputError

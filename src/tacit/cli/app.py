@@ -9,17 +9,14 @@ import typer
 from tacit.cli import analysts, course, ledger, receipt
 from tacit.cli.attack import attack
 from tacit.cli.audit import audit
-from tacit.cli.budget import budget
-from tacit.cli.deliver import deliver
 from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
 from tacit.cli.init import init
-from tacit.cli.mcp import mcp
 from tacit.cli.plan import plan
 from tacit.cli.profile import profile
-from tacit.cli.query import explain, query
-from tacit.cli.release import release
-from tacit.cli.serve import serve
+from tacit.cli.query import budget, explain, query
+from tacit.cli.release import deliver, release
+from tacit.cli.serve import mcp, serve
 from tacit.cli.synth import synth
 
 app = typer.Typer(

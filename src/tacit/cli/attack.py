@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tacit.cli.errors import reported
-from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, reported
 from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 

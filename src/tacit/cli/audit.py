@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tacit.cli.errors import reported
-from tacit.cli.operator_options import LedgerLocation, find_ledger, receipt_check
-from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar
+from tacit.cli.open_project import LedgerLocation, find_ledger, receipt_check
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, reported
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli.errors import reported
-from tacit.cli.terminal import JsonFlag, print_json
+from tacit.cli.terminal import JsonFlag, print_json, reported
 from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 

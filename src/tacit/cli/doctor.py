@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, listening
-from tacit.cli.operator_options import LedgerLocation, find_ledger, reading
+from tacit.cli.open_project import DEFAULT_PROJECT, LedgerLocation, ProjectOption, find_ledger, listening, reading
 from tacit.cli.terminal import JsonFlag, console, print_json, say
 from tacit.core.errors import InputError, TacitError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible
 from tacit.engines.protocol import DoctorCheck
+from tacit.project.project_template import read_project
 from tacit.query.contribution import AUTO
 
 if TYPE_CHECKING:
@@ -74,8 +74,6 @@ def examine(project: Path, *, look: bool = False) -> Iterator[DoctorCheck]:
         return
     loaded = None
     try:
-        from tacit.project.project_file import read_project
-
         read_project(project)
         loaded = _load(project)
         yield DoctorCheck("project", True, f"{project}: {', '.join(loaded.sources)}; no place left open")

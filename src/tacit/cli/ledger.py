@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.errors import EXIT_CODES, reported
-from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
-from tacit.cli.operator_options import (
+from tacit.cli.open_project import (
+    DEFAULT_PROJECT,
     LedgerLocation,
     OperatorOption,
+    ProjectOption,
     ReasonOption,
     adopted_ledger,
     check_exists,
@@ -23,10 +23,11 @@ from tacit.cli.operator_options import (
     reading,
     receipt_check,
 )
-from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say, tell
+from tacit.cli.terminal import EXIT_CODES, JsonFlag, console, print_json, progress_bar, reported, say, tell
 from tacit.core.errors import InputError
 from tacit.core.numbers import with_noun
 from tacit.core.text_files import visible
+from tacit.project.project_template import read_project
 
 if TYPE_CHECKING:
     from tacit.ledger import Record, VerificationReport
@@ -226,7 +227,7 @@ def rotate_key(
 
 
 def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
-    from tacit.project.project_file import ProjectModel, read_project, validate
+    from tacit.project.project_file import ProjectModel, validate
     from tacit.releases.accounts import filter_of
 
     models = validate(ProjectModel, read_project(project)).populations

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.errors import reported
-from tacit.cli.terminal import JsonFlag, print_json
+from tacit.cli.terminal import JsonFlag, print_json, reported
 
 if TYPE_CHECKING:
     from tacit.mechanisms.planning import SampleSizePlan

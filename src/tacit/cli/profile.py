@@ -7,10 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.query_options import request_of, with_question_options
-from tacit.cli.terminal import JsonFlag, print_json, say
+from tacit.cli.query import request_of, with_question_options
+from tacit.cli.terminal import JsonFlag, print_json, reported, say
 from tacit.core.text_files import replace_file
 
 

@@ -1,25 +1,105 @@
-"""``tacit query`` and ``tacit explain``: ask a question, or see its price first."""
+"""``tacit query``, ``tacit explain``, ``tacit budget``: ask, see the price first, see what is left; and the prompt."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Callable
-from dataclasses import replace
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.answer_output import check_output, check_writable, print_answer
-from tacit.cli.errors import reported
-from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.query_options import SqlArgument, SqlFile, read_sql, request_of, with_question_options
-from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, say
+from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, check_registered, find_ledger, opened
+from tacit.cli.terminal import JsonFlag, console, is_interactive, print_json, reported, say
 from tacit.core.charts import altair
-from tacit.core.errors import InputError
+from tacit.core.errors import InputError, TacitError
+from tacit.core.extras import load_arrow
+from tacit.core.numbers import with_noun
+from tacit.core.text_files import csv_text, json_line, visible
+from tacit.query.request import OPTIONS, OptionKind, QuestionOption, Request
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tacit.accounting.filters import Line
+    from tacit.curator.curator import Curator
+    from tacit.ledger.operator_entries import Override
+    from tacit.releases.accounts import Budget, Entry, EpsilonSpent
+    from tacit.releases.answer import Answer
     from tacit.releases.planner import Quote
+
+    _State = tuple[list[Budget], list[Entry], list[Override]]
+
+SqlArgument = Annotated[str | None, typer.Argument(help='The question in SQL; "-" reads it from standard input.')]
+SqlFile = Annotated[Path | None, typer.Option("--file", "-f", help="A file that holds the question.")]
+
+#: More than any question may have; what is longer is refused by its length, not by memory.
+_LONGEST = 2**20
+
+
+def with_question_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with a parameter ``options`` and, in its place, an option for each option of a question."""
+    shown = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for each in shown.parameters.values():
+        parameters += map(_parameter, OPTIONS.values()) if each.name == "options" else [each]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(**{name: value for name, value in given.items() if name not in OPTIONS}, options=_stated(given))
+
+    run.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def request_of(options: Mapping[str, Any], sql: str = "") -> Request:
+    """The request that was typed; nothing in it is rounded or guessed."""
+    typed = {name: value if isinstance(value, int) else OPTIONS[name].typed(value) for name, value in options.items()}
+    return Request.of(sql, typed)
+
+
+def _parameter(option: QuestionOption) -> inspect.Parameter:
+    kind: Any = list[str] | None if option.named else int | None if option.kind is OptionKind.COUNT else str | None
+    example = f"{option.example}, or column={option.example}" if option.kind is OptionKind.AMOUNTS else option.example
+    told = typer.Option(help=f"{option.help[0].upper()}{option.help[1:]}: {example}.")
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(option.name, place, default=None, annotation=Annotated[kind, told])
+
+
+def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that were typed: counts as numbers, all else as a list of texts."""
+    stated = {name: given[name] for name in OPTIONS if given.get(name) not in (None, [])}
+    return {name: [value] if isinstance(value, str) else value for name, value in stated.items()}
+
+
+def read_sql(sql: str | None, file: Path | None) -> str | None:
+    """The question from where it was put: argument, file, or standard input if it is a pipe; None if nowhere."""
+    if sql is not None and file is not None:
+        raise InputError("file", "a question was given as well; give one of them")
+    if file is not None:
+        try:
+            with file.open("rb") as stream:
+                return _decoded(stream.read(_LONGEST), "file")
+        except OSError as problem:
+            raise InputError("file", f"cannot read {file}: {problem.strerror}") from None
+    if sql == "-" or (sql is None and not sys.stdin.isatty()):
+        return _decoded(sys.stdin.buffer.read(_LONGEST), "sql")
+    return sql
+
+
+def _decoded(content: bytes, parameter: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(parameter, "the question is not UTF-8 text") from None
 
 
 @with_question_options
@@ -58,8 +138,6 @@ def query(
             raise InputError("sql", "say what to ask: a question in SQL, --file, or a pipe")
         with opened(project, analyst=analyst) as curator:
             if text is None:
-                from tacit.cli.repl import Prompt
-
                 Prompt(curator, price, console()).run()
                 return
             answer = curator.sql(text, **price.options)
@@ -131,3 +209,450 @@ def _check_plot(plot: Path) -> None:
     # Before the charge: an answer that is paid for can be plotted.
     altair()
     check_writable(plot, "plot")
+
+
+@with_question_options
+def budget(
+    sql: Annotated[str | None, typer.Argument(help="A question, to count how many more like it fit.")] = None,
+    project: ProjectOption = DEFAULT_PROJECT,
+    population: Annotated[str | None, typer.Option(help="Which population's account; by default all.")] = None,
+    options: Any = None,
+    analyst: AnalystOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Show what is spent and what is left of each population's budget.
+
+    With a question and its price, also how many more such questions fit.
+
+    tacit budget "SELECT COUNT(*) FROM visits" --epsilon 0.1
+    """
+    with reported("sql", as_json=as_json):
+        price = request_of(options)
+        if sql is None and price.is_priced:
+            raise InputError("sql", "a price needs a question beside it")
+        state = _read(project, population, analyst) if sql is None else None
+        accounts, waiting, decided = state or _asked(project, population, analyst, sql, price.options)
+    if as_json:
+        from tacit.client.account_responses import BudgetResponse
+
+        told = [BudgetResponse.of(account).plain() for account in accounts]
+        positions = [entry.number for entry in waiting]
+        print_json({"budgets": told, "overrides": [asdict(each) for each in decided], "undelivered": positions})
+        return
+    screen = console()
+    for account in accounts:
+        show_budget(screen, account)
+    if waiting:
+        say("Paid, not delivered (running, or their process ended):")
+        lines = (f"{each.number} {each.text}: {' '.join(each.sql.split())}" for each in waiting)
+        say(
+            *(f"  {visible(line)}" for line in lines),
+            "`tacit deliver --all` answers them under their charges.",
+            whole=True,
+        )
+    say(*(f"Decided by an operator: {visible(str(each))}." for each in decided), style="yellow", whole=True)
+
+
+def show_budget(screen: Console, account: Budget) -> None:
+    """Print one account: a bar for each currency, the total and each share."""
+    from rich.text import Text
+
+    shares = [share for share in account.balances if share.limited or share is account.balances[0]]
+    screen.print(Text.assemble((account.population, "bold"), f": at most {account.promise} for all answers together"))
+    epsilons = dict(zip(map(id, account.balances), account.epsilons, strict=True))
+    rows = ((share.owner if i else "total", share.lines, epsilons[id(share)]) for i, share in enumerate(shares))
+    screen.print(budget_table(rows))
+    if not account.durable:
+        screen.print("Kept in memory: it ends with this process.")
+    for sentence in account.cautions:
+        screen.print(f"Caution: {sentence}", style="yellow", soft_wrap=True)
+    if account.questions is not None:
+        screen.print(f"{with_noun(account.questions, 'more such question fits', 'more such questions fit')}.")
+
+
+def budget_table(rows: Iterable[tuple[str, Sequence[Line], EpsilonSpent | None]]) -> Table:
+    """A bar for each owner and currency that has a cap; first for epsilon, where the account counts something else."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from tacit.core.numbers import format_up, round_down
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for owner, lines, epsilon in rows:
+        if epsilon is not None:
+            # As long as the share of the account: epsilon does not grow in proportion to charges.
+            bar = _bar(float(lines[0].share))
+            table.add_row(
+                Text(owner),
+                Text("epsilon"),
+                Text(bar, style="green"),
+                Text(str(epsilon)),
+                Text(f"{epsilon.left} left", style="bold"),
+            )
+        for line in lines:
+            if not line.cap:
+                continue
+            share = float(line.share)
+            spent, cap, left = (format_up(round_down(n, 6)) for n in (line.cap - line.left, line.cap, line.left))
+            table.add_row(
+                Text(owner),
+                Text(line.currency),
+                Text(_bar(share), style="green" if share < 0.75 else "yellow" if share < 1 else "red"),
+                Text(f"{spent} of {cap} spent"),
+                Text(f"{left} left", style="bold"),
+            )
+    return table
+
+
+def _asked(
+    project: Path, population: str | None, analyst: str | None, sql: str | None, options: Mapping[str, Any]
+) -> _State:
+    """The accounts of an opened project; with a question, the one that it is charged to."""
+    with opened(project, analyst=analyst) as curator:
+        if sql is not None:
+            quote = curator.explain(sql, **options)
+            if quote.is_public:
+                raise InputError("sql", "reads public tables alone and costs nothing: any number of such questions fit")
+            accounts = [curator.budget(quote)]
+        else:
+            found = dict.fromkeys(each.table.population for each in curator.tables())
+            names = [name for name in found if name is not None] if population is None else [population]
+            accounts = [curator.budget(population=name) for name in names]
+        shown = {"", *(account.population for account in accounts)}
+        waiting = [entry for entry in curator.undelivered() if entry.population in shown]
+        return accounts, waiting, [each for each in curator.ledger.overrides() if each.population in shown]
+
+
+def _read(project: Path, population: str | None, analyst: str | None) -> _State | None:
+    """The accounts as the ledger has them, in half the time: no data is opened. None where opening has more to say."""
+    from tacit.ledger import Ledger
+    from tacit.project.project_file import read_model
+    from tacit.releases.accounts import OWNER, Budget, filter_of
+
+    try:
+        place, model = find_ledger(project), read_model(project)
+    except InputError:
+        return None
+    stated = dict.fromkeys(table.population or "" for table in model.tables.values() if not table.public)
+    if not place.is_file or not place.exists or not stated.keys() <= model.populations.keys():
+        return None
+    with Ledger.open(place.ledger, anchor=place.anchor, create=False) as ledger:
+        names = list(stated) if population is None else [population]
+        waiting = [each for each in ledger.history(project=model.project.name) if each.undelivered]
+        if waiting or not {*names, *stated} <= {*ledger.accounts()}:
+            return None
+        for name in stated:
+            ledger.ensure_account(name, filter_of(name, model.populations[name]))
+        if analyst is not None:
+            check_registered(ledger, analyst)
+        found = [ledger.budget(name, analyst=analyst or OWNER, project=model.project.name) for name in names]
+        decided = [each for each in ledger.overrides() if each.population in {"", *names}]
+        return [Budget.of(each, durable=True) for each in found], [], decided
+
+
+def _bar(share: float, width: int = 20) -> str:
+    filled = min(max(round(width * share), 1 if share > 0 else 0), width)
+    return "█" * filled + "░" * (width - filled)
+
+
+# -- answers as text, CSV, JSON and Parquet
+
+#: As after a Python answer, with what the command line has for it.
+_MARKED = "* The bias may exceed the interval; --json has bias_low and bias_high, which include it."
+FORMATS = ("table", "csv", "json", "parquet")
+_BY_ENDING = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".pq": "parquet", ".txt": "table"}
+
+
+def check_output(form: str | None, output: Path | None, as_json: bool) -> str:
+    """Form to write: as stated, else by the ending of the file, else a table. Checked before anything is spent."""
+    if as_json:
+        if form not in (None, "json"):
+            raise InputError("format", f"contradicts --json; got {form!r}")
+        form = "json"
+    if form is None:
+        form = "table" if output is None else _BY_ENDING.get(output.suffix.lower(), "table")
+    if form not in FORMATS:
+        raise InputError("format", f"must be one of {', '.join(FORMATS)}, got {form!r}")
+    if form == "parquet" and output is None:
+        raise InputError("output", "Parquet is not text; say which file to write: --output answer.parquet")
+    if form == "parquet":
+        load_arrow("pyarrow.parquet")
+    if output is not None:
+        check_writable(output, "output")
+    return form
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Find out before spending whether a file can be written."""
+    if path.is_dir():
+        raise InputError(option, f"{path} is a folder")
+    if not path.absolute().parent.is_dir():
+        raise InputError(option, f"there is no folder {path.absolute().parent}")
+
+
+def print_answer(curator: Curator, answer: Answer, form: str, output: Path | None) -> None:
+    """Write an answer; beside CSV and Parquet, what it cost goes to stderr, where no program reads it as data."""
+    if form == "table" and output is None:
+        show_answer(console(), curator, answer)
+        return
+    if form == "json" and output is None:
+        from tacit.client.responses import answer_json
+
+        print_json(answer_json(curator, answer))
+        return
+    try:
+        _write(curator, answer, form, output)
+    except OSError as problem:
+        raise InputError("output", f"cannot write {output}: {problem.strerror or problem}; ask again, free") from None
+    for line in _lines(curator, answer):
+        typer.echo(line, err=True)
+
+
+def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
+    """The table with its errors, what was charged, and what is left."""
+    from tacit.releases.answer import cut_note, has_marks, rich_table
+
+    screen.print(rich_table(answer))
+    cut = cut_note(answer)
+    words = [f"{cut} All are in --format csv, and in a file: --output answer.csv."] if cut else []
+    words += [_MARKED] if has_marks(answer) else []
+    for line in (*words, *_lines(curator, answer)):
+        screen.print(line, style="dim", markup=False, soft_wrap=True)
+
+
+def _lines(curator: Curator, answer: Answer) -> list[str]:
+    number = answer.charge.number
+    if answer.is_public:
+        return [answer.note]
+    return [
+        f"{answer.note} {answer.zeros_note}".rstrip(),
+        f"{curator.budget(answer)}.",
+        f"Receipt {number}: tacit receipt show {number}",
+    ]
+
+
+def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> None:
+    if form == "parquet":
+        pq = load_arrow("pyarrow.parquet")
+
+        pq.write_table(answer.intervals(), output)
+        return
+    text = {"csv": _csv, "json": _json, "table": _table}[form](curator, answer)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8", newline="")
+
+
+def _csv(_: Curator, answer: Answer) -> str:
+    from tacit.releases.answer import plain
+
+    names, kinds, rows = answer.interval_rows()
+    shown = ([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
+    return csv_text(names, shown)
+
+
+def _json(curator: Curator, answer: Answer) -> str:
+    from tacit.client.responses import answer_json
+
+    return json_line(answer_json(curator, answer)) + "\n"
+
+
+def _table(_: Curator, answer: Answer) -> str:
+    return f"{answer}\n"
+
+
+# -- the prompt
+
+_HELP = r"""Write a question in SQL, to a semicolon. Its price is shown, and you are asked before it is paid.
+\epsilon 0.5     what a question may cost; also \rho, \mu, \delta
+\within 50       instead of a price, how far off answers may be; also \within column=50
+\confidence .99  of the intervals; also \max_groups, \max_rows, \weights, \suppose
+\explain         more about the next question: each release, its noise, its error
+\d               the tables; \d visits: one table and what is known about its columns
+\budget          what is spent and what is left
+\history         what was asked, and what it cost
+\q               leave (or exit, quit, Ctrl-D); Ctrl-C drops what you are writing
+Tab completes commands, tables, columns and words of SQL; arrow keys bring earlier lines back."""
+#: Words that are commands when they stand alone, as in other prompts.
+_BARE = {"exit": "\\q", "quit": "\\q", "help": "\\help", "history": "\\history"}
+_COMMANDS = ("q", "help", "d", "tables", "budget", "history", "explain")
+_SQL = ("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "JOIN", "LEFT JOIN", "USING", "COUNT(*)",
+        "COUNT(DISTINCT", "SUM(", "AVG(", "MEDIAN(", "STDDEV(", "BETWEEN", "CASE WHEN", "DATE_TRUNC(", "WITH",
+        "UNION ALL", "DESC", "DISTINCT", "IS NULL", "NOT", "AND")  # fmt: skip
+_HISTORY_LINES = 1000
+
+
+class Prompt:
+    """One session at the prompt, with a price until another is typed; EOFError from ``read`` ends it."""
+
+    def __init__(
+        self, curator: Curator, price: Request, screen: Console, read: Callable[[str], str] | None = None
+    ) -> None:
+        self._curator = curator
+        self._price = price
+        self._screen = screen
+        self._read = input if read is None else read
+        self._explain = False
+
+    def run(self) -> None:
+        """Ask until the user leaves."""
+        history = _remember(completions(self._words()))
+        self._say(f"{self._curator.name}: questions end with a semicolon; help explains, exit leaves.", style="bold")
+        try:
+            while self._turn():
+                pass
+        finally:
+            history()
+
+    def _turn(self) -> bool:
+        """One question or one command; False when it is time to leave."""
+        try:
+            text = self._text()
+        except KeyboardInterrupt:
+            self._screen.print()
+            return True
+        except EOFError:
+            self._screen.print()
+            return False
+        try:
+            if text.startswith("\\"):
+                return self._command(text)
+            if text.strip(" \t\n;"):
+                self._ask(text)
+        except TacitError as problem:
+            self._say(f"Error: {problem}", style="red")
+        except KeyboardInterrupt:
+            self._screen.print()
+        return True
+
+    def _text(self) -> str:
+        lines: list[str] = []
+        while True:
+            line = self._read("tacit> " if not lines else "  ...> ")
+            bare = line.strip().rstrip(";").strip().lower()
+            if not lines and bare in _BARE:
+                return _BARE[bare]
+            if not lines and (line.strip().startswith("\\") or not line.strip()):
+                return line.strip()
+            lines.append(line)
+            if is_complete(text := "\n".join(lines)):
+                return text
+
+    def _command(self, text: str) -> bool:
+        word, _, rest = text[1:].partition(" ")
+        word, rest = word.strip().lower(), rest.strip().rstrip(";").strip()
+        if word in ("q", "quit", "exit"):
+            return False
+        if word in ("?", "h", "help"):
+            self._say(_HELP)
+        elif word in ("t", "tables", "d"):
+            self._show_tables(rest)
+        elif word == "history":
+            for entry in self._curator.history():
+                self._say(f"{entry.number}: {entry.text}: {' '.join(entry.sql.split())}")
+        elif word in ("b", "budget"):
+            self._show_budgets()
+        elif word in ("e", "explain"):
+            self._explain = True
+            self._say("The next question is explained in full.")
+        elif word in OPTIONS:
+            self._set(word, rest)
+        else:
+            self._say(f"There is no \\{word}; \\help lists what there is.")
+        return True
+
+    def _show_tables(self, name: str) -> None:
+        """All tables, or the one that is named."""
+        tables = self._curator.tables()
+        found = [table for table in tables if name.strip('"').lower() in ("", table.name.lower())]
+        if not found:
+            raise InputError(
+                "\\d", f"there is no table {name!r}; there are {', '.join(table.name for table in tables)}"
+            )
+        for table in found:
+            self._say(str(table))
+
+    def _words(self) -> list[str]:
+        """Words that Tab completes."""
+        tables = self._curator.tables()
+        columns = [column.name for table in tables for column in table.table.columns]
+        commands = [f"\\{word}" for word in (*_COMMANDS, *OPTIONS)]
+        return list(dict.fromkeys([*commands, *(table.name for table in tables), *columns, *_SQL]))
+
+    def _set(self, word: str, value: str) -> None:
+        if not value:
+            raise InputError(f"\\{word}", "needs a number after it")
+        option = OPTIONS[word]
+        # Another price takes the place of the one before.
+        said: dict[str, Any] = {name: None for name, each in OPTIONS.items() if option.accounts and each.accounts}
+        said[word] = option.typed(value.replace(",", " ").split() if option.named else [value])
+        self._price = replace(self._price, **said)
+
+    def _show_budgets(self) -> None:
+        names = dict.fromkeys(table.table.population for table in self._curator.tables())
+        for name in names:
+            if name is not None:
+                show_budget(self._screen, self._curator.budget(population=name))
+
+    def _ask(self, text: str) -> None:
+        quote = self._curator.explain(text, **self._price.options)
+        if self._explain:
+            self._explain = False
+            self._say(show_quote(quote))
+        self._say(self._offer(quote))
+        if self._read("Ask it? [y/N] ").strip().lower() in ("y", "yes"):
+            show_answer(self._screen, self._curator, self._curator.sql(text, **self._price.options))
+        else:
+            self._say("Not asked; nothing was charged.")
+
+    def _offer(self, quote: Quote) -> str:
+        if quote.is_public:
+            return f"It costs {quote.charge}."
+        errors = "; ".join(f"{error.label}: {error.meaning}" for error in quote.explanation.errors)
+        return f"It costs {quote.charge}, or nothing if it was asked before. {errors}\n{self._curator.budget(quote)}."
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._screen.print(visible(text), style=style, markup=False, soft_wrap=True)
+
+
+def is_complete(text: str) -> bool:
+    """Whether a statement ends here: a semicolon last, outside of quotes and comments."""
+    # A terminal may send bytes that are no text; the parser refuses them.
+    return sqlite3.complete_statement(text.encode(errors="replace").decode().replace("\0", "?"))
+
+
+def completions(words: Sequence[str]) -> Callable[[str, int], str | None]:
+    """The completer of a line: words that begin with what is typed, in its own case where that is small."""
+
+    def complete(text: str, state: int) -> str | None:
+        found = [word for word in words if word.lower().startswith(text.lower())] if text else []
+        shown = [word.lower() if text.islower() and word in _SQL else word for word in found]
+        return shown[state] if state < len(shown) else None
+
+    return complete
+
+
+def _remember(complete: Callable[[str, int], str | None]) -> Callable[[], None]:
+    """Line editing, completion, and earlier lines at the arrow keys; what keeps them for next time."""
+    try:
+        import readline
+    except ImportError:
+        return lambda: None
+    from tacit.ledger.anchor import state_folder
+
+    place = state_folder() / "history"
+    with suppress(OSError):
+        readline.read_history_file(place)
+    readline.set_history_length(_HISTORY_LINES)
+    readline.set_completer(complete)
+    readline.set_completer_delims(" \t\n,()=<>+-*/")
+    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
+
+    def keep() -> None:
+        with suppress(OSError):
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            place.touch(mode=0o600)
+            readline.write_history_file(place)
+
+    return keep

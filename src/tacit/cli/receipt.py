@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.errors import reported
-from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption
-from tacit.cli.operator_options import opened_ledger
-from tacit.cli.terminal import JsonFlag, console, print_json
+from tacit.cli.open_project import DEFAULT_PROJECT, ProjectOption, opened_ledger
+from tacit.cli.terminal import JsonFlag, console, print_json, reported
 from tacit.core.errors import InputError
 from tacit.core.text_files import visible
 

@@ -1,20 +1,66 @@
-"""``tacit release``: publish a planned set of statistics under one total."""
+"""``tacit release``: publish a planned set of statistics under one total; ``tacit deliver``: run what was paid for."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, say
+from tacit.cli.query import print_answer
+from tacit.cli.terminal import JsonFlag, console, print_json, progress_bar, reported, say
+from tacit.core.errors import FailedRunError, InputError, TacitError
+from tacit.core.text_files import visible
 
 if TYPE_CHECKING:
-    from tacit.curator.curator import Curator
+    from tacit.releases.accounts import Budget
     from tacit.releases.batch import BatchPlan, BatchRelease, Split
-    from tacit.releases.workload import PlannedWorkload
+
+
+def deliver(
+    position: Annotated[int | None, typer.Argument(help="Position of the charge; see tacit budget.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that were paid for and have no answer.")] = False,
+    project: ProjectOption = DEFAULT_PROJECT,
+    as_json: JsonFlag = False,
+) -> None:
+    """Answer what was paid for and never answered, because a process ended in between. Charges nothing.
+
+    The query is run under its charge, on the data as they are now. With --all, what cannot be run from the ledger alone
+    is named with what to do about it.
+    """
+    with reported("position", as_json=as_json):
+        if (position is None) != every:
+            raise InputError("position", "say which charge to deliver, or --all")
+        with opened(project) as curator:
+            if position is not None:
+                found = curator.deliver(position)
+                from tacit.releases.workload import WorkloadAnswer
+
+                if isinstance(found, WorkloadAnswer):
+                    say(f"Delivered: the workload at {position}; tacit release writes its tables, free.")
+                else:
+                    print_answer(curator, found, "json" if as_json else "table", None)
+                return
+            told = []
+            for entry in curator.undelivered():
+                state, reason = "delivered", ""
+                try:
+                    curator.deliver(entry.number)
+                except FailedRunError as problem:
+                    state, reason = "failed", str(problem)
+                except TacitError as problem:
+                    state, reason = "open", str(problem)
+                told.append({"position": entry.number, "sql": entry.sql, "state": state, "reason": reason})
+    if as_json:
+        print_json({"charges": told})
+        return
+    for each in told:
+        more = f": {each['reason']}" if each["reason"] else ""
+        say(f"{each['position']} {each['state']}{more}  {visible(' '.join(str(each['sql']).split()))}", whole=True)
+    if not told:
+        say("Every charge has its answer.")
 
 
 def release(
@@ -31,98 +77,66 @@ def release(
 
     tacit release yearly.toml
     """
-    from tacit.releases.batch import quote_batch
-    from tacit.releases.workload import load_workload
+    from tacit.client.account_responses import BudgetResponse
+    from tacit.client.responses import charge_json
+    from tacit.releases.batch import WorkloadPlan, load_plan, quote_batch, release_batch, release_workload
+    from tacit.releases.payment import Caller
 
     with reported("plan", as_json=as_json), opened(project, analyst=analyst) as curator:
-        planned = load_workload(plan)
-        if planned is not None:
-            told = _workload(curator, planned, output, quote=quote, quiet=as_json)
+        planned = load_plan(plan)
+        planned = planned if output is None else replace(planned, output=output)
+        told: dict[str, Any] = {"release": planned.name}
+        if isinstance(planned, WorkloadPlan):
+            quoted = curator.explain_workload(planned.source, planned.workload, **planned.options)
+            told |= {"queries": quoted.plan.count, "guarantee": quoted.charge}
+            told |= {"root_mean_square_error": quoted.root_mean_square_error}
+            _say(str(quoted), quiet=as_json)
+            if not quote:
+                counts = release_workload(curator.context, planned, Caller(curator.analyst))
+                written = f"{len(counts.files)} files in {planned.output}; the receipt is beside them."
+                _say(counts.answer.charge.text, written, quiet=as_json)
+                told |= {"files": list(map(str, counts.files)), "charge": charge_json(counts.answer.charge)}
         elif quote:
-            batch, split = quote_batch(curator.context, plan)
-            told = _quote_json(batch, split)
-            if not as_json:
-                _show_quote(batch, told)
+            told |= _quoted(planned, quote_batch(curator.context, planned), quiet=as_json)
         else:
             with progress_bar(quiet=as_json) as advance:
-                done = curator.publish(plan, output=output, progress=advance)
-            told = _release_json(curator, done)
+                done = release_batch(curator.context, planned, Caller(curator.analyst), advance)
+            budget = curator.budget(population=done.charge.population)
+            told |= {"guarantee": str(done.split.guarantee), "statistics": list(done.answers)}
+            told |= {"files": list(map(str, done.files)), "charge": charge_json(done.charge)}
+            told |= {"budget": BudgetResponse.of(budget).plain()}
             if not as_json:
-                _show_release(curator, done)
+                _show_release(done, budget)
     if as_json:
         print_json(told)
 
 
-def _workload(
-    curator: Curator, planned: PlannedWorkload, output: Path | None, *, quote: bool, quiet: bool
-) -> dict[str, Any]:
-    """Quote or release a workload, and tell about it."""
-    from tacit.client.responses import charge_json
-    from tacit.releases.payment import Caller
-    from tacit.releases.workload import release_workload
-
-    quoted = planned.quote(curator.context)
-    told: dict[str, Any] = {
-        "release": planned.name, "queries": quoted.plan.count, "guarantee": quoted.charge,
-        "root_mean_square_error": quoted.root_mean_square_error,
-    }  # fmt: skip
+def _say(*lines: str, quiet: bool) -> None:
     if not quiet:
-        say(str(quoted), whole=True)
-    if quote:
-        return told
-    done = release_workload(curator.context, planned, Caller(curator.analyst), output)
-    if not quiet:
-        written = f"{len(done.files)} files in {done.files[-1].parent}; the receipt is beside them."
-        say(done.answer.charge.text, written, whole=True)
-    return told | {"files": [str(file) for file in done.files], "charge": charge_json(done.answer.charge)}
+        say(*lines, whole=True)
 
 
-def _quote_json(batch: BatchPlan, split: Split) -> dict[str, Any]:
+def _quoted(batch: BatchPlan, split: Split, *, quiet: bool) -> dict[str, Any]:
+    """The division of a total, for programs; said to people unless ``quiet``."""
     from tacit.query.planning.explain import explain
 
-    return {
-        "release": batch.name,
-        "guarantee": str(split.guarantee),
-        "statistics": [
-            {
-                "name": statistic.name,
-                "sql": statistic.sql,
-                "guarantee": str(plan.guarantee),
-                "errors": [{"label": error.label, "meaning": error.meaning} for error in explain(plan).errors],
-            }
-            for statistic, plan in zip(batch.statistics, split.plans, strict=True)
-        ],
-    }
+    _say(f"{batch.name}: {split.guarantee} for everything together", quiet=quiet)
+    found = []
+    for statistic, plan in zip(batch.statistics, split.plans, strict=True):
+        errors = [{"label": error.label, "meaning": error.meaning} for error in explain(plan).errors]
+        shown = "; ".join(f"{error['label']}: {error['meaning']}" for error in errors)
+        _say(f"  {statistic.name}: {plan.guarantee}; {shown}", quiet=quiet)
+        about = {"name": statistic.name, "sql": statistic.sql, "guarantee": str(plan.guarantee), "errors": errors}
+        found.append(about)
+    return {"guarantee": str(split.guarantee), "statistics": found}
 
 
-def _release_json(curator: Curator, done: BatchRelease) -> dict[str, Any]:
-    from tacit.client.account_responses import BudgetResponse
-    from tacit.client.responses import charge_json
-
-    population = done.charge.population
-    return {
-        "release": done.batch.name,
-        "guarantee": str(done.split.guarantee),
-        "statistics": list(done.answers),
-        "files": [str(file) for file in done.files],
-        "charge": charge_json(done.charge),
-        "budget": BudgetResponse.of(curator.budget(population=population)).plain(),
-    }
-
-
-def _show_quote(batch: BatchPlan, told: dict[str, Any]) -> None:
-    say(f"{batch.name}: {told['guarantee']} for everything together", whole=True)
-    for one in told["statistics"]:
-        errors = "; ".join(f"{error['label']}: {error['meaning']}" for error in one["errors"])
-        say(f"  {one['name']}: {one['guarantee']}; {errors}", whole=True)
-
-
-def _show_release(curator: Curator, done: BatchRelease) -> None:
-    from tacit.cli.budget import show_budget
+def _show_release(done: BatchRelease, budget: Budget) -> None:
+    from tacit.cli.query import show_budget
     from tacit.releases.answer import rich_table
 
     screen = console()
     for answer in done.answers.values():
         screen.print(rich_table(answer))
     say(f"{done}", f"Read {done.batch.output / 'report.html'}; the receipt is beside it.", whole=True)
-    show_budget(screen, curator.budget(population=done.charge.population))
+    show_budget(screen, budget)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli.errors import reported
 from tacit.cli.open_project import DEFAULT_PROJECT, AnalystOption, ProjectOption, opened
-from tacit.cli.terminal import JsonFlag, console, print_json
+from tacit.cli.terminal import JsonFlag, console, print_json, reported
 from tacit.core.errors import InputError
 
 if TYPE_CHECKING:

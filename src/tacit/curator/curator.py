@@ -1,28 +1,38 @@
-"""``Curator``: the object users hold."""
+"""``Curator``: the object users hold; conversations with assistants; a progress bar on the owner's terminal.
+
+*Progress.* The bar is drawn only where standard error is a terminal, from the thread that asks (the main one), and only
+for queries that take longer than a second, so that scripts, notebooks and servers never see it. The progress of reading
+a source, and its speed, depend on the data: a bar is a timing channel with numbers on it. That is no loss in front of a
+local terminal, whose user could read the file itself. It must never be sent to a remote analyst, and no answer, receipt
+or log holds any of it.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TextIO, Unpack, overload
 
 from tacit.accounting.prices import Charge
 from tacit.core.closing import Closing
 from tacit.core.errors import InputError
 from tacit.core.extras import load_frames
-from tacit.curator.progress_bar import terminal_progress
+from tacit.core.numbers import Number, exact_positive
 from tacit.ledger import Ledger
 from tacit.query.catalog import Table
 from tacit.query.parsing.sql_text import Query, query_text
 from tacit.query.request import QuestionOptions, Request, takes_options
 from tacit.query.types import Kind
-from tacit.releases.accounts import Budget, Entry
+from tacit.releases.accounts import Budget, Entry, share_caps
 from tacit.releases.answer import Answer
 from tacit.releases.keys import key_of
 from tacit.releases.notebook_tables import ChargeList, curator_html, known_of, owner_of, table_html
-from tacit.releases.payment import Caller, entry_of, hide_internal_errors
+from tacit.releases.payment import Caller, CuratorContext, entry_of, hide_internal_errors
 from tacit.releases.planner import QuestionContext, Quote
 from tacit.releases.query import answer, deliver, quote, quote_public, undelivered
 from tacit.releases.receipt import Receipt, ReceiptReport, check_against_ledger, verify_receipt
@@ -30,6 +40,8 @@ from tacit.releases.release import Release, read_release, released
 
 # Kinds of releases other than queries load when they are asked for: a query at the command line waits for none of them.
 if TYPE_CHECKING:
+    from rich import progress as bars
+
     from tacit.releases.batch import BatchRelease, Progress
     from tacit.releases.mechanism import DirectRelease, ReleasingMechanism
     from tacit.releases.model import Fitted
@@ -458,9 +470,13 @@ class Curator(Closing):
             InputError, Refusal: the plan cannot be carried out; nothing is charged.
             BudgetError: the account does not allow the total; nothing is charged.
         """
-        from tacit.releases.batch import release_batch
+        from tacit.releases.batch import BatchPlan, load_plan, release_batch
 
-        return release_batch(self._context, plan, Caller(self.analyst), output=output, progress=progress)
+        planned = load_plan(plan)
+        if not isinstance(planned, BatchPlan):
+            raise InputError("plan", "has a workload; answer_workload answers it, and tacit release writes its files")
+        planned = planned if output is None else replace(planned, output=Path(output))
+        return release_batch(self._context, planned, Caller(self.analyst), progress)
 
     def check_receipt(self, receipt: Receipt | str | bytes) -> ReceiptReport:
         """Check a receipt with the key that was in force at its place, and against what this ledger holds there.
@@ -491,3 +507,133 @@ class Curator(Closing):
         if name is None or name not in accounts:
             raise InputError("population", f"must be one of {', '.join(accounts)}")
         return name
+
+
+#: Before the id of a token.
+_TOKEN: Final = "token "  # noqa: S105  (a prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The name of a conversation and its share of each account.
+
+    Args:
+        name: which conversation of the analyst; the same name is the same conversation, also after a restart.
+        epsilon: that all charges about one population may amount to.
+    """
+
+    name: str
+    epsilon: Number
+
+    @classmethod
+    def stated(cls, name: str, epsilon: Number) -> Conversation:
+        """A conversation that a person names.
+
+        Raises:
+            InputError: the name is that of a token's share.
+        """
+        if " ".join(name.lower().split()).startswith(_TOKEN.strip()):
+            raise InputError("conversation", f"must not begin with {_TOKEN.strip()!r}: those are shares of tokens")
+        return cls(name, epsilon)
+
+    @classmethod
+    def of_token(cls, token: str, epsilon: Number) -> Conversation:
+        """The share that a token was issued with: all its charges are one conversation."""
+        return cls(_TOKEN + token, epsilon)
+
+    def begin(self, context: CuratorContext, analyst: str, population: str) -> None:
+        """Fix the share of a population's account, or check that it is what was fixed.
+
+        Raises:
+            InputError: the conversation has another share.
+        """
+        exact_positive(self.epsilon, "epsilon")
+        with hide_internal_errors():
+            account = context.accounts[population]
+            caps = share_caps(context.ledger.filter(population), {"epsilon": self.epsilon}, delta=account.target_delta)
+            context.ledger.conversations.fix(population, self.name, caps, analyst=analyst)
+
+    def budget(self, context: CuratorContext, analyst: str, population: str, charge: Charge | None = None) -> Budget:
+        """State of the account and of its shares, that of the conversation last."""
+        self.begin(context, analyst, population)
+        with hide_internal_errors():
+            found = context.ledger.budget(
+                population, analyst=analyst, project=context.project, conversation=self.name, charge=charge
+            )
+        return Budget.of(found, durable=context.ledger.durable)
+
+
+#: Seconds that a question may take without a bar.
+PATIENCE = 1.0
+_WHOLE = 100.0
+
+
+class ProgressBar:
+    """Told a percentage now and then, it draws a bar once its patience is over; it never fails."""
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._start = clock()
+        self._drawn: tuple[bars.Progress, bars.TaskID] | None = None
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def __call__(self, percent: float) -> None:
+        """Show that so much has been read; engines call this from a thread of their own."""
+        with self._lock:
+            if self._ended or self._clock() - self._start < PATIENCE:
+                return
+            try:
+                self._show(percent)
+            except Exception:
+                # A terminal that went away must not stop the thread that also keeps the time limit.
+                self._ended = True
+
+    def close(self) -> None:
+        """Wipe the bar away."""
+        with self._lock:
+            self._ended = True
+            drawn, self._drawn = self._drawn, None
+        if drawn is not None:
+            try:
+                drawn[0].stop()
+            except Exception:
+                # As above: what cannot be drawn need not be wiped away.
+                return
+
+    def _show(self, percent: float) -> None:
+        if self._drawn is None:
+            self._drawn = self._begin()
+        bar, task = self._drawn
+        # Before anything is known the bar swings instead of standing at nothing.
+        known = 0 < percent <= _WHOLE
+        bar.update(task, total=_WHOLE if known else None, completed=percent if known else 0)
+
+    def _begin(self) -> tuple[bars.Progress, bars.TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("Reading"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        bar = Progress(*columns, console=Console(file=self._stream), transient=True)
+        bar.start()
+        return bar, bar.add_task("reading", total=None)
+
+
+@contextmanager
+def terminal_progress() -> Iterator[ProgressBar | None]:
+    """Progress bar for questions asked inside, or None where standard error is no terminal."""
+    if not _is_watched():
+        yield None
+        return
+    bar = ProgressBar(sys.stderr)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+def _is_watched() -> bool:
+    # Several threads that ask at once, as in a server, would draw over one another, and their callers sit elsewhere.
+    here = threading.current_thread() is threading.main_thread()
+    return here and sys.stderr is not None and sys.stderr.isatty()

@@ -8,7 +8,7 @@ Modules:
 * :mod:`.project_editing` — Editing of a project file: its text, edited value by value, its problems, its changes, and
   how it is saved
 * :mod:`.project_file` — Project file: tables, protected units and budgets
-* :mod:`.project_template` — Text of a new project file with comments and marked gaps
+* :mod:`.project_template` — Text of a new project file with comments and marked gaps, and its reading as TOML
 * :mod:`.public_sizes` — Sizes of public tables, counted once per version
 * :mod:`.source` — Sources of tables: where their rows are, names and types of their columns, and their fingerprints
 * :mod:`.source_binding` — Binding of sources to the populations they protect

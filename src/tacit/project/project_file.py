@@ -9,7 +9,6 @@ the owner's own words.
 from __future__ import annotations
 
 import datetime as dt
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -27,46 +26,13 @@ from tacit.core.relations import as_relation
 from tacit.engines.registry import engine_kind, stored_types
 from tacit.engines.source_files import CsvFormat
 from tacit.ledger.memory import MEMORY
-from tacit.project.project_template import open_places
+from tacit.project.project_template import read_toml
 from tacit.project.source import Source, column_types
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import TABLE_ROWS, TEXT_LENGTH, UNIT_ROWS, Catalog, Column, ForeignKey, Population, Table
 from tacit.query.contribution import AUTO, ContributionNumber, contribution_number
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.types import TEXT, Kind, SqlType, Value, as_value, parse_type
-
-
-def read_toml(place: Path, parameter: str, missing: str = "") -> dict[str, Any]:
-    """The content of a TOML file.
-
-    Args:
-        place: the file.
-        parameter: that names it.
-        missing: the problem in words, where there is no such file.
-
-    Raises:
-        InputError: it cannot be read, or is not TOML.
-    """
-    try:
-        return tomllib.loads(place.read_text(encoding="utf-8"))
-    except OSError as problem:
-        words = missing if isinstance(problem, FileNotFoundError) else ""
-        raise InputError(parameter, words or f"cannot read {place}: {problem.strerror}") from None
-    except ValueError as problem:
-        raise InputError(parameter, f"{place.name} is not TOML: {problem}") from None
-
-
-def read_project(project: Path) -> dict[str, Any]:
-    """The content of a project file in which no place is left open."""
-    if project.suffix.lower() != ".toml":
-        raise InputError("project", f"must be a project file (.toml), got {str(project)!r}; tacit init makes one")
-    missing = f"there is no {project}; tacit init makes one, --project names another"
-    content = read_toml(project, "project", missing)
-    places = open_places(content)
-    if places:
-        more = f" (and {len(places) - 1} more: {', '.join(places[1:])})" if len(places) > 1 else ""
-        raise InputError(places[0], f"is still to be filled in by you{more}")
-    return content
 
 
 def as_declared(value: Any, kind: SqlType, where: str) -> Value:
@@ -95,7 +61,8 @@ def _read(value: Any, kind: SqlType, where: str) -> Value | None:
     return as_value(value, kind)
 
 
-_Number = str | int | float
+#: A number in a file; a text is read exactly.
+FileNumber = str | int | float
 _Model = TypeVar("_Model", bound=BaseModel)
 _Cell = bool | int | float | str | dt.datetime | dt.date
 
@@ -111,11 +78,13 @@ def _contribution(value: Any) -> ContributionNumber:
 ContributionField = Annotated[ContributionNumber, PlainValidator(_contribution)]
 
 
-class _Strict(BaseModel):
+class StrictModel(BaseModel):
+    """A part of a file: a word that it does not know is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ColumnModel(_Strict):
+class ColumnModel(StrictModel):
     """Declarations of the owner about a column; see :class:`tacit.query.catalog.Column`.
 
     ``source`` is the column's name in the source, where questions are to call it otherwise. ``date_format`` is for a
@@ -126,7 +95,7 @@ class ColumnModel(_Strict):
     date_format: str | None = None
     type: str | None = None
     bounds: tuple[_Cell, _Cell] | None = None
-    step: _Number | None = None
+    step: FileNumber | None = None
     categories: tuple[_Cell, ...] | None = None
     null_category: bool = False
     nullable: bool = True
@@ -134,7 +103,7 @@ class ColumnModel(_Strict):
     references: str | None = None
 
 
-class TableModel(_Strict):
+class TableModel(StrictModel):
     """A table: its source, and whose it is.
 
     ``schema`` is the word that questions may write before the name, as in ``hospital.visits``; ``public``, ``main``
@@ -174,22 +143,22 @@ class TableModel(_Strict):
     columns: dict[str, ColumnModel] = Field(default_factory=dict)
 
 
-class PopulationModel(_Strict):
+class PopulationModel(StrictModel):
     """A budget, and how it is counted.
 
     ``query_delta`` is the delta of a question that needs one and states none; by default a hundredth of the budget's.
     """
 
-    epsilon: _Number | None = None
-    delta: _Number | None = None
-    rho: _Number | None = None
-    mu: _Number | None = None
+    epsilon: FileNumber | None = None
+    delta: FileNumber | None = None
+    rho: FileNumber | None = None
+    mu: FileNumber | None = None
     accounting: CurrencyKind = "pure"
     relation: str = "add_remove"
-    query_delta: _Number | None = None
+    query_delta: FileNumber | None = None
 
 
-class _About(_Strict):
+class _About(StrictModel):
     name: str = "project"
     # Not shown: an address may hold a password.
     engine: str = Field(default="duckdb", repr=False)
@@ -198,7 +167,7 @@ class _About(_Strict):
     key: str | None = None
 
 
-class LimitsModel(_Strict):
+class LimitsModel(StrictModel):
     """Limits of one question on the machine, so that a hostile one cannot take the curator down.
 
     ``memory`` is a size such as ``"4GB"``; by default most of the machine's, and on a server its workers' share.
@@ -211,14 +180,14 @@ class LimitsModel(_Strict):
     spill: str | None = None
 
 
-class GroupModel(_Strict):
+class GroupModel(StrictModel):
     """What a group of an identity provider stands for; without ``populations`` its people see all of them."""
 
     role: Literal["owner", "analyst", "auditor"]
     populations: tuple[str, ...] | None = None
 
 
-class OpenIDModel(_Strict):
+class OpenIDModel(StrictModel):
     """An identity provider of a server.
 
     ``client_secret`` is a place, ``env:NAME`` or ``file:/run/secrets/name``, never the secret itself. ``name_claim``
@@ -235,7 +204,7 @@ class OpenIDModel(_Strict):
     groups: dict[str, GroupModel] = Field(min_length=1)
 
 
-class ServerModel(_Strict):
+class ServerModel(StrictModel):
     """What a server of the project knows beside its options."""
 
     oidc: dict[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")], OpenIDModel] = Field(
@@ -243,7 +212,7 @@ class ServerModel(_Strict):
     )
 
 
-class ProjectModel(_Strict):
+class ProjectModel(StrictModel):
     """The whole file."""
 
     project: _About = Field(default_factory=_About)

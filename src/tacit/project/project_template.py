@@ -1,17 +1,21 @@
-"""Text of a new project file with comments and marked gaps.
+"""Text of a new project file with comments and marked gaps, and its reading as TOML.
 
-A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that an error can name them.
+A mark is the text ``"?"``. :func:`open_places` finds the marks of a file, so that an error can name them. Nothing here
+needs the machinery of queries, which a command that only shows its help does not wait for.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from tacit.core.cautions import cautions_about_account
+from tacit.core.errors import InputError
 from tacit.core.guarantees import ApproxDP, PureDP
 from tacit.core.names import is_name
 from tacit.engines.source_files import UTF_8, CsvFormat
@@ -128,6 +132,39 @@ def open_places(content: Mapping[str, Any], where: str = "") -> list[str]:
         elif value == MARK or (isinstance(value, list) and MARK in value):
             places.append(place)
     return places
+
+
+def read_toml(place: Path, parameter: str, missing: str = "") -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Args:
+        place: the file.
+        parameter: that names it.
+        missing: the problem in words, where there is no such file.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+    """
+    try:
+        return tomllib.loads(place.read_text(encoding="utf-8"))
+    except OSError as problem:
+        words = missing if isinstance(problem, FileNotFoundError) else ""
+        raise InputError(parameter, words or f"cannot read {place}: {problem.strerror}") from None
+    except ValueError as problem:
+        raise InputError(parameter, f"{place.name} is not TOML: {problem}") from None
+
+
+def read_project(project: Path) -> dict[str, Any]:
+    """The content of a project file in which no place is left open."""
+    if project.suffix.lower() != ".toml":
+        raise InputError("project", f"must be a project file (.toml), got {str(project)!r}; tacit init makes one")
+    missing = f"there is no {project}; tacit init makes one, --project names another"
+    content = read_toml(project, "project", missing)
+    places = open_places(content)
+    if places:
+        more = f" (and {len(places) - 1} more: {', '.join(places[1:])})" if len(places) > 1 else ""
+        raise InputError(places[0], f"is still to be filled in by you{more}")
+    return content
 
 
 def project_text(draft: Draft) -> str:

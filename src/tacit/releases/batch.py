@@ -14,6 +14,12 @@ A file names the statistics and the total::
     weight = 2                    # twice the epsilon of a statistic of weight 1
     title = "Visits by ward"
 
+A file may plan a workload of counting queries instead (:mod:`tacit.synth.workload_form` lists what a part may be)::
+
+    [workload]
+    source = "visits"             # or a SELECT of rows
+    parts = [{marginals = ["ward", "sex", "age"], ways = 2}, {prefixes = "age"}]
+
 *Division of the total.* All statistics are known before the first is answered, so their events may be composed as
 tightly as any theorem allows. Each gets an amount in proportion to its weight (to its square, in ρ and μ²), times one
 common factor that is as large as the total allows:
@@ -45,30 +51,28 @@ import html
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from tacit.accounting.compose import compose_plan
-from tacit.accounting.composed import Composed
 from tacit.accounting.composition_plan import read_plan
 from tacit.accounting.currencies import (
-    APPROX,
     GAUSSIAN,
     PURE,
     ZERO_CONCENTRATED,
     AccountGuarantee,
-    Currency,
     currency_named,
     currency_of,
 )
 from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import AccountingError, InputError
-from tacit.core.events import Event, NoEvent
+from tacit.core.events import NoEvent
 from tacit.core.extras import load_arrow
 from tacit.core.guarantees import GDP, ZCDP, ApproxDP, Guarantee, PureDP
 from tacit.core.numbers import (
@@ -83,11 +87,12 @@ from tacit.core.numbers import (
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.text_files import replace_file, table_bytes
 from tacit.ledger import Order, Outcome, Reservation
-from tacit.project.project_file import ContributionField, read_toml, validate
+from tacit.project.project_file import ContributionField, FileNumber, StrictModel, validate
+from tacit.project.project_template import read_toml
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import sought
 from tacit.query.planning.delta_budgets import largest_rho_of, mu_of_epsilon
-from tacit.query.planning.explain import Explanation, explain
+from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import Plan, outline, plan_question
 from tacit.query.question import Question
 from tacit.query.release import NoisyRelease
@@ -101,44 +106,49 @@ from tacit.releases.planner import QuestionContext
 from tacit.releases.query import answer_from_outcome, public_rows, release_key, run
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, exact_events, mechanisms_of, quoted
 from tacit.releases.release_format import manifest, released_from_text, released_to_text
+from tacit.releases.workload import WorkloadAnswer, answer_workload, quote_workload
+from tacit.synth.workload import Workload
+from tacit.synth.workload_form import workload_from_plain
 
-_Number = str | int | float
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}\Z")
 _RESERVED: Final = ("receipt", "report", "public-key")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _StatisticModel(_Strict):
+class _StatisticModel(StrictModel):
     sql: str
-    weight: _Number = 1
+    weight: FileNumber = 1
     title: str = ""
     max_groups: ContributionField | None = None
     max_rows: ContributionField | None = None
 
 
-class _ReleaseModel(_Strict):
+class _ReleaseModel(StrictModel):
     name: str = "release"
-    epsilon: _Number | None = None
-    delta: _Number | None = None
-    rho: _Number | None = None
-    mu: _Number | None = None
-    confidence: _Number = "0.95"
-    bias_share: _Number = "0.04"
+    epsilon: FileNumber | None = None
+    delta: FileNumber | None = None
+    rho: FileNumber | None = None
+    mu: FileNumber | None = None
+    confidence: FileNumber = "0.95"
+    bias_share: FileNumber = "0.04"
     output: str = "release"
     formats: tuple[Literal["csv", "parquet"], ...] = ("csv", "parquet")
 
 
-class _FileModel(_Strict):
+class _WorkloadModel(StrictModel):
+    source: str
+    parts: list[dict[str, Any]]
+    max_rows: int | None = None
+
+
+class _FileModel(StrictModel):
     release: _ReleaseModel
-    statistics: dict[str, _StatisticModel]
+    statistics: dict[str, _StatisticModel] = Field(default_factory=dict)
+    workload: _WorkloadModel | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """One question of a release; its name is that of its files.
+    """One query of a release; its name is that of its files.
 
     Args:
         weight: how much it matters; one of weight 2 gets twice the epsilon of one of weight 1.
@@ -178,37 +188,64 @@ class BatchPlan:
     bias_share: Fraction = Fraction(1, 25)
 
 
-def load_batch(path: str | Path) -> BatchPlan:
+@dataclass(frozen=True, slots=True)
+class WorkloadPlan:
+    """A workload with its price, confidence and bound on rows, from a file; answers go to the folder ``output``."""
+
+    name: str
+    source: str
+    workload: Workload
+    options: dict[str, Any]
+    output: Path
+    formats: tuple[str, ...]
+
+
+def load_plan(path: str | Path) -> BatchPlan | WorkloadPlan:
     """The plan in a file, or an InputError that names the place of the first problem."""
     place = Path(path)
     model = validate(_FileModel, read_toml(place, "plan"))
+    about = model.release
+    output, formats = place.parent / about.output, tuple(dict.fromkeys(about.formats))
+    if model.workload is not None:
+        if model.statistics:
+            raise InputError(
+                "statistics", "stand in a release of their own: a file has [workload] or [statistics.<name>]"
+            )
+        if "bias_share" in about.model_fields_set:
+            raise InputError("release.bias_share", "is for statistics; a workload has none")
+        stated = about.model_dump(include={"epsilon", "delta", "rho", "mu", "confidence"}, exclude_unset=True)
+        options: dict[str, Any] = {name: str(value) for name, value in stated.items()}
+        if model.workload.max_rows is not None:
+            options["max_rows"] = model.workload.max_rows
+        parts = workload_from_plain(model.workload.parts)
+        return WorkloadPlan(about.name, model.workload.source, parts, options, output, formats)
     if not model.statistics:
         raise InputError("statistics", "name at least one: [statistics.<name>] with its sql")
-    stated = [word for word in ("epsilon", "rho", "mu") if getattr(model.release, word) is not None]
-    if len(stated) != 1:
-        raise InputError("release", f"state one total: epsilon, rho or mu; got {', '.join(stated) or 'none'}")
-    about = model.release
+    totals = [word for word in ("epsilon", "rho", "mu") if getattr(about, word) is not None]
+    if len(totals) != 1:
+        raise InputError("release", f"state one total: epsilon, rho or mu; got {', '.join(totals) or 'none'}")
+    statistics = []
+    for name, said in model.statistics.items():
+        if not _NAME.match(name) or name.lower() in _RESERVED:
+            words = f"a name becomes a file: letters, digits, - and _, and not {', '.join(_RESERVED)}"
+            raise InputError(f"statistics.{name}", words)
+        weight = exact_positive(said.weight, f"statistics.{name}.weight")
+        title = said.title or name.replace("_", " ")
+        statistics.append(Statistic(name, said.sql, weight, title, said.max_groups, said.max_rows))
     return BatchPlan(
         name=about.name,
-        statistics=tuple(_statistic(name, said) for name, said in model.statistics.items()),
-        currency=stated[0],
-        amount=exact_positive(getattr(about, stated[0]), f"release.{stated[0]}"),
+        statistics=tuple(statistics),
+        currency=totals[0],
+        amount=exact_positive(getattr(about, totals[0]), f"release.{totals[0]}"),
         delta=Fraction(0) if about.delta is None else exact_probability(about.delta, "release.delta"),
         confidence=exact_probability(about.confidence, "release.confidence"),
-        output=place.parent / about.output,
-        formats=tuple(dict.fromkeys(about.formats)),
+        output=output,
+        formats=formats,
         bias_share=OPTIONS["bias_share"].exact(about.bias_share),
     )
 
 
-def _statistic(name: str, said: _StatisticModel) -> Statistic:
-    if not _NAME.match(name) or name.lower() in _RESERVED:
-        raise InputError(
-            f"statistics.{name}", f"a name becomes a file: letters, digits, - and _, and not {', '.join(_RESERVED)}"
-        )
-    weight = exact_positive(said.weight, f"statistics.{name}.weight")
-    return Statistic(name, said.sql, weight, said.title or name.replace("_", " "), said.max_groups, said.max_rows)
-
+# -- division of the total
 
 _DIGITS: Final = 12
 #: So few that the last bit of a composed loss, which another machine may have otherwise, decides next to nothing.
@@ -232,45 +269,6 @@ class Split:
     method: str
 
 
-@dataclass(frozen=True)
-class _Statistics:
-    """Questions to plan, their weights, and the delta that each may use to choose groups."""
-
-    batch: BatchPlan
-    questions: Sequence[Question]
-    relation: Relation
-    catalog: str
-    deltas: Sequence[Fraction]
-
-    @property
-    def weights(self) -> list[Fraction]:
-        return [statistic.weight for statistic in self.batch.statistics]
-
-    def plan(
-        self, account: Callable[[Fraction], Account], currency: str, amounts: Sequence[Fraction]
-    ) -> tuple[Plan, ...]:
-        """Each question at its amount of a currency."""
-        return tuple(
-            plan_question(
-                question,
-                self.relation,
-                Request(
-                    **{currency: amount},  # type: ignore[arg-type]
-                    delta=delta or None,
-                    confidence=self.batch.confidence,
-                    max_groups=statistic.max_groups,
-                    max_rows=statistic.max_rows,
-                    bias_share=self.batch.bias_share,
-                    account=account(delta),
-                ),
-                catalog=self.catalog,
-            )
-            for question, statistic, amount, delta in zip(
-                self.questions, self.batch.statistics, amounts, self.deltas, strict=True
-            )
-        )
-
-
 def split_total(
     batch: BatchPlan, questions: Sequence[Question], relation: Relation, account: str, *, catalog: str
 ) -> Split:
@@ -283,85 +281,82 @@ def split_total(
     private = [any(not final.public_keys for final in question.finals) for question in questions]
     own = batch.delta / 2 if any(private) else Fraction(0)
     deltas = [own / sum(private) if each else Fraction(0) for each in private]
-    parts = _Statistics(batch, questions, relation, catalog, deltas)
-    return _SPLITS[currency_named(account)](parts, own)
-
-
-def _split_pure(parts: _Statistics, own: Fraction) -> Split:  # noqa: ARG001 - there is no delta
-    batch = parts.batch
-    if batch.currency != "epsilon" or batch.delta:
-        raise InputError("release", "a pure account is charged in epsilon alone")
-    total = sum(parts.weights)
-    plans = parts.plan(lambda _: Account("pure"), "epsilon", [batch.amount * w / total for w in parts.weights])
-    return Split(plans, PureDP(batch.amount, relation=parts.relation), "the sum of their epsilons")
-
-
-def _split_zcdp(parts: _Statistics, own: Fraction) -> Split:
-    batch = parts.batch
-    if batch.currency == "mu":
-        raise InputError("release.mu", "a zcdp account is charged in rho; state rho, or epsilon and delta")
-    rho = batch.amount
-    if batch.currency == "epsilon":
-        rho = largest_rho_of(batch.amount, batch.delta - own) if batch.delta else batch.amount**2 / 2
-    plans = parts.plan(lambda delta: Account("zcdp", delta or None), "rho", _by_squares(parts.weights, rho))
-    return Split(plans, ZCDP(rho, delta=own, relation=parts.relation), "the sum of their rhos")
-
-
-def _split_gdp(parts: _Statistics, own: Fraction) -> Split:  # noqa: ARG001 - there is no delta
-    batch = parts.batch
-    if batch.currency == "rho" or batch.delta:
-        raise InputError("release", "a gdp account is charged in mu, or in the mu of an epsilon, without delta")
-    mu = batch.amount if batch.currency == "mu" else mu_of_epsilon(batch.amount).mu
-    roots = [round_down(sqrt_bounds(square)[0], _DIGITS) for square in _by_squares(parts.weights, mu**2)]
-    plans = parts.plan(lambda _: Account("gdp"), "mu", roots)
-    return Split(plans, GDP(mu, relation=parts.relation), "the sum of the squares of their mus")
-
-
-def _by_squares(weights: Sequence[Fraction], total: Fraction) -> list[Fraction]:
+    weights = [statistic.weight for statistic in batch.statistics]
     squares = [weight**2 for weight in weights]
-    return [total * square / sum(squares) for square in squares]
 
+    def plans(kind: str, currency: str, amounts: Sequence[Fraction]) -> tuple[Plan, ...]:
+        """Each question at its amount of a currency."""
+        return tuple(
+            plan_question(
+                question,
+                relation,
+                Request(
+                    **{currency: amount},  # type: ignore[arg-type]
+                    delta=delta or None,
+                    confidence=batch.confidence,
+                    max_groups=statistic.max_groups,
+                    max_rows=statistic.max_rows,
+                    bias_share=batch.bias_share,
+                    account=Account(kind, delta or None),
+                ),
+                catalog=catalog,
+            )
+            for question, statistic, amount, delta in zip(questions, batch.statistics, amounts, deltas, strict=True)
+        )
 
-def _split_approx(parts: _Statistics, own: Fraction) -> Split:
-    batch = parts.batch
+    counted = currency_named(account)
+    if counted is PURE:
+        if batch.currency != "epsilon" or batch.delta:
+            raise InputError("release", "a pure account is charged in epsilon alone")
+        made = plans("pure", "epsilon", [batch.amount * weight / sum(weights) for weight in weights])
+        return Split(made, PureDP(batch.amount, relation=relation), "the sum of their epsilons")
+    if counted is ZERO_CONCENTRATED:
+        if batch.currency == "mu":
+            raise InputError("release.mu", "a zcdp account is charged in rho; state rho, or epsilon and delta")
+        rho = batch.amount
+        if batch.currency == "epsilon":
+            rho = largest_rho_of(batch.amount, batch.delta - own) if batch.delta else batch.amount**2 / 2
+        made = plans("zcdp", "rho", [rho * square / sum(squares) for square in squares])
+        return Split(made, ZCDP(rho, delta=own, relation=relation), "the sum of their rhos")
+    if counted is GAUSSIAN:
+        if batch.currency == "rho" or batch.delta:
+            raise InputError("release", "a gdp account is charged in mu, or in the mu of an epsilon, without delta")
+        mu = batch.amount if batch.currency == "mu" else mu_of_epsilon(batch.amount).mu
+        shares = (mu**2 * square / sum(squares) for square in squares)
+        made = plans("gdp", "mu", [round_down(sqrt_bounds(share)[0], _DIGITS) for share in shares])
+        return Split(made, GDP(mu, relation=relation), "the sum of the squares of their mus")
+
     if batch.currency != "epsilon":
         raise InputError("release", "an approx account is charged in epsilon and delta")
-    if any(sought(final) for question in parts.questions for final in question.finals):
+    if any(sought(final) for question in questions for final in question.finals):
         # Bounds that are found shift the noise between the parts of a query, after all has been composed.
         raise InputError("statistics", "AUTO bounds cannot be planned for in an approx account; write CLAMP(x, lo, hi)")
-    guarantee = ApproxDP(batch.amount, batch.delta, relation=parts.relation)
-    weights = parts.weights
+    guarantee = ApproxDP(batch.amount, batch.delta, relation=relation)
 
     def laplace(factor: Fraction) -> tuple[Plan, ...]:
-        plans = parts.plan(lambda delta: Account("approx", delta or None), "epsilon", [factor * w for w in weights])
-        if any(plan.seeks_limits for plan in plans):
+        made = plans("approx", "epsilon", [factor * weight for weight in weights])
+        if any(plan.seeks_limits for plan in made):
             raise InputError(
                 "statistics",
                 "AUTO max_groups and max_rows cannot be planned for in an approx account; state numbers for every "
                 "statistic, or in the project file",
             )
-        return plans
-
-    def concentrated(factor: Fraction) -> tuple[Plan, ...]:
-        return parts.plan(lambda delta: Account("zcdp", delta or None), "rho", [factor * w**2 for w in weights])
+        return made
 
     ways = [_largest(laplace, batch.amount / sum(weights), 1, guarantee)]
     if batch.delta:
-        rho = largest_rho_of(batch.amount, batch.delta - own)
-        ways.append(_largest(concentrated, rho / sum(w**2 for w in weights), 2, guarantee))
+        rho = largest_rho_of(batch.amount, batch.delta - own) / sum(squares)
+        ways.append(_largest(lambda f: plans("zcdp", "rho", [f * square for square in squares]), rho, 2, guarantee))
     found = [way for way in ways if way is not None]
     if not found:
         raise InputError("release.epsilon", "is too small to buy anything for so many statistics")
-    return min(found, key=lambda split: _badness(split.plans))
 
+    def badness(split: Split) -> float:
+        """The logarithm of the product of all variances: to halve one and double another is no gain."""
+        laws = [release.law(i) for plan in split.plans for release in plan.releases for i in release.block.measures]
+        return math.fsum(math.log(max(float_nearest(law.variance_bound), 1e-18)) for law in laws)
 
-#: Division of a total, by the currency of the account.
-_SPLITS: Final[dict[Currency, Callable[[_Statistics, Fraction], Split]]] = {
-    PURE: _split_pure,
-    APPROX: _split_approx,
-    ZERO_CONCENTRATED: _split_zcdp,
-    GAUSSIAN: _split_gdp,
-}
+    return min(found, key=badness)
 
 
 def _largest(
@@ -400,25 +395,17 @@ def _priced(plans: tuple[Plan, ...], guarantee: ApproxDP) -> tuple[Split | None,
         split = Split(plans, needed, "the sum of their epsilons" + (" and deltas" if delta else ""))
     if (len(plans) == 1 and split is not None) or not guarantee.delta:
         return split, epsilon
-    total = _composed([event for plan in plans for event in exact_events(plan)], guarantee.delta)
+    whole = read_plan([event for plan in plans for event in exact_events(plan)])
+    try:
+        total = compose_plan(whole, guarantee.delta, "pld", bracket=False)
+    except AccountingError:
+        total = compose_plan(whole, guarantee.delta, "best", bracket=False)
     if split is None and total.epsilon <= guarantee.epsilon * _SPARE:
         split = Split(plans, guarantee, f"their composed privacy loss ({total.method})")
     return split, min(total.epsilon, epsilon) if is_simple else total.epsilon
 
 
-def _composed(events: Sequence[Event], delta: Fraction) -> Composed:
-    plan = read_plan(events)
-    try:
-        return compose_plan(plan, delta, "pld", bracket=False)
-    except AccountingError:
-        return compose_plan(plan, delta, "best", bracket=False)
-
-
-def _badness(plans: Sequence[Plan]) -> float:
-    """The logarithm of the product of all variances: to halve one and double another is no gain."""
-    laws = [release.law(i) for plan in plans for release in plan.releases for i in release.block.measures]
-    return math.fsum(math.log(max(float_nearest(law.variance_bound), 1e-18)) for law in laws)
-
+# -- the report as one HTML page: charts are inline SVG, there is no script in it, every text from outside is escaped
 
 #: Beyond this many bars a chart is a carpet.
 _MOST_BARS: Final = 60
@@ -434,14 +421,38 @@ th { text-align: right; } pre { background: #f6f6f6; padding: .75rem; overflow-x
 def report_page(
     batch: BatchPlan, split: Split, answers: Mapping[str, Answer], receipt: Receipt, public_key: str
 ) -> str:
-    """The whole page."""
     title = html.escape(batch.name)
     sections = (line for each in batch.statistics for line in _section(each, answers[each.name]))
-    body = "\n".join([*_head(batch, split, receipt), *sections, *_foot(split, receipt, public_key)])
+    population, place = str(receipt["population"]), receipt["ledger"]
+    charge = ", ".join(f"{name} {format_up(Fraction(text))}" for name, text in receipt["charge"].items()) or "nothing"
+    intervals = float_nearest(100 * split.plans[0].confidence)
+    body = [
+        f'<p class="quiet">{len(batch.statistics)} statistics about {html.escape(population)}, released together.</p>',
+        f"<p>{html.escape(guarantee_in_words(split.guarantee, population))}</p>",
+        (
+            f"<p>The persons are counted by <code>{html.escape(str(receipt['unit']))}</code>. Noise was added to every "
+            f"number, once, and is part of it for good; how much is public and stands beside each result. The total "
+            f"covers all statistics together: {html.escape(split.method)}.</p>"
+        ),
+        *sections,
+        "<h2>How to check this</h2>",
+        (
+            f"<p>Charged {html.escape(charge)}, at position {place['position']} of ledger "
+            f"<code>{html.escape(place['id'])}</code>. Intervals hold with {intervals:g}% each, over the noise; "
+            f"clipping to bounds and groups that were left out are not in them.</p>"
+        ),
+        (
+            "<p><code>receipt.json</code> states all of the above, signed. <code>tacit receipt verify "
+            "receipt.json</code> checks it offline with the curator's public key, and computes the charge from the "
+            f"mechanisms again:</p><p><code>{html.escape(public_key)}</code></p>"
+        ),
+    ]
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}\n</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
     )
 
 
@@ -450,7 +461,13 @@ def guarantee_in_words(guarantee: Guarantee, population: str) -> str:
     who = "one of them is in the data or not"
     if guarantee.relation is not ADD_REMOVE:
         who = "the data of one of them is theirs or another person's"
-    pair, given = _as_pair(guarantee)
+    currency = currency_of(guarantee)
+    pair = currency.as_pair(guarantee)
+    first, *others = (f"{name} {format_up(number)}" for name, number in currency.shown(guarantee).items())
+    if currency.relaxed:
+        given = f"It follows from {currency.concept} with {first}{''.join(f' (and {each})' for each in others)}."
+    else:
+        given = f"That is {currency.concept} with {' and '.join([first, *others])}."
     times = format_up(Fraction(exp_bounds(pair.epsilon)[1]), 3)
     but = f", apart from a chance of {format_up(pair.delta, 3)}" if pair.delta else ""
     return (
@@ -459,69 +476,24 @@ def guarantee_in_words(guarantee: Guarantee, population: str) -> str:
     )
 
 
-def _as_pair(guarantee: Guarantee) -> tuple[ApproxDP, str]:
-    currency = currency_of(guarantee)
-    shown = {name: f"{name} {format_up(number)}" for name, number in currency.shown(guarantee).items()}
-    if not currency.relaxed:
-        return currency.as_pair(guarantee), f"That is {currency.concept} with {' and '.join(shown.values())}."
-    first, *others = shown.values()
-    own = "".join(f" (and {other})" for other in others)
-    return currency.as_pair(guarantee), f"It follows from {currency.concept} with {first}{own}."
-
-
-def _head(batch: BatchPlan, split: Split, receipt: Receipt) -> Iterator[str]:
-    population = str(receipt["population"])
-    count = len(batch.statistics)
-    yield f'<p class="quiet">{count} statistics about {html.escape(population)}, released together.</p>'
-    yield f"<p>{html.escape(guarantee_in_words(split.guarantee, population))}</p>"
-    yield (
-        f"<p>The persons are counted by <code>{html.escape(str(receipt['unit']))}</code>. Noise was added to every "
-        f"number, once, and is part of it for good; how much is public and stands beside each result. The total covers "
-        f"all statistics together: {html.escape(split.method)}.</p>"
-    )
-
-
 def _section(statistic: Statistic, answer: Answer) -> Iterator[str]:
     words = explain(answer.paid[0])
+    noise = [f"{words.bounding}.", f"Groups: {words.keys}."]
+    noise += [f"{release.name}: {release.mechanism} noise, scale {release.scale}." for release in words.releases]
     yield f'<section id="{html.escape(statistic.name)}">\n<h2>{html.escape(statistic.title)}</h2>'
-    yield _chart(answer)
+    chart = None
+    if any(answer.finished.has_interval) and 0 < len(answer) <= _MOST_BARS:
+        sink = io.StringIO()
+        answer.plot().save(sink, format="svg")
+        chart = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
+    yield f"<figure>{chart.group(0)}</figure>" if chart else ""
     yield html_table(answer)
     yield f"<pre>{html.escape(statistic.sql)}</pre>"
-    yield f'<p class="quiet">{html.escape(_noise(words))}</p>\n</section>'
+    quiet = " ".join(part[0].upper() + part[1:] for part in noise)
+    yield f'<p class="quiet">{html.escape(quiet)}</p>\n</section>'
 
 
-def _noise(words: Explanation) -> str:
-    parts = [f"{words.bounding}.", f"Groups: {words.keys}."]
-    parts += [f"{release.name}: {release.mechanism} noise, scale {release.scale}." for release in words.releases]
-    return " ".join(part[0].upper() + part[1:] for part in parts)
-
-
-def _chart(answer: Answer) -> str:
-    """The chart as inline SVG; nothing where there is nothing to draw."""
-    if not any(answer.finished.has_interval) or not 0 < len(answer) <= _MOST_BARS:
-        return ""
-    sink = io.StringIO()
-    answer.plot().save(sink, format="svg")
-    found = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
-    return f"<figure>{found.group(0)}</figure>" if found else ""
-
-
-def _foot(split: Split, receipt: Receipt, public_key: str) -> Iterator[str]:
-    place = receipt["ledger"]
-    charge = ", ".join(f"{name} {format_up(Fraction(text))}" for name, text in receipt["charge"].items()) or "nothing"
-    intervals = float_nearest(100 * split.plans[0].confidence)
-    yield "<h2>How to check this</h2>"
-    yield (
-        f"<p>Charged {html.escape(charge)}, at position {place['position']} of ledger "
-        f"<code>{html.escape(place['id'])}</code>. Intervals hold with {intervals:g}% each, over the noise; clipping "
-        f"to bounds and groups that were left out are not in them.</p>"
-    )
-    yield (
-        "<p><code>receipt.json</code> states all of the above, signed. <code>tacit receipt verify receipt.json</code> "
-        "checks it offline with the curator's public key, and computes the charge from the mechanisms again:</p>"
-        f"<p><code>{html.escape(public_key)}</code></p>"
-    )
-
+# -- releases
 
 #: Called with how many statistics are done, how many there are, and the name of the last one done.
 Progress = Callable[[int, int, str], None]
@@ -552,71 +524,17 @@ class BatchRelease:
         return f"{self.batch.name}: {statistics} in {self.batch.output}. {self.charge.text}."
 
 
-def quote_batch(context: QuestionContext, plan_file: str | Path) -> tuple[BatchPlan, Split]:
+@dataclass(frozen=True)
+class WorkloadRelease:
+    """The answers to a planned workload, and the files that were written."""
+
+    planned: WorkloadPlan
+    answer: WorkloadAnswer
+    files: tuple[Path, ...]
+
+
+def quote_batch(context: QuestionContext, batch: BatchPlan) -> Split:
     """Divide the total of a plan: free, and reads no data."""
-    batch = load_batch(plan_file)
-    return batch, _split_of(context, batch)
-
-
-def release_batch(
-    context: QuestionContext,
-    plan_file: str | Path,
-    caller: Caller,
-    *,
-    output: str | Path | None = None,
-    progress: Progress | None = None,
-) -> BatchRelease:
-    """Compute all statistics of a plan under its one total, and write tables, a report and a receipt.
-
-    Interrupted, it may be called again with the same plan: what was paid is not paid again, and what exists stays.
-
-    Args:
-        context: metadata, data, ledger and keys.
-        plan_file: see :mod:`tacit.releases.batch`.
-        caller: who asks.
-        output: the folder to write to, instead of the plan's.
-        progress: told after every statistic.
-
-    Raises:
-        InputError, Refusal: the plan cannot be carried out; nothing is charged.
-        BudgetError: the account does not allow the total; nothing is charged.
-        EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
-    """
-    # What its files need is missing before anything is charged, or not at all.
-    load_arrow()
-    batch = load_batch(plan_file)
-    if output is not None:
-        batch = replace(batch, output=Path(output))
-    split = _split_of(context, batch)
-    with hide_internal_errors():
-        key = _key(context, batch, split)
-
-        def parts(reservation: Reservation) -> list[Outcome]:
-            return _parts(context, batch, split, key, reservation, caller.analyst, progress)
-
-        def statement(made: list[Outcome] | None, _: str) -> ReceiptStatement:
-            return _statement(context, batch, split, made or [])
-
-        # Parts that exist stay, so a run that was interrupted goes on under the same charge.
-        paid = pay(
-            context,
-            _order(context, batch, split, key, caller.analyst),
-            parts,
-            lambda made: manifest({s.name: part.digest for s, part in zip(batch.statistics, made, strict=True)}),
-            statement,
-            keep_failure=False,
-        )
-        made = paid.made or parts(paid.outcome.reservation)
-        entry = entry_of(paid.outcome, sql=batch.name, digest=key, analyst=caller.analyst, paid=paid.now)
-        answers = {
-            statistic.name: answer_from_outcome(plan, part.result, entry, paid.receipt, public_rows(context, plan))
-            for statistic, plan, part in zip(batch.statistics, split.plans, made, strict=True)
-        }
-    files = _write(batch, split, answers, paid.receipt, paid.outcome.key)
-    return BatchRelease(batch, split, answers, entry, paid.receipt, files)
-
-
-def _split_of(context: QuestionContext, batch: BatchPlan) -> Split:
     with hide_internal_errors():
         catalog = context.measured_catalog
         questions = [resolve(each.sql, catalog, max_rows=each.max_rows) for each in batch.statistics]
@@ -637,104 +555,140 @@ def _split_of(context: QuestionContext, batch: BatchPlan) -> Split:
     return split
 
 
-def _key(context: QuestionContext, batch: BatchPlan, split: Split) -> str:
-    """Name of the batch: a digest of every release in it, its name, and the total price."""
-    parts = [[s.name, release_key(context, plan)] for s, plan in zip(batch.statistics, split.plans, strict=True)]
-    return digest_of(canonical(["batch", batch.name, repr(split.guarantee), parts]))
+def release_batch(
+    context: QuestionContext, batch: BatchPlan, caller: Caller, progress: Progress | None = None
+) -> BatchRelease:
+    """Compute all statistics of a plan under its one total, and write tables, a report and a receipt.
 
+    Interrupted, it may be called again with the same plan: what was paid is not paid again, and what exists stays.
 
-def _order(context: QuestionContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
+    Raises:
+        InputError, Refusal: the plan cannot be carried out; nothing is charged.
+        BudgetError: the account does not allow the total; nothing is charged.
+        EngineError, InternalError: something failed, and only an id says what; what was reserved stays spent.
+    """
+    # What its files need is missing before anything is charged, or not at all.
+    load_arrow()
+    split = quote_batch(context, batch)
     named = list(zip(batch.statistics, split.plans, strict=True))
-    return Order(
-        split.plans[0].final.population,
-        split.guarantee,
-        analyst=analyst,
-        project=context.project,
-        sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
-        plan=key,
-        quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan))} for s, plan in named]},
-        repeat_key=key,
-    )
+    analyst, population = caller.analyst, split.plans[0].final.population
 
+    def parts(paying: Reservation) -> list[Outcome]:
+        """The outcome of every statistic: found in the ledger, or made and stored there."""
+        found = []
+        for done, (statistic, plan) in enumerate(named, start=1):
+            # It costs nothing, because the reservation of the batch has paid for it.
+            free = Order(
+                plan.final.population,
+                NoEvent(relation=plan.relation),
+                analyst=analyst,
+                project=context.project,
+                sql=statistic.sql,
+                plan=plan.digest,
+                quote={"paid by": paying.seq, "statistic": statistic.name},
+                repeat_key=part_key(key, statistic.name),
+            )
+            drawn = pay(context, free, partial(_run, context, plan), released_to_text, None, keep_failure=False)
+            found.append(drawn.outcome)
+            if progress is not None:
+                progress(done, len(named), statistic.name)
+        return found
 
-def _parts(
-    context: QuestionContext,
-    batch: BatchPlan,
-    split: Split,
-    key: str,
-    reservation: Reservation,
-    analyst: str,
-    progress: Progress | None,
-) -> list[Outcome]:
-    """The outcome of every statistic: found in the ledger, or made and stored there."""
-    parts = []
-    for done, (statistic, plan) in enumerate(zip(batch.statistics, split.plans, strict=True), start=1):
-        order = _part(context, statistic, plan, key, reservation, analyst)
-        paid = pay(context, order, _drawing(context, plan), released_to_text, None, keep_failure=False)
-        parts.append(paid.outcome)
-        if progress is not None:
-            progress(done, len(batch.statistics), statistic.name)
-    return parts
+    def text(made: list[Outcome]) -> str:
+        return manifest({statistic.name: part.digest for (statistic, _), part in zip(named, made, strict=True)})
 
+    def statement(made: list[Outcome] | None, _: str) -> ReceiptStatement:
+        answers = []
+        for (statistic, plan), part in zip(named, made or [], strict=True):
+            # Where AUTO bounds were found, the plan that ran is the one with the bounds.
+            ran = released_from_text(part.result.decode(), plan).plan
+            answers.append(about_plan(outline(ran), ran, statistic.sql, released=part.digest, name=statistic.name))
+        unit = "; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans))
+        kind = context.accounts[population].kind
+        return ReceiptStatement(answers, unit, kind, split.guarantee, context.catalog.digest)
 
-def _drawing(context: QuestionContext, plan: Plan) -> Callable[[Reservation], NoisyRelease]:
-    return lambda _: run(context, plan)
+    with hide_internal_errors():
+        # Name of the batch: a digest of every release in it, its name, and the total price.
+        keys = [[statistic.name, release_key(context, plan)] for statistic, plan in named]
+        key = digest_of(canonical(["batch", batch.name, repr(split.guarantee), keys]))
+        order = Order(
+            population,
+            split.guarantee,
+            analyst=analyst,
+            project=context.project,
+            sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
+            plan=key,
+            quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan))} for s, plan in named]},
+            repeat_key=key,
+        )
+        # Parts that exist stay, so a run that was interrupted goes on under the same charge.
+        paid = pay(context, order, parts, text, statement, keep_failure=False)
+        made = paid.made or parts(paid.outcome.reservation)
+        entry = entry_of(paid.outcome, sql=batch.name, digest=key, analyst=analyst, paid=paid.now)
+        answers = {
+            statistic.name: answer_from_outcome(plan, part.result, entry, paid.receipt, public_rows(context, plan))
+            for (statistic, plan), part in zip(named, made, strict=True)
+        }
 
-
-def _part(
-    context: QuestionContext, statistic: Statistic, plan: Plan, key: str, reservation: Reservation, analyst: str
-) -> Order:
-    """One statistic: it costs nothing, because the reservation of the batch has paid for it."""
-    return Order(
-        plan.final.population,
-        NoEvent(relation=plan.relation),
-        analyst=analyst,
-        project=context.project,
-        sql=statistic.sql,
-        plan=plan.digest,
-        quote={"paid by": reservation.seq, "statistic": statistic.name},
-        repeat_key=digest_of(canonical(["statistic", key, statistic.name])),
-    )
-
-
-def _statement(context: QuestionContext, batch: BatchPlan, split: Split, parts: Sequence[Outcome]) -> ReceiptStatement:
-    named = zip(batch.statistics, split.plans, parts, strict=True)
-    return ReceiptStatement(
-        [_about(plan, statistic, part) for statistic, plan, part in named],
-        "; ".join(dict.fromkeys(outline(plan).unit for plan in split.plans)),
-        context.accounts[split.plans[0].final.population].kind,
-        split.guarantee,
-        context.catalog.digest,
-    )
-
-
-def _about(plan: Plan, statistic: Statistic, part: Outcome) -> dict[str, Any]:
-    # Where AUTO bounds were found, the plan that ran is the one with the bounds.
-    ran = released_from_text(part.result.decode(), plan).plan
-    return about_plan(outline(ran), ran, statistic.sql, released=part.digest, name=statistic.name)
-
-
-def _write(
-    batch: BatchPlan, split: Split, answers: dict[str, Answer], receipt: Receipt, public_key: str
-) -> tuple[Path, ...]:
-    files: list[Path] = []
-    try:
-        batch.output.mkdir(parents=True, exist_ok=True)
-        files += [
-            replace_file(batch.output / f"{name}.{ending}", table_bytes(answer.intervals(), ending))
-            for name, answer in answers.items()
-            for ending in batch.formats
-        ]
-        files.append(replace_file(batch.output / "receipt.json", f"{receipt.to_json()}\n".encode()))
-        files.append(replace_file(batch.output / "public-key.txt", f"{public_key}\n".encode()))
-        page = report_page(batch, split, answers, receipt, public_key)
-        files.append(replace_file(batch.output / "report.html", page.encode()))
+    def files() -> Iterator[tuple[str, bytes]]:
+        for name, answer in answers.items():
+            for ending in batch.formats:
+                yield f"{name}.{ending}", table_bytes(answer.intervals(), ending)
+        yield from _receipt_files(paid.receipt, paid.outcome.key)
+        yield "report.html", report_page(batch, split, answers, paid.receipt, paid.outcome.key).encode()
         queries = {statistic.name: statistic.sql for statistic in batch.statistics}
-        taken_home = answers_notebook(batch.name, answers, receipt, queries)
-        files.append(replace_file(batch.output / "notebook.ipynb", taken_home))
+        yield "notebook.ipynb", answers_notebook(batch.name, answers, paid.receipt, queries)
+
+    return BatchRelease(batch, split, answers, entry, paid.receipt, _written(batch.output, files()))
+
+
+def part_key(batch: str, statistic: str) -> str:
+    """Name of a statistic of a batch in the ledger: it takes its name from the whole."""
+    return digest_of(canonical(["statistic", batch, statistic]))
+
+
+def _run(context: QuestionContext, plan: Plan, _: Reservation) -> NoisyRelease:
+    return run(context, plan)
+
+
+def release_workload(context: QuestionContext, planned: WorkloadPlan, caller: Caller) -> WorkloadRelease:
+    """Answer a planned workload under one charge, and write a file for each table, a receipt and a summary.
+
+    Run again, it costs nothing and writes the same files.
+
+    Raises:
+        Refusal, InputError: it cannot be answered; nothing is charged.
+        BudgetError: the account does not allow the charge.
+    """
+    summary = quote_workload(context, planned.source, planned.workload, planned.options)
+    answer = answer_workload(context, planned.source, planned.workload, planned.options, caller)
+
+    def files() -> Iterator[tuple[str, bytes]]:
+        taken: set[str] = set()
+        for table in answer.tables():
+            name = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(table.columns)) or "all"
+            while name in taken:
+                name += "-again"
+            taken.add(name)
+            yield from ((f"{name}.{each}", table_bytes(table.to_arrow(), each)) for each in planned.formats)
+        yield from _receipt_files(answer.receipt, context.keys.public_key)
+        yield "summary.txt", f"{planned.name}\n\n{summary}\n".encode()
+
+    return WorkloadRelease(planned, answer, _written(planned.output, files()))
+
+
+def _receipt_files(receipt: Receipt, public_key: str) -> Iterator[tuple[str, bytes]]:
+    yield "receipt.json", f"{receipt.to_json()}\n".encode()
+    yield "public-key.txt", f"{public_key}\n".encode()
+
+
+def _written(folder: Path, files: Iterable[tuple[str, bytes]]) -> tuple[Path, ...]:
+    """Write files into a folder, in order; those that are written stay where one cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return tuple(replace_file(folder / name, content) for name, content in files)
     except OSError as problem:
         raise InputError(
             "release.output",
-            f"cannot write to {batch.output}: {problem.strerror}; what was released is kept, run the plan again",
+            f"cannot write to {folder}: {problem.strerror}; what was released is kept, run the plan again",
         ) from None
-    return tuple(files)

@@ -25,7 +25,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
 from tacit.core.numbers import Number, exact
@@ -100,7 +99,7 @@ def answer_again(
 
 
 def _of_batch(context: QuestionContext, receipt: Receipt, name: str, plan_file: Path | None) -> Answer:
-    from tacit.releases.batch import quote_batch
+    from tacit.releases.batch import BatchPlan, load_plan, part_key, quote_batch
     from tacit.releases.payment import entry_of
 
     names = [answer["name"] for answer in receipt["answers"]]
@@ -111,13 +110,14 @@ def _of_batch(context: QuestionContext, receipt: Receipt, name: str, plan_file: 
     found, whole = charge_at(context.ledger, receipt.position), context.ledger.outcome(receipt.position)
     if found is None or whole is None:
         raise InputError("receipt", f"entry {receipt.position} of the ledger released nothing")
-    batch, split = quote_batch(context, plan_file)
+    batch = load_plan(plan_file)
+    if not isinstance(batch, BatchPlan):
+        raise InputError("plan", f"{plan_file} is not the plan that the receipt is about")
+    split = quote_batch(context, batch)
     by_name = {each.name: plan for each, plan in zip(batch.statistics, split.plans, strict=True)}
     plan = by_name.get(name)
-    # A part takes its name from the whole, whose key the charge has as its plan.
-    part = context.ledger.outcome_under(
-        found.record.population, digest_of(canonical(["statistic", found.record.plan, name]))
-    )
+    # The charge has the key of the whole as its plan.
+    part = context.ledger.outcome_under(found.record.population, part_key(found.record.plan, name))
     about = next(answer for answer in receipt["answers"] if answer["name"] == name)
     if plan is None or part is None or part.digest != about["released"]:
         raise InputError("plan", f"{plan_file} is not the plan that the receipt is about")

@@ -80,7 +80,7 @@ def answer(
         sql: the question.
         request: what it may cost, and what else is asked for.
         caller: who asks.
-        progress: for the data owner's terminal; see :mod:`tacit.curator.progress_bar`.
+        progress: for the data owner's terminal; see :mod:`tacit.curator.curator`.
         departure: decides when the outcome of a fresh question is written down, and so can be known.
 
     Raises:

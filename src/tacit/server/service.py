@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.canonical import canonical
 from tacit.core.errors import AccessError, InputError, TacitError
-from tacit.curator.conversation import Conversation
-from tacit.curator.curator import Curator, TableInfo
+from tacit.curator.curator import Conversation, Curator, TableInfo
 from tacit.ledger import ConflictError, Outcome, Record
 from tacit.ledger.entries import plain_name
 from tacit.ledger.history import Charged, Page, charge_at, how_many_fit, page

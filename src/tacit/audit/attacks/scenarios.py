@@ -110,7 +110,8 @@ def demo_target(folder: Path) -> Target:
 
 def project_target(path: Path, table: str | None, secret: str | None, known: str | None) -> Target:
     """Table of a project; unstated choices are made from the owner's declarations."""
-    from tacit.project.project_file import load, read_project
+    from tacit.project.project_file import load
+    from tacit.project.project_template import read_project
 
     read_project(path)
     project = load(path)

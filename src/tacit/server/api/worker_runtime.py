@@ -22,7 +22,7 @@ from tacit.server.shared_token_buckets import Buckets
 from tacit.server.timing import DepartureSchedule, LateAnswers, ProcessorShares
 
 if TYPE_CHECKING:
-    from tacit.curator.conversation import Conversation
+    from tacit.curator.curator import Conversation
     from tacit.query.request import Request
     from tacit.releases.answer import Answer
     from tacit.releases.planner import Quote

@@ -26,7 +26,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from tacit.core.errors import InputError, TacitError
-from tacit.curator.project_changes import opening_problems
+from tacit.curator.opening import opening_problems
 from tacit.project.project_editing import MOST_TEXT, EditedProject, Place
 from tacit.project.project_file import Project, TableModel, validate
 from tacit.project.source import Source

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import install_command
-from tacit.curator.project_changes import SpendingEffects, effects_of, is_account_term, opening_problems
+from tacit.curator.opening import SpendingEffects, effects_of, is_account_term, opening_problems
 from tacit.engines.registry import is_database_address, stored_names
 from tacit.project.draft import CSV, PARQUET, address_without_secrets, postgres_tables
 from tacit.project.project_editing import Place, draft_source, stated_value

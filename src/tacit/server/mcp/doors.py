@@ -18,8 +18,7 @@ from tacit.releases.query import answer
 from tacit.server.api.thread_pools import let_run
 
 if TYPE_CHECKING:
-    from tacit.curator.conversation import Conversation
-    from tacit.curator.curator import Curator, TableInfo
+    from tacit.curator.curator import Conversation, Curator, TableInfo
     from tacit.ledger import Record
     from tacit.query.request import Request
     from tacit.releases.accounts import Budget

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from tacit.curator.conversation import Conversation
+from tacit.curator.curator import Conversation
 from tacit.server.api.request import ALWAYS, ApiRequest
 from tacit.server.api.request_body import read_json
 from tacit.server.api.request_limits import body_of, check_type, query_of

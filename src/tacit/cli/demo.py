@@ -1,23 +1,225 @@
-"""Scenes of ``tacit demo``; each prints itself and returns what it showed."""
+"""``tacit demo``: the story of an example hospital; each scene prints itself and returns what it showed.
+
+*Differencing attack.* "How many patients were in oncology?" and "how many, apart from patient 10042?" are both fair
+questions. Asked of the bare table, their difference is 10042's secret. Asked of a curator, it is noise: an attacker who
+guesses from answers that cost ε together is right with probability at most e^ε / (1 + e^ε), one half for a small ε.
+"""
 
 from __future__ import annotations
 
+import io
 import json
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from tacit.cli.demo import attack
-from tacit.cli.demo.display import DemoBar, Stage, number
-from tacit.client.account_responses import BudgetResponse
-from tacit.client.responses import answer_json
-from tacit.project.example_hospital import PROJECT, Hospital, make_hospital
+import typer
+
+from tacit.cli.terminal import JsonFlag, console, print_json, reported
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
     from tacit.curator.curator import Curator
+    from tacit.project.example_hospital import Hospital
     from tacit.releases.answer import Answer
+
+
+_WIDEST = 96
+_SURE, _UNSURE = "━", "╍"
+
+
+@dataclass(frozen=True)
+class DemoBar:
+    """A number with its interval and the truth that only an invented table may show."""
+
+    value: float
+    low: float
+    high: float
+    truth: float
+
+
+class Stage:
+    """Display of the story; silent if ``quiet``."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        from rich.console import Console
+
+        self.screen = Console(file=io.StringIO(), width=_WIDEST) if quiet else console(_WIDEST)
+        self._scene = 0
+
+    def open(self, title: str, words: str) -> None:
+        """Print the title and the first lines."""
+        from rich.panel import Panel
+        from rich.text import Text
+
+        self.screen.print()
+        body = Text.from_markup(words)
+        self.screen.print(Panel(body, title=f"[bold]{title}[/bold]", title_align="left", border_style="cyan"))
+
+    def scene(self, title: str, price: str = "") -> None:
+        """A heading; ``price`` stands at its right."""
+        from rich.table import Table
+        from rich.text import Text
+
+        self._scene += 1
+        line = Table.grid(expand=True)
+        line.add_column()
+        line.add_column(justify="right")
+        line.add_row(Text(f" {self._scene}  {title}", style="bold cyan"), Text(price, style="yellow"))
+        self.screen.print()
+        self.screen.print(line)
+
+    def say(self, words: str) -> None:
+        """A paragraph."""
+        from rich.text import Text
+
+        self.show(Text.from_markup(words))
+
+    def sql(self, text: str, note: str = "") -> None:
+        """A question."""
+        self.code(text.strip() + (f"   -- {note}" if note else ""), "sql")
+
+    def code(self, text: str, language: str) -> None:
+        """Coloured lines of a question or of a project file."""
+        from rich.syntax import Syntax
+
+        self.show(Syntax(text, language, theme="ansi_dark", background_color="default", word_wrap=True))
+
+    def show(self, shown: RenderableType) -> None:
+        """Anything that can be printed, a little to the right."""
+        from rich.padding import Padding
+
+        self.screen.print(Padding(shown, (0, 0, 0, 4)))
+
+    def grid(self, rows: Iterable[Sequence[str | Text]], *, right: Sequence[int] = ()) -> None:
+        """Columns without lines; those numbered in ``right`` are flush right."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        listed = [list(row) for row in rows]
+        for i in range(max(map(len, listed), default=0)):
+            table.add_column(justify="right" if i in right else "left", no_wrap=True)
+        for row in listed:
+            table.add_row(*(Text.from_markup(cell) if isinstance(cell, str) else cell for cell in row))
+        self.show(table)
+
+    def bars(self, rows: Sequence[Sequence[str | DemoBar]]) -> None:
+        """Lines of words and bars; all bars are to one scale, as wide as the screen allows."""
+        most = max((cell.high for row in rows for cell in row if isinstance(cell, DemoBar)), default=1.0)
+        words = max(sum(len(cell) + 2 for cell in row if isinstance(cell, str)) for row in rows)
+        width = min(max(self.screen.width - words - 10, 12), 36)
+        self.grid(
+            ([bar(cell, most, width) if isinstance(cell, DemoBar) else cell for cell in row] for row in rows),
+            right=(2,),
+        )
+
+    def good(self, words: str) -> None:
+        """Mark a promise that was kept."""
+        self._marked("✔", "bold green", words)
+
+    def bad(self, words: str) -> None:
+        """Mark a refusal, or a person who was revealed."""
+        self._marked("✘", "bold red", words)
+
+    def _marked(self, sign: str, style: str, words: str) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        line = Table.grid(padding=(0, 1, 0, 0))
+        line.add_row(Text(sign, style=style), Text(words))
+        self.show(line)
+
+
+def bar(entry: DemoBar, most: float, width: int = 30) -> Text:
+    """A line as long as the number, dashed over its interval, with a mark where the truth is."""
+    from rich.text import Text
+
+    def cell(value: float) -> int:
+        return min(max(round(width * value / most), 0), width) if most > 0 else 0
+
+    low, high, truth = cell(entry.low), cell(entry.high), cell(entry.truth)
+    line = Text()
+    for place in range(width):
+        if place == min(truth, width - 1):
+            line.append("●", style="bold magenta")
+        elif place < low:
+            line.append(_SURE, style="green")
+        elif place <= high:
+            line.append(_UNSURE, style="bright_green")
+        else:
+            line.append(" ")
+    return line
+
+
+def number(value: float, spread: float | None = None) -> str:
+    """With as many digits as its spread makes sense of."""
+    size = abs(value) if spread is None else spread
+    return f"{value:,.0f}" if size >= 10 else f"{value:,.1f}" if size >= 1 else f"{value:,.2f}"
+
+
+EVERYONE: Final = "SELECT COUNT(DISTINCT patient_id) AS n FROM visits WHERE ward = 'oncology'"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Guess about one patient by subtraction, and whether it is right."""
+
+    patient_id: int
+    with_them: int
+    without: int
+    truth: bool
+
+    @property
+    def difference(self) -> int:
+        """1 for a patient who was there and 0 for one who was not, where both counts are exact."""
+        return self.with_them - self.without
+
+    @property
+    def says(self) -> bool:
+        """Conclusion of the attacker."""
+        return self.difference >= 1
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the conclusion is true."""
+        return self.says == self.truth
+
+
+def all_but(patient_id: int) -> str:
+    """The second question: the first without one patient."""
+    return f"{EVERYONE} AND patient_id <> {patient_id}"
+
+
+def choose_victims(hospital: Hospital, count: int) -> list[tuple[int, bool]]:
+    """Patients and whether they were in oncology, as many who were as who were not, in turn."""
+    there = {visit.patient_id for visit in hospital.visits if visit.ward == "oncology"}
+    inside = [patient.patient_id for patient in hospital.patients if patient.patient_id in there]
+    outside = [patient.patient_id for patient in hospital.patients if patient.patient_id not in there]
+    # Every 37th, so that they do not stand side by side.
+    pairs = zip(inside[42::37], outside[42::37], strict=False)
+    victims = [victim for a, b in pairs for victim in ((a, True), (b, False))]
+    return victims[:count]
+
+
+def difference(ask: Callable[[str], int], victims: Sequence[tuple[int, bool]]) -> list[Guess]:
+    """Ask both questions about each victim."""
+    # The first in other words each time, so that it is computed afresh: a repeated question would get its old answer.
+    first = f"{EVERYONE} AND patient_id <> -{{}}"
+    return [Guess(each, ask(first.format(each)), ask(all_but(each)), truth) for each, truth in victims]
+
+
+def as_json(guesses: Sequence[Guess]) -> dict[str, Any]:
+    """Number of patients, and of right guesses."""
+    return {"patients": len(guesses), "right": sum(guess.is_right for guess in guesses)}
+
 
 WARDS: Final = "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost\nFROM visits GROUP BY ward"
 AGES: Final = """\
@@ -44,7 +246,9 @@ class Scenery:
 
 def tell(stage: Stage, folder: Path) -> dict[str, Any]:
     """Show the whole story on ``stage`` with the hospital in ``folder``; return its results for programs."""
+    from tacit.client.responses import answer_json
     from tacit.curator.opening import open_curator
+    from tacit.project.example_hospital import make_hospital
 
     begun = time.perf_counter()
     hospital = make_hospital()
@@ -76,6 +280,8 @@ def _unprotected(folder: Path) -> Callable[[str], list[tuple[Any, ...]]]:
 
 
 def _opening(stage: Stage, hospital: Hospital) -> dict[str, int]:
+    from tacit.project.example_hospital import PROJECT
+
     sizes = {"patients": len(hospital.patients), "visits": len(hospital.visits), "wards": len(hospital.wards)}
     stage.open(
         "A hospital that lets strangers ask",
@@ -136,6 +342,8 @@ def _long(at: Scenery) -> Answer:
 
 
 def _repeat(at: Scenery) -> dict[str, Any]:
+    from tacit.client.responses import answer_json
+
     at.stage.scene("The same numbers again cost nothing", "free")
     again = f"{WARDS} ORDER BY visits DESC LIMIT 1"
     at.stage.sql(again)
@@ -165,25 +373,25 @@ def _refused(at: Scenery) -> list[dict[str, str]]:
 def _attack(at: Scenery) -> dict[str, Any]:
     at.curator.ledger.add_analyst("mallory")
     at.curator.ledger.set_quota("patients", {"epsilon": _SHARE}, analyst="mallory")
-    victims = attack.choose_victims(at.hospital, _VICTIMS)
+    victims = choose_victims(at.hospital, _VICTIMS)
     first = victims[0][0]
     at.stage.scene("Mallory, who may spend 1 of the 3, subtracts", f"epsilon {_ATTACK_EPSILON}, {2 * _VICTIMS} times")
     at.stage.say(f"Was patient {first} in oncology? Two harmless counts, one patient apart, give it away:")
-    at.stage.sql("\n".join(_folded(sql) for sql in (attack.ALL, attack.but(first))))
-    bare = attack.difference(lambda sql: int(at.bare(sql)[0][0]), victims)
-    asked = attack.difference(lambda sql: _count(at.curator, sql), victims)
+    at.stage.sql("\n".join(_folded(sql) for sql in (EVERYONE, all_but(first))))
+    bare = difference(lambda sql: int(at.bare(sql)[0][0]), victims)
+    asked = difference(lambda sql: _count(at.curator, sql), victims)
     at.stage.grid(_compared(bare, asked), right=(2, 4))
     right = sum(guess.is_right for guess in asked)
     at.stage.bad(f"Unprotected, Mallory is right about {sum(g.is_right for g in bare)} of {_VICTIMS} patients.")
     at.stage.good(f"Through Tacit, about {right} of {_VICTIMS}; tossing a coin gives {_VICTIMS // 2}, give or take 5.")
     return {
         "epsilon": _ATTACK_EPSILON,
-        "unprotected": attack.as_json(bare),
-        "protected": attack.as_json(asked),
+        "unprotected": as_json(bare),
+        "protected": as_json(asked),
     }
 
 
-def _compared(bare: list[attack.Guess], asked: list[attack.Guess]) -> list[list[str]]:
+def _compared(bare: list[Guess], asked: list[Guess]) -> list[list[str]]:
     rows = [["[dim]patient", "[dim]was?", "[dim]unprotected", "", "[dim]through Tacit", ""]]
     for left, right in list(zip(bare, asked, strict=True))[:6]:
         first, second = (f"{each.with_them:,} − {each.without:,} = {each.difference:>4}" for each in (left, right))
@@ -192,7 +400,7 @@ def _compared(bare: list[attack.Guess], asked: list[attack.Guess]) -> list[list[
     return rows
 
 
-def _verdict(guess: attack.Guess, style: str) -> str:
+def _verdict(guess: Guess, style: str) -> str:
     words = "yes" if guess.says else "no"
     shown = f"[bold {style}]{words}[/]" if style else words
     return shown if guess.is_right else f"{shown}, [green]wrong[/green]"
@@ -209,7 +417,7 @@ def _stopped(at: Scenery) -> list[dict[str, str]]:
     stopped = []
     for analyst in ("mallory", "alice"):
         try:
-            at.curator.sql(attack.but(0), epsilon="1", analyst=analyst)
+            at.curator.sql(all_but(0), epsilon="1", analyst=analyst)
         except BudgetError as stop:
             at.stage.bad(f"{analyst.title()}: {stop}")
             stopped.append({"analyst": analyst, "code": stop.code, "message": str(stop)})
@@ -235,7 +443,8 @@ def _receipt(at: Scenery, answer: Answer) -> dict[str, Any]:
 
 
 def _ending(at: Scenery) -> tuple[dict[str, Any], dict[str, Any]]:
-    from tacit.cli.budget import budget_table
+    from tacit.cli.query import budget_table
+    from tacit.client.account_responses import BudgetResponse
     from tacit.core.numbers import with_noun
 
     at.stage.scene("The account of all of it", "tacit ledger verify")
@@ -286,3 +495,31 @@ def _pm(entry: DemoBar) -> str:
 
 def _float(value: Any) -> float:
     return float(value or 0)
+
+
+__all__ = ["demo"]
+
+
+def demo(
+    keep: Annotated[Path | None, typer.Option(help="Write the hospital's files to this folder and keep them.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """See it at work: a made-up hospital, questions with error bars, a budget, an attack that fails.
+
+    Takes a few seconds. The files are removed afterwards unless --keep names a folder.
+    """
+    from tacit.core.errors import InputError
+
+    stage = Stage(quiet=as_json)
+    with reported(as_json=as_json):
+        if keep is None:
+            with tempfile.TemporaryDirectory(prefix="tacit-demo-") as folder:
+                told = tell(stage, Path(folder))
+        else:
+            if (keep / "tacit.toml").exists():
+                raise InputError("keep", f"{keep} holds a project already; name an empty folder")
+            keep.mkdir(parents=True, exist_ok=True)
+            told = tell(stage, keep)
+            stage.say(f"Left in [bold]{keep}[/bold]: try [bold]tacit query --project {keep}/tacit.toml[/bold]")
+    if as_json:
+        print_json(told)
