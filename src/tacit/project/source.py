@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tacit.core.errors import InputError
 from tacit.core.extras import has_arrow
@@ -44,17 +44,12 @@ from tacit.engines.registry import frame_types, is_spark_frame, source_kind
 from tacit.engines.source_files import CsvFormat, is_pattern, list_files
 from tacit.query.types import SqlType
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 #: Larger files have no such digest: reading them would take more than some seconds.
 LARGEST_BYTES: Final = 16 << 20
 #: Nor do those with more values than this, which a small Parquet file may have.
 LARGEST_CELLS: Final = 1 << 21
 _MODULUS: Final = 1 << 512
 _SIZE: Final = 64
-_ROWS_AT_ONCE: Final = 1 << 22
 _BATCH: Final = 1 << 16
 _SEPARATORS: Final = (b",", b";", b"\t", b"|")
 _LONGEST_HEADER: Final = 1 << 16
@@ -104,24 +99,15 @@ class RowDigest:
 
 def digest_of_file(place: str, kind: str, key: bytes) -> RowDigest | None:
     """The digest of a CSV or Parquet file; None where there is none."""
-    if kind not in ("csv", "parquet"):
-        return None
     try:
-        if os.stat(place).st_size > LARGEST_BYTES:
+        if kind not in ("csv", "parquet") or os.stat(place).st_size > LARGEST_BYTES:
             return None
-        # Arrow complains on the terminal about lines of other encodings that it skips.
-        if not has_arrow() or (kind == "csv" and not _is_utf8(place)):
-            columns = _csv_cells(place) if kind == "csv" else _parquet_cells(place)
-            return None if columns is None else _sum_of_cells(columns, key)
+        if kind == "parquet" and has_arrow():
+            return _digest_of_parquet(place, key)
+        columns = _csv_cells(place) if kind == "csv" else text_columns(Path(place), LARGEST_CELLS)
     except (OSError, ValueError, csv.Error):
         return None
-    import pyarrow as pa
-
-    try:
-        batches = _csv(place) if kind == "csv" else _parquet(place)
-        return None if batches is None else _sum(batches, key)
-    except (OSError, ValueError, TypeError, pa.ArrowException, NotImplementedError):
-        return None
+    return None if columns is None else _sum_of_cells(columns, "latin-1" if kind == "csv" else "utf-8", key)
 
 
 def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
@@ -138,80 +124,49 @@ def digest_of_frame(frame: Any, key: bytes) -> RowDigest | None:
         return None
 
 
-def _csv(place: str) -> Iterable[Any] | None:
+def _digest_of_parquet(place: str, key: bytes) -> RowDigest | None:
     import pyarrow as pa
-    import pyarrow.csv as pa_csv
-
-    with open(place, "rb") as stream:
-        header = stream.readline(_LONGEST_HEADER).removeprefix(b"\xef\xbb\xbf").split(b"\r")[0]
-    separator = max(_SEPARATORS, key=header.count).decode()
-    parse = pa_csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=lambda _: "skip")
-    read = pa_csv.ReadOptions(block_size=_ROWS_AT_ONCE, use_threads=False)
-    # The names first, so that every column can be read as bytes: nothing is guessed.
-    names = pa_csv.open_csv(place, read_options=read, parse_options=parse).schema.names
-    if len(set(names)) != len(names):
-        return None
-    convert = pa_csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False, check_utf8=False
-    )
-    found: Iterable[Any] = pa_csv.open_csv(place, read_options=read, parse_options=parse, convert_options=convert)
-    return found
-
-
-def _parquet(place: str) -> Iterable[Any] | None:
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(place)
-    if file.metadata.num_rows * file.metadata.num_columns > LARGEST_CELLS:
+    try:
+        file = pq.ParquetFile(place)
+        if file.metadata.num_rows * file.metadata.num_columns > LARGEST_CELLS:
+            return None
+        return _sum(file.iter_batches(batch_size=_BATCH, use_threads=False), key)
+    except (TypeError, pa.ArrowException, NotImplementedError):
         return None
-    found: Iterable[Any] = file.iter_batches(batch_size=_BATCH, use_threads=False)
-    return found
 
 
 def _sum(batches: Iterable[Any], key: bytes) -> RowDigest | None:
     """The digest of all batches; None where there are no rows, because all files without any would be the same."""
+    import pyarrow.compute as pc
+
     total = rows = cells = 0
     for batch in batches:
         cells += batch.num_rows * batch.num_columns
         if cells > LARGEST_CELLS:
             return None
-        for row in _digests(batch, key):
-            total += row
-        total %= _MODULUS
+        order = sorted(range(batch.num_columns), key=lambda i: _name(batch.schema.names[i]))
+        if order:
+            texts = [_texts(batch.column(i)) for i in order]
+            joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, b"\x1f")
+            names = [_name(batch.schema.names[i]) for i in order]
+            total = (total + sum(_row_numbers(names, joined.to_pylist(), key))) % _MODULUS
         rows += batch.num_rows
     return RowDigest(total, rows) if rows else None
 
 
-def _digests(batch: Any, key: bytes) -> Iterator[int]:
-    import pyarrow.compute as pc
+def _csv_cells(place: str) -> dict[str, list[str | None]] | None:
+    """The values of a CSV file by column; lines of another width are left out.
 
-    order = sorted(range(batch.num_columns), key=lambda i: _name(batch.schema.names[i]))
-    if not order:
-        return
-    names = [_name(batch.schema.names[i]) for i in order]
-    texts = [_texts(batch.column(i)) for i in order]
-    joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, b"\x1f")
-    yield from _row_numbers(names, joined.to_pylist(), key)
-
-
-def _is_utf8(place: str) -> bool:
-    with open(place, "rb") as stream:
-        content = stream.read()
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _csv_cells(place: str) -> dict[str, list[bytes]] | None:
-    """The values of a CSV file by column, read without Arrow; lines of another width are left out."""
+    Every byte is a letter of its own, and goes back to what it was.
+    """
     with open(place, "rb") as stream:
         content = stream.read().removeprefix(b"\xef\xbb\xbf")
     header = content[:_LONGEST_HEADER].split(b"\n")[0].split(b"\r")[0]
-    separator = max(_SEPARATORS, key=header.count).decode()
-    # Every byte is a letter of its own, and goes back to what it was.
-    lines = csv.reader(io.StringIO(content.decode("latin-1"), newline=""), delimiter=separator)
+    lines = csv.reader(
+        io.StringIO(content.decode("latin-1"), newline=""), delimiter=max(_SEPARATORS, key=header.count).decode()
+    )
     names = [name.encode("latin-1").decode() for name in next(lines, [])]
     if len(set(names)) != len(names) or not names:
         return None
@@ -221,22 +176,13 @@ def _csv_cells(place: str) -> dict[str, list[bytes]] | None:
             rows.append(row)
         if len(rows) * len(names) > LARGEST_CELLS:
             return None
-    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-    return {name: [cell.encode("latin-1") for cell in cells] for name, cells in zip(names, columns, strict=True)}
+    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
 
 
-def _parquet_cells(place: str) -> dict[str, list[bytes]] | None:
-    """The same of a Parquet file, whose values have one text each."""
-    found = text_columns(Path(place), LARGEST_CELLS)
-    if found is None:
-        return None
-    return {name: [b"" if text is None else text.encode() for text in texts] for name, texts in found.items()}
-
-
-def _sum_of_cells(columns: Mapping[str, Sequence[bytes]], key: bytes) -> RowDigest | None:
+def _sum_of_cells(columns: Mapping[str, Sequence[str | None]], encoding: str, key: bytes) -> RowDigest | None:
     """The digest of all rows; None where there are none."""
     ordered = sorted(columns, key=_name)
-    forms = [{value: _form(value) for value in set(columns[name])} for name in ordered]
+    forms = [{each: _form((each or "").encode(encoding)) for each in set(columns[name])} for name in ordered]
     texts = [[form[value] for value in columns[name]] for name, form in zip(ordered, forms, strict=True)]
     rows = [b"\x1f".join(row) for row in zip(*texts, strict=True)]
     total = sum(_row_numbers([_name(name) for name in ordered], rows, key)) % _MODULUS
@@ -374,8 +320,13 @@ class Source:
         """
         if is_spark_frame(frame) or isinstance(frame, PlainFrame):
             return cls("frame", None, frame)
-        kinds = "a path or a pandas, Polars, Arrow or Spark frame"
-        return cls("frame", None, _copied(as_arrow(frame, "source", kinds)))
+        import pyarrow as pa
+
+        rows = as_arrow(frame, "source", "a path or a pandas, Polars, Arrow or Spark frame")
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        return cls("frame", None, pa.ipc.open_stream(sink.getvalue()).read_all())
 
     @property
     def is_elsewhere(self) -> bool:
@@ -395,16 +346,6 @@ class Source:
     def inside(self) -> str:
         """The table of a DuckDB file, in lower case as DuckDB reads it; empty for everything else."""
         return self.path.partition("#")[2].lower() if self.kind == "duckdb" and self.path is not None else ""
-
-
-def _copied(rows: pa.Table) -> pa.Table:
-    """A private copy of the rows in memory."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return pa.ipc.open_stream(sink.getvalue()).read_all()
 
 
 def column_types(source: Source, where: str) -> dict[str, SqlType | None] | None:
