@@ -123,7 +123,6 @@ def people_of(ledger: Ledger, project: Path) -> People:
 
 
 def moment_of(text: str) -> datetime | None:
-    """Expiry in the words of ``--expires``."""
     said = text.strip().lower()
     if said == "never":
         return None
@@ -137,7 +136,6 @@ def moment_of(text: str) -> datetime | None:
 
 
 def issued_json(issued: Issued) -> dict[str, Any]:
-    """A new token, with its text."""
     from tacit.client.people_responses import NewTokenResponse
 
     return NewTokenResponse.from_domain(issued, token=issued.text).plain()
@@ -397,7 +395,6 @@ def _population(curator: Curator, said: str | None) -> str:
 
 
 def _known(ledger: Ledger, name: str) -> str:
-    """The name as the ledger spells it."""
     from tacit.ledger.entries import plain_name
 
     names = [analyst.name for analyst in ledger.analysts()]

@@ -55,7 +55,6 @@ class Stage:
         self._scene = 0
 
     def open(self, title: str, words: str) -> None:
-        """Print the title and the first lines."""
         from rich.panel import Panel
         from rich.text import Text
 
@@ -64,7 +63,6 @@ class Stage:
         self.screen.print(Panel(body, title=f"[bold]{title}[/bold]", title_align="left", border_style="cyan"))
 
     def scene(self, title: str, price: str = "") -> None:
-        """A heading; ``price`` stands at its right."""
         from rich.table import Table
         from rich.text import Text
 
@@ -77,13 +75,11 @@ class Stage:
         self.screen.print(line)
 
     def say(self, words: str) -> None:
-        """A paragraph."""
         from rich.text import Text
 
         self.show(Text.from_markup(words))
 
     def sql(self, text: str, note: str = "") -> None:
-        """A question."""
         self.code(text.strip() + (f"   -- {note}" if note else ""), "sql")
 
     def code(self, text: str, language: str) -> None:
@@ -122,7 +118,6 @@ class Stage:
         )
 
     def good(self, words: str) -> None:
-        """Mark a promise that was kept."""
         self._marked("✔", "bold green", words)
 
     def bad(self, words: str) -> None:
@@ -184,12 +179,10 @@ class Guess:
 
     @property
     def says(self) -> bool:
-        """Conclusion of the attacker."""
         return self.difference >= 1
 
     @property
     def is_right(self) -> bool:
-        """Whether the conclusion is true."""
         return self.says == self.truth
 
 
@@ -210,14 +203,12 @@ def choose_victims(hospital: Hospital, count: int) -> list[tuple[int, bool]]:
 
 
 def difference(ask: Callable[[str], int], victims: Sequence[tuple[int, bool]]) -> list[Guess]:
-    """Ask both questions about each victim."""
     # The first in other words each time, so that it is computed afresh: a repeated question would get its old answer.
     first = f"{EVERYONE} AND patient_id <> -{{}}"
     return [Guess(each, ask(first.format(each)), ask(all_but(each)), truth) for each, truth in victims]
 
 
 def as_json(guesses: Sequence[Guess]) -> dict[str, Any]:
-    """Number of patients, and of right guesses."""
     return {"patients": len(guesses), "right": sum(guess.is_right for guess in guesses)}
 
 

@@ -33,7 +33,6 @@ AnalystOption = Annotated[
 
 @contextmanager
 def opened(project: Path, *, analyst: str | None = None) -> Iterator[Curator]:
-    """A curator for the project, closed afterwards."""
     from tacit.curator.opening import open_curator
     from tacit.releases.accounts import OWNER
 

@@ -496,7 +496,6 @@ class Prompt:
         self._explain = False
 
     def run(self) -> None:
-        """Ask until the user leaves."""
         history = _remember(completions(self._words()))
         self._say(f"{self._curator.name}: questions end with a semicolon; help explains, exit leaves.", style="bold")
         try:

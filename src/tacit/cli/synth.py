@@ -164,7 +164,6 @@ def _prepare(name: str, path: Path) -> None:
 
 
 def _rules(path: Path | None) -> Any:
-    """Rules of a file."""
     if path is None:
         return {}
     try:

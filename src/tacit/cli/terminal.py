@@ -51,7 +51,6 @@ class _Trimmed(io.StringIO):
         return len(text)
 
     def flush(self) -> None:
-        """Pass on what is complete."""
         self._stream.flush()
 
 
@@ -125,7 +124,6 @@ EXIT_CODES: Final = {
 
 
 def exit_code(error: TacitError) -> int:
-    """The exit code of an error."""
     return EXIT_CODES.get(error.code) or EXIT_CODES.get(error.code.partition(".")[0], 1)
 
 

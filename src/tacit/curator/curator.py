@@ -491,7 +491,6 @@ class Curator(Closing):
         return report
 
     def close(self) -> None:
-        """Give engine and ledger back; further questions fail."""
         self._context.closing.set()
         self._context.engine.close()
         self._context.ledger.close()
@@ -591,7 +590,6 @@ class ProgressBar:
                 self._ended = True
 
     def close(self) -> None:
-        """Wipe the bar away."""
         with self._lock:
             self._ended = True
             drawn, self._drawn = self._drawn, None

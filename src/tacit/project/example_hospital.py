@@ -137,7 +137,6 @@ class _Dice:
         return (mixed ^ mixed >> 31) % bound
 
     def chance(self, percent: int) -> bool:
-        """True so many times in a hundred."""
         return self.below(100) < percent
 
     def small(self, most: int) -> int:
@@ -146,7 +145,6 @@ class _Dice:
 
 
 def make_hospital() -> Hospital:
-    """The hospital."""
     patients: list[Patient] = []
     visits: list[Visit] = []
     for number in range(PATIENTS):

@@ -137,7 +137,6 @@ class RowsKept:
     losses: tuple[ColumnLoss, ...]
 
     def lines(self) -> Iterator[str]:
-        """The whole view in words."""
         yield f"{self.table}: {self.rows:,} rows of {self.people:,} people"
         for choice in self.by_rows:
             yield f"  max_rows = {choice} (a count at epsilon {EPSILON})"

@@ -307,12 +307,10 @@ class EditedProject:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The text as TOML."""
         return _parsed(self.text)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the text differs from the file."""
         return self.text != self.on_disk
 
     def edit(self, revision: int, changes: Mapping[Place, Any]) -> None:

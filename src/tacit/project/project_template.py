@@ -118,7 +118,6 @@ def typed_column(name: str, kind: str | None) -> DraftColumn:
 
 
 def toml_text(text: str) -> str:
-    """A TOML string."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -168,12 +167,10 @@ def read_project(project: Path) -> dict[str, Any]:
 
 
 def project_text(draft: Draft) -> str:
-    """The whole file."""
     return "\n".join(_lines(draft)) + "\n"
 
 
 def table_text(table: DraftTable, draft: Draft) -> str:
-    """The part of the file about one table."""
     return "\n".join(_table(table, draft)) + "\n"
 
 

@@ -84,7 +84,6 @@ class RowDigest:
 
     @property
     def text(self) -> str:
-        """Text for a mark."""
         return hashlib.sha256(f"{self.rows} {self.total:0128x}".encode()).hexdigest()
 
     def __str__(self) -> str:
@@ -92,7 +91,6 @@ class RowDigest:
 
     @classmethod
     def parse(cls, text: str) -> RowDigest:
-        """Parse the text of :meth:`__str__`."""
         rows, _, total = text.partition(":")
         return cls(int(total, 16) % _MODULUS, int(rows))
 
@@ -190,7 +188,6 @@ def _sum_of_cells(columns: Mapping[str, Sequence[str | None]], encoding: str, ke
 
 
 def _row_numbers(names: Sequence[str], rows: Iterable[bytes], key: bytes) -> Iterator[int]:
-    """The digest of each row."""
     head = hashlib.blake2b("\x1f".join(names).encode("utf-8", "surrogatepass"), key=key, digest_size=_SIZE)
     for row in rows:
         each = head.copy()

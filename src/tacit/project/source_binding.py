@@ -109,7 +109,6 @@ class SourceBinder:
         return f"{table.name.lower()} {now.version}"
 
     def fingerprint(self, table: Table) -> Fingerprint:
-        """Fingerprint of the source of a table now."""
         source = self._sources[table.name]
         # A table changes all the time, and when it did must not show: its version is its owner's word, and until
         # another is said an answer that was bought stays the answer.

@@ -128,7 +128,6 @@ class Budget:
 
     @classmethod
     def of(cls, found: LedgerBudget, *, durable: bool) -> Budget:
-        """As the ledger says."""
         return cls(found.population, found.guarantee, found.balances, found.questions, durable)
 
     @property
@@ -138,7 +137,6 @@ class Budget:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Lines of the population as a whole."""
         return self.balances[0].lines
 
     @property
@@ -154,12 +152,10 @@ class Budget:
 
     @property
     def spent(self) -> tuple[Amount, ...]:
-        """Amounts charged so far."""
         return tuple(Amount(line.currency, Fraction(line.spent)) for line in self.lines)
 
     @property
     def left(self) -> tuple[Amount, ...]:
-        """Amounts that still fit."""
         return tuple(Amount(line.currency, line.left) for line in self.lines)
 
     def __str__(self) -> str:

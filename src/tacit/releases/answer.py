@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 
 def arrow_type(kind: SqlType) -> pa.DataType:
-    """The Arrow type of a SQL type."""
     pa = load_arrow()
 
     match kind.kind:
@@ -74,7 +73,6 @@ def plain(value: Value | None, kind: SqlType) -> Any:
 
 
 def to_arrow(names: Sequence[str], kinds: Sequence[SqlType], rows: Sequence[Sequence[Value | None]]) -> pa.Table:
-    """A table with one column per name."""
     pa = load_arrow()
 
     arrays = [pa.array([plain(row[i], kind) for row in rows], type=arrow_type(kind)) for i, kind in enumerate(kinds)]
@@ -92,7 +90,6 @@ MARK_WORDS = f"{_MARK.strip()} The bias may exceed the interval; intervals(bias=
 
 
 def rich_table(answer: AnswerViews) -> Table:
-    """The table of an answer, for a terminal."""
     from rich.table import Table
     from rich.text import Text
 
@@ -113,7 +110,6 @@ def rich_answer(answer: AnswerViews) -> Group:
 
 
 def text_table(answer: AnswerViews, width: int = 120) -> str:
-    """Answer in plain characters."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, no_color=True, legacy_windows=False)

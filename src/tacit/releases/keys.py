@@ -109,7 +109,6 @@ class Keys:
 
 
 def make_keys() -> Keys:
-    """Fresh secrets."""
     return Keys(_secret(), _secret())
 
 
@@ -232,7 +231,6 @@ class Keyring:
         return self._keys
 
     def group_secret(self, population: str) -> bytes:
-        """See :meth:`Keys.group_secret`."""
         return self._keys.group_secret(population)
 
     def veil(self, mark: str) -> str:

@@ -444,15 +444,12 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
     response: ClassVar = ModelResponse
 
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
-        """The estimator."""
         return (kept["estimator"],)
 
     def source(self, kept: Mapping[str, Any]) -> str:
-        """The SELECT of rows."""
         return str(kept["sql"])
 
     def quote(self, context: CuratorContext, request: ModelRequest) -> str:
-        """The cost in words."""
         return check_fit(context, request.fitting, request.sql, request.weight)
 
     def make(
@@ -462,15 +459,12 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
         caller: Caller,
         departure: Departure | None = None,  # noqa: ARG002 - of owners alone
     ) -> Fitted:
-        """Fit one."""
         return fit_privately(context, request.fitting, request.sql, caller, request.weight)
 
     def read(self, context: CuratorContext, position: int) -> Fitted:
-        """The model at a position."""
         return read_model(context, position)
 
     def describe(self, made: Fitted) -> ModelResponse:
-        """Its guarantee and columns."""
         return ModelResponse(
             estimator=type(made.model).__name__,
             sql=made.sql,
@@ -480,7 +474,6 @@ class ModelKind(ReleaseKind[ModelRequest, Fitted]):
         )
 
     def files(self, made: Fitted) -> Files:
-        """The model as text of JSON, which tacit.learn reads."""
         return {"model.json": made.text.encode}
 
 

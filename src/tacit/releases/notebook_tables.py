@@ -34,7 +34,6 @@ class ChargeList(tuple["Entry", ...]):
 
 
 def html_rows(head: Sequence[str], rows: Iterable[Sequence[str]], note: str = "", title: str = "") -> str:
-    """A table of texts."""
     names = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in head)
     body = "".join(
         "<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row) + "</tr>"
@@ -77,7 +76,6 @@ def budget_html(budget: Budget) -> str:
 
 
 def table_html(table: Table) -> str:
-    """A table as anyone may know it."""
     rows = [(each.name, str(each.type), "; ".join(known_of(table, each, 12))) for each in table.columns]
     return html_rows(("column", "type", "publicly known"), rows, title=f"{table.name}: {owner_of(table)}")
 
@@ -99,13 +97,11 @@ def known_of(table: Table, column: Column, most: int = 6) -> list[str]:
 
 
 def curator_html(name: str, tables: Iterable[Table], budgets: Iterable[Budget]) -> str:
-    """A curator: its tables and its budgets."""
     shown = "".join(f"<details><summary>{html.escape(t.name)}</summary>{table_html(t)}</details>" for t in tables)
     return f"<p><b>{html.escape(name)}</b></p>{shown}{''.join(map(budget_html, budgets))}"
 
 
 def entry_html(title: str, entry: Entry) -> str:
-    """A charge, under a title."""
     return html_rows(("charged", "question"), [(entry.text, entry.sql)], title=title)
 
 

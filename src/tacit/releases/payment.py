@@ -237,7 +237,6 @@ class Paid(Generic[Made]):
 
     @property
     def receipt(self) -> Receipt:
-        """The receipt that the ledger holds."""
         return Receipt.from_json(self.outcome.receipt)
 
 

@@ -51,7 +51,6 @@ class QuoteForms:
 
     @property
     def charge(self) -> str:
-        """The price in words."""
         return self.explanation.charge
 
     def to_json(self) -> str:
@@ -84,7 +83,6 @@ class Quote(QuoteForms):
 
     @property
     def columns(self) -> tuple[OutputColumn, ...]:
-        """Columns of the answer."""
         if self.public is not None:
             return self.public.columns
         return () if self.plan is None else self.plan.question.columns
@@ -101,7 +99,6 @@ class Quote(QuoteForms):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee that the account would be charged."""
         return PureDP(0) if self.plan is None else self.plan.guarantee
 
 
@@ -118,7 +115,6 @@ class PricedPlan:
 
     @cached_property
     def outline(self) -> Outline:
-        """Words about it in a receipt."""
         return outline(self.plan)
 
     @cached_property
@@ -280,11 +276,9 @@ class WeightedLRUCache(Generic[Key, Item]):
 
     @property
     def weight(self) -> int:
-        """Total weight."""
         return self._weight
 
     def get(self, key: Key) -> Item | None:
-        """Value under a key, if any."""
         with self._lock:
             found = self._items.get(key)
             if found is None:

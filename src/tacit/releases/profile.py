@@ -174,7 +174,6 @@ class Profile:
     receipt: Receipt = field(repr=False)
 
     def column(self, name: str) -> ColumnProfile:
-        """One column."""
         for each in self.columns:
             if each.name == name:
                 return each
@@ -273,7 +272,6 @@ class _Priced:
 
     @property
     def population(self) -> str:
-        """Name of the population that pays."""
         return self.table.population or ""
 
     @property
@@ -428,7 +426,6 @@ class ProfileQuote:
 
     @property
     def charge(self) -> str:
-        """The cost in words."""
         currency = currency_of(self.guarantee)
         counted = currency.text(currency.amounts_of(self.guarantee))
         return f"{self.typed} ({counted})" if self.typed else counted
@@ -717,7 +714,6 @@ class ProfileRequest(RequestModel):
 
     @property
     def arguments(self) -> tuple[str, dict[str, Any]]:
-        """Table and options."""
         return self.source, {name: value for name, value in self.stated.items() if name in OPTIONS}
 
 
@@ -751,15 +747,12 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
     response: ClassVar = ProfileResponse
 
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
-        """The table with an ending."""
         return (f"{kept['source']}_profile",)
 
     def source(self, kept: Mapping[str, Any]) -> str:
-        """The table."""
         return str(kept["source"])
 
     def quote(self, context: QuestionContext, request: ProfileRequest) -> str:  # type: ignore[override]
-        """From how many rows each part is worth its cost."""
         return str(quote_profile(context, *request.arguments))
 
     def make(  # type: ignore[override]
@@ -769,15 +762,12 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
         caller: Caller,
         departure: Departure | None = None,  # noqa: ARG002 - owners need not wait
     ) -> Profile:
-        """Make one."""
         return make_profile(context, *request.arguments, caller)
 
     def read(self, context: QuestionContext, position: int) -> Profile:  # type: ignore[override]
-        """The profile at a position."""
         return read_profile(context, position)
 
     def describe(self, made: Profile) -> ProfileResponse:
-        """Its columns."""
         names = ColumnProfileResponse.model_fields
         columns = [ColumnProfileResponse(**dict(zip(names, line, strict=True))) for line in made.lines()]
         people = {} if made.people is None else {"people": str(made.people)}
@@ -794,8 +784,6 @@ class ProfileKind(ReleaseKind[ProfileRequest, Profile]):
             yield from ((f"{each.name} = {value}", *count) for value, count in each.values)
 
     def files(self, made: Profile) -> Files:
-        """The table of numbers, and the draft of a project file."""
-
         def table(form: str) -> bytes:
             return table_bytes(made.to_arrow(), form)
 

@@ -369,7 +369,6 @@ class _Reader(Closing):
         self.plans = Planner(PublicSizes(project.catalog, self.engine, lambda _: ""), {}, self.engine)
 
     def close(self) -> None:
-        """Let go of the rows."""
         self.engine.close()
 
 
@@ -381,7 +380,6 @@ class _Readers:
         self._found: OrderedDict[tuple[str, tuple[tuple[str, int], ...]], _Reader] = OrderedDict()
 
     def of(self, context: QuestionContext, named: Mapping[str, int]) -> _Reader:
-        """The reader of some tables of a ledger."""
         key = (context.ledger.id, tuple(sorted(named.items())))
         with self._lock:
             found = self._found.pop(key, None) or _Reader(context, named)

@@ -100,16 +100,13 @@ class Receipt:
         return cls(statement, signature)
 
     def to_json(self) -> str:
-        """One line of canonical JSON."""
         return canonical({"receipt": self.statement, "signature": self.signature})
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file."""
         Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
 
     @property
     def position(self) -> int:
-        """Position of its entry in the ledger."""
         return int(self.statement["ledger"]["position"])
 
     def __getitem__(self, name: str) -> Any:
@@ -172,7 +169,6 @@ def issue(keys: Keys, ledger: str, project: str, reservation: Reservation, said:
 
 
 def signed_text(statement: Mapping[str, Any]) -> bytes:
-    """Bytes that the signature is of."""
     return _PURPOSE + canonical(statement).encode()
 
 
@@ -376,14 +372,12 @@ class ReceiptReport:
 
     @property
     def ok(self) -> bool:
-        """Whether everything holds."""
         return all(check.passed for check in self.checks)
 
     def __bool__(self) -> bool:
         return self.ok
 
     def to_json(self) -> str:
-        """JSON for programs."""
         checks = [{"name": c.name, "passed": c.passed, "words": c.words} for c in self.checks]
         return json.dumps({"ok": self.ok, "checks": checks}, ensure_ascii=False)
 

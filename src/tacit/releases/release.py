@@ -72,7 +72,6 @@ class Release:
 
     @property
     def title(self) -> str:
-        """Its names in one text."""
         return " and ".join(self.names)
 
 

@@ -51,7 +51,6 @@ def manifest(digests: Mapping[str, str]) -> str:
 
 
 def released_to_text(released: NoisyRelease) -> str:
-    """The canonical text of a release."""
     first, *others = (_write_part(part) for part in released.parts)
     content = {"format": _FORMAT, "version": _VERSION, **first, **({"others": others} if others else {})}
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

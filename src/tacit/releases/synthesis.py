@@ -302,7 +302,6 @@ class KeptParts:
         )  # fmt: skip
 
     def found(self) -> list[Transcript]:
-        """The parts that an earlier process has kept."""
         parts: list[Transcript] = []
         while self._charge.resumed:
             held = self._reserve()
@@ -314,7 +313,6 @@ class KeptParts:
         return parts
 
     def keep(self, part: Transcript) -> None:
-        """Keep one more part, durably."""
         held = self._next or self._reserve()
         text = transcripts_to_text([part]).encode()
         kept = held if isinstance(held, Outcome) else self._ledger.commit(held, text)
@@ -371,7 +369,6 @@ def transcript_from_text(text: str, plan: SynthesisPlan) -> Transcript:
 
 
 def transcript_from_plain(content: Mapping[str, Any], plan: SynthesisPlan) -> Transcript:
-    """The transcript of one stage."""
     transcript = Transcript()
     for each in content["measured"]:
         names = tuple(each["columns"])
@@ -465,15 +462,12 @@ class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | Syntheti
     response: ClassVar = SynthesisResponse
 
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
-        """The names of the tables in queries."""
         return tuple(_name(each) for each in _sources(kept))
 
     def source(self, kept: Mapping[str, Any]) -> str:
-        """The tables, or the SELECT of rows."""
         return " and ".join(_sources(kept))
 
     def quote(self, context: CuratorContext, request: SyntheticTableRequest) -> str:
-        """The cost in words."""
         return check_synthesis(context, request.asked, rows=request.rows)
 
     def make(
@@ -483,15 +477,12 @@ class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | Syntheti
         caller: Caller,
         departure: Departure | None = None,  # noqa: ARG002 - of owners alone
     ) -> SyntheticTable | SyntheticStar:
-        """Make one."""
         return synthesize(context, request.asked, caller, rows=request.rows)
 
     def read(self, context: CuratorContext, position: int) -> SyntheticTable | SyntheticStar:
-        """The table at a position, drawn again."""
         return drawn_again(context, position)
 
     def describe(self, made: SyntheticTable | SyntheticStar) -> SynthesisResponse:
-        """Rows, columns and quality."""
         found = []
         for table in made.tables:
             columns = list(table.columns) if isinstance(made, SyntheticTable) else table.to_arrow().column_names
@@ -512,11 +503,9 @@ class SynthesisKind(ReleaseKind[SyntheticTableRequest, SyntheticTable | Syntheti
         return SynthesisResponse(method=method, tables=found, note=BANNER)
 
     def files(self, made: SyntheticTable | SyntheticStar) -> Files:
-        """Each table as CSV and as Parquet."""
         return {f"{each.name}.{form}": partial(each.to_bytes, form) for each in made.tables for form in TABLE_FORMS}
 
     def progress(self, context: CuratorContext, request: SyntheticTableRequest) -> str:
-        """Number of parts that are measured and kept."""
         parts = kept_parts(context, request.asked) if request.asked.method == "aim" else 0
         return f"{parts} {'part is' if parts == 1 else 'parts are'} measured and kept." if parts else ""
 

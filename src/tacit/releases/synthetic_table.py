@@ -157,7 +157,6 @@ class SyntheticTable:
         return self._drawn(self.rows, None, ExpandedShares(self.receipt.signature))
 
     def repeatable_tables(self) -> dict[str, Any]:
-        """The table of :meth:`repeatable_rows`, by its name."""
         return {self.name: self.repeatable_rows()}
 
     def _drawn(self, rows: int, given: Mapping[str, Any] | None, shares: Shares | None) -> Any:
@@ -488,7 +487,6 @@ def _pools(told: Sequence[Sequence[int] | None]) -> Pools:
 
 
 def _to_plain(value: Any) -> Any:
-    """A value of a column as JSON."""
     if value is None or isinstance(value, str | int | bool):
         return value
     if isinstance(value, Fraction):
@@ -533,7 +531,6 @@ class StarLayout:
 
     @classmethod
     def of(cls, names: StarNames, columns: Iterable[str]) -> StarLayout:
-        """The layout of two tables of a project."""
         found = [table.find(key) for table, key in ((names.persons, names.person), (names.rows, names.owner))]
         first, second = (key is not None and key.type.kind is Kind.INTEGER for key in found)
         outer = {name: names.outer(name) for name in columns if name != names.number}
@@ -566,7 +563,6 @@ class SyntheticStar:
         return lambda: self.to_arrow()[name]
 
     def sign(self, charge: Entry, receipt: Receipt) -> None:
-        """Put charge and receipt beside the tables."""
         for each in (self, self.persons, self.others):
             each.charge, each.receipt = charge, receipt
 
@@ -597,7 +593,6 @@ class SyntheticStar:
         return self._drawn(rows, None)
 
     def repeatable_tables(self) -> dict[str, Any]:
-        """The tables of :meth:`to_arrow`."""
         return self.to_arrow()
 
     def _drawn(self, rows: int, shares: Shares | None) -> dict[str, Any]:

@@ -83,18 +83,15 @@ class WorkloadQuote:
 
     @property
     def charge(self) -> str:
-        """The price in words."""
         currency = currency_of(self.guarantee)
         return currency.text(currency.amounts_of(self.guarantee))
 
     @property
     def root_mean_square_error(self) -> float:
-        """Root of the mean variance of all answers."""
         return self.plan.root_mean_square_error
 
     @property
     def largest_error(self) -> float:
-        """Half-width of the widest interval."""
         return self.plan.largest_error * self.plan.factor(self.confidence)
 
     def __str__(self) -> str:
@@ -130,7 +127,6 @@ class _Priced:
 
     @property
     def sets(self) -> list[tuple[str, ...]]:
-        """Columns of every measurement."""
         return [m.columns for m in self.plan.measurements]
 
     @property
@@ -224,7 +220,6 @@ def answer_workload(
 
 
 def _answer(priced: _Priced, outcome: Outcome, charge: Entry) -> WorkloadAnswer:
-    """The answers of what was released."""
     noisy = noisy_from_text(outcome.result.decode(), priced.plan.measurements)
     values = {name: column.values for name, column in priced.counts.columns.items()}
     answer = WorkloadAnswer(priced.plan, values, noisy, priced.terms.confidence)
@@ -259,7 +254,6 @@ def read_workload(context: CuratorContext, position: int) -> WorkloadAnswer:
 
 
 def about_measurements(measurements: Sequence[CountMeasurement]) -> list[dict[str, Any]]:
-    """Lines of a receipt about measurements."""
     lines = []
     for measured in measurements:
         name = f"counts by {', '.join(measured.columns)}" if measured.columns else "count of all rows"
@@ -362,7 +356,6 @@ class WorkloadRequest(RequestModel):
 
     @property
     def arguments(self) -> tuple[str, Workload, dict[str, Any]]:
-        """Source, workload and options of :func:`answer_workload`."""
         options = {name: value for name, value in self.stated.items() if name in OPTIONS}
         return self.source, workload_from_plain(self.workload), options
 
@@ -394,29 +387,23 @@ class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
     by_analysts = True
 
     def names(self, kept: Mapping[str, Any]) -> tuple[str, ...]:
-        """The queries in words."""
         return (str(workload_from_plain(kept["parts"])),)
 
     def source(self, kept: Mapping[str, Any]) -> str:
-        """The table, or the SELECT of rows."""
         return str(kept["source"])
 
     def quote(self, context: CuratorContext, request: WorkloadRequest) -> str:
-        """Errors and cost in words."""
         return str(quote_workload(context, *request.arguments))
 
     def make(
         self, context: CuratorContext, request: WorkloadRequest, caller: Caller, departure: Departure | None = None
     ) -> WorkloadAnswer:
-        """Answer one."""
         return answer_workload(context, *request.arguments, caller, departure=departure)
 
     def read(self, context: CuratorContext, position: int) -> WorkloadAnswer:
-        """The answers at a position."""
         return read_workload(context, position)
 
     def describe(self, made: WorkloadAnswer) -> WorkloadResponse:
-        """Its tables and errors."""
         return WorkloadResponse(
             workload=str(made.plan.workload),
             queries=made.plan.count,
@@ -437,8 +424,6 @@ class WorkloadKind(ReleaseKind[WorkloadRequest, WorkloadAnswer]):
                 yield f"count of {where}", found.value, found.low, found.high
 
     def files(self, made: WorkloadAnswer) -> Files:
-        """The answers of each table, by its place."""
-
         def content(place: int, form: str) -> bytes:
             return table_bytes(next(islice(made.tables(), place, None)).to_arrow(), form)
 
