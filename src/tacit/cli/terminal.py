@@ -120,6 +120,7 @@ EXIT_CODES: Final = {
     "rate": 14,
     "busy": 15,
     "request": 16,
+    "provider": 17,
 }
 
 
