@@ -1,15 +1,17 @@
 """A private GROUP BY beside the same query without privacy and beside OpenDP-Polars, in one run.
 
-    .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--growth] [--quick] [--small] [--shapes]
+    .venv/bin/python benchmarks/query.py [--rows 1000000 10000000] [--people 1000000] [--growth] [--quick] [--small]
+        [--shapes]
 
-The question: orders of 100,000 users, ``GROUP BY city, category`` (20 × 10 public groups), COUNT, SUM and AVG. Every
-contender runs in a process of its own, on two threads, and reports its peak memory; all take turns, several times, and
-the best repeat counts. Processor time is that of all threads of the best repeat: it says what a question costs where
-other work competes for the cores and the clock tells little.
+The question: orders of 100,000 users (``--people``), ``GROUP BY city, category`` (20 × 10 public groups), COUNT, SUM
+and AVG. Every contender runs in a process of its own, on two threads, and reports its peak memory; all take turns,
+several times, and the best repeat counts. Processor time is that of all threads of the best repeat: it says what a
+question costs where other work competes for the cores and the clock tells little.
 
 "Raw" is DuckDB without any protection. Row-level treats every order as a person; user-level keeps at most 10 groups of
-a user and 20 orders in each, which has to be found out first. A small table shows what is left when there is little to
-read. ``--growth`` adds row-level runs up to 100 million rows. Prints Markdown.
+a user and 20 orders in each, which has to be found out first; with AUTO these numbers are found privately. A small
+table shows what is left when there is little to read. ``--growth`` adds row-level runs up to 100 million rows. Prints
+Markdown.
 
 Small questions are what a server gets many of: ten groups of 100,000 rows, a ledger in a file, and all that the curator
 does for a quote, for a repeat and for a new question. ``--small`` runs only these. Cold means a text never seen before,
@@ -45,13 +47,13 @@ THREADS = 2
 SLOW = 10.0
 
 
-def generate(path: Path, rows: int) -> None:
+def generate(path: Path, rows: int, people: int) -> None:
     """Orders, in no order, as one Parquet file."""
     import duckdb
 
     with duckdb.connect() as made:
         made.execute(
-            f"COPY (SELECT CAST(hash(i * 7 + 1) % {USERS} AS BIGINT) AS user_id,"
+            f"COPY (SELECT CAST(hash(i * 7 + 1) % {people} AS BIGINT) AS user_id,"
             f" 'city_' || lpad(CAST(hash(i * 13 + 5) % {len(CITIES)} AS VARCHAR), 2, '0') AS city,"
             f" 'category_' || CAST(hash(i * 17 + 3) % {len(CATEGORIES)} AS VARCHAR) AS category,"
             f" CAST(hash(i * 19 + 2) % 1000000 AS DOUBLE) / 10000 AS amount FROM range({rows}) AS r(i)) TO '{path}'"
@@ -100,12 +102,12 @@ def engine(path: str, unit: str) -> Callable[[], object]:
     return asked(DuckDBEngine(catalog, sources, Limits(threads=THREADS)), catalog)
 
 
-def curator(path: str, unit: str) -> Callable[[], object]:
+def curator(path: str, unit: str, *, auto: bool = False) -> Callable[[], object]:
     """The whole of Tacit: parse, plan, charge, measure, add noise, answer with intervals."""
     import tacit
 
     columns = {"city": list(CITIES), "category": list(CATEGORIES), "amount": (0.0, 100.0)}
-    limits = {"max_groups": GROUPS, "max_rows": ROWS}
+    limits = {"max_groups": "auto", "max_rows": "auto"} if auto else {"max_groups": GROUPS, "max_rows": ROWS}
     opened = tacit.open(path, unit=unit, epsilon="1000", columns=columns, table="orders", **limits)
     asked = iter(range(1, 10**6))
     # The same question at the same price is answered from memory, so every run asks for another epsilon.
@@ -183,6 +185,7 @@ CONTENDERS: dict[str, Callable[[str], Callable[[], object]]] = {
     "Tacit, row-level, answer": lambda path: curator(path, "row"),
     "Tacit, user-level, engine": lambda path: engine(path, "user_id"),
     "Tacit, user-level, answer": lambda path: curator(path, "user_id"),
+    "Tacit, user-level with AUTO, answer": lambda path: curator(path, "user_id", auto=True),
     "OpenDP-Polars, row-level": lambda path: opendp(path, "row"),
     "OpenDP-Polars, user-level": lambda path: opendp(path, "user_id"),
 }
@@ -221,13 +224,13 @@ SHAPES = {
 PLAIN = {"mean of a per-person count": f"SELECT AVG(LEAST(GREATEST(n, 0), 50)) {_PER_PERSON}"}
 
 
-def generate_shapes(folder: Path, rows: int) -> None:
+def generate_shapes(folder: Path, rows: int, people: int) -> None:
     """Orders with keys that are not declared, and returns of a tenth of them, as Parquet files."""
     import duckdb
 
     with duckdb.connect() as made:
         made.execute(
-            f"COPY (SELECT i AS order_id, CAST(hash(i * 7 + 1) % {USERS} AS BIGINT) AS user_id,"
+            f"COPY (SELECT i AS order_id, CAST(hash(i * 7 + 1) % {people} AS BIGINT) AS user_id,"
             f" 'city_' || lpad(CAST(hash(i * 13 + 5) % {len(CITIES)} AS VARCHAR), 2, '0') AS city,"
             " 'tag ' || CAST(hash(i * 17 + 3) % 10000 AS VARCHAR) AS tag,"
             " CAST(hash(i * 23 + 9) % 500 AS BIGINT) AS item,"
@@ -368,10 +371,11 @@ def in_turns(names: Iterable[str], path: Path, repeats: int, rounds: int) -> dic
     return best
 
 
-def table(path: Path, rows: int, repeats: int, rounds: int) -> None:
+def table(path: Path, rows: int, people: int, repeats: int, rounds: int) -> None:
     """One Markdown table."""
     print(
-        f"\n### {rows:,} rows\n\n| | seconds | × raw | processor seconds | × raw | peak GB |\n|---|---|---|---|---|---|"
+        f"\n### {rows:,} rows of {people:,} people\n\n"
+        "| | seconds | × raw | processor seconds | × raw | peak GB |\n|---|---|---|---|---|---|"
     )
     best = in_turns(CONTENDERS, path, repeats, rounds)
     base = best["raw DuckDB"]
@@ -396,13 +400,14 @@ def little(title: str, names: Iterable[str], path: Path, repeats: int, rounds: i
         print(f"| {name} | {shown[0]} | {shown[1]} |", flush=True)
 
 
-def shapes(folder: Path, rows: int, repeats: int, rounds: int) -> None:
+def shapes(folder: Path, rows: int, people: int, repeats: int, rounds: int) -> None:
     """Questions of other shapes beside DuckDB alone."""
     print(
-        f"\n### Other shapes, {rows:,} rows\n\n| | raw processor s | Tacit processor s | × raw | × raw, seconds "
+        f"\n### Other shapes, {rows:,} rows of {people:,} people\n\n"
+        "| | raw processor s | Tacit processor s | × raw | × raw, seconds "
         "| raw peak GB | Tacit peak GB | OpenDP-Polars processor s |\n|---|---|---|---|---|---|---|---|"
     )
-    generate_shapes(folder, rows)
+    generate_shapes(folder, rows, people)
     for name in SHAPES:
         names = [each for each in (f"raw: {name}", f"Tacit: {name}", f"OpenDP: {name}") if each in SHAPED]
         plain, private, *rivals = in_turns(names, folder, repeats, rounds).values()
@@ -426,7 +431,7 @@ def growth(folder: Path, repeats: int, rounds: int) -> None:
     )
     for rows in (10**6, 10**7, 10**8):
         path = folder / f"growth_{rows}.parquet"
-        generate(path, rows)
+        generate(path, rows, USERS)
         plain, private = in_turns(list(CONTENDERS)[:2], path, repeats, rounds).values()
         path.unlink()
         if not isinstance(plain, str) and not isinstance(private, str):
@@ -445,6 +450,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one million rows, two repeats")
     parser.add_argument("--small", action="store_true", help="only the small questions")
     parser.add_argument("--shapes", action="store_true", help="only questions of other shapes")
+    parser.add_argument("--people", type=int, default=USERS, help="whose the orders are")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="how often the contenders take turns")
     parser.add_argument("--one", choices=[*CONTENDERS, *LITTLE, *SMALL, *SHAPED], help=argparse.SUPPRESS)
@@ -455,22 +461,19 @@ def main() -> None:
         print(json.dumps([*best, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20]))
         return
     repeats, rounds = (2, 1) if chosen.quick else (chosen.repeats, chosen.rounds)
-    print(
-        f"## Queries\n\nGROUP BY {len(CITIES)} cities × {len(CATEGORIES)} categories, {USERS:,} users, "
-        f"{THREADS} threads."
-    )
+    print(f"## Queries\n\nGROUP BY {len(CITIES)} cities × {len(CATEGORIES)} categories, {THREADS} threads.")
     with tempfile.TemporaryDirectory() as folder:
         if chosen.shapes:
             for rows in chosen.rows or [10**6]:
-                shapes(Path(folder), rows, repeats, rounds)
+                shapes(Path(folder), rows, chosen.people, repeats, rounds)
             return
         for rows in [] if chosen.small else [10**6] if chosen.quick else chosen.rows or [10**6, 10**7]:
             path = Path(folder) / f"orders_{rows}.parquet"
-            generate(path, rows)
-            table(path, rows, repeats, rounds)
+            generate(path, rows, chosen.people)
+            table(path, rows, chosen.people, repeats, rounds)
             path.unlink()
         path = Path(folder) / "little.parquet"
-        generate(path, 10**5)
+        generate(path, 10**5, USERS)
         if not chosen.small:
             little("A table of 100,000 rows", LITTLE, path, 4 * repeats, rounds)
         little("Small questions", SMALL, path, 20 * repeats, rounds)

@@ -7,29 +7,21 @@ from contextlib import contextmanager
 
 import pytest
 
-from tacit.engines.duckdb.engine import DuckDBWriter
-from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
-from tacit.engines.duckdb.fast.fetched_rows import RowPlan
-from tacit.engines.duckdb.fast.private_totals import PrivatePlan
+from tacit.engines.duckdb.fast.spreads import SpreadPlan
 from tacit.engines.duckdb.fast.table_cache import TableCache
-from tacit.engines.sql.statements import Writer
-
-
-def without_groups(patch: pytest.MonkeyPatch) -> None:
-    for plan in (PrivatePlan, SpreadPlan):
-        patch.setattr(plan, "measure", lambda *_: None)
+from tacit.engines.duckdb.fast.totals import TotalsPlan
 
 
 def without_arrays(patch: pytest.MonkeyPatch) -> None:
-    without_groups(patch)
-    patch.setattr(RowPlan, "measure", lambda *_: None)
+    for plan in (TotalsPlan, SpreadPlan):
+        patch.setattr(plan, "measure", lambda *_: None)
 
 
-def without_copied_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("tacit.engines.duckdb.engine.each_row_once", lambda _: None)
+def without_spreads(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SpreadPlan, "measure", lambda *_: None)
 
 
-def without_losses(patch: pytest.MonkeyPatch) -> None:
+def without_bias(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("tacit.engines.duckdb.engine.loss_plan", lambda *_: None)
 
 
@@ -37,34 +29,22 @@ def without_copies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TableCache, "_current", lambda *_: None)
 
 
-def without_bit_sets(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DuckDBWriter, "sums", Writer.sums)
-    patch.setattr(DuckDBWriter, "kept", Writer.kept)
-
-
-#: One for each module of ``fast``: how to do without it. Rows are fetched for totals, and tell losses besides; those of
-#: private keys and of values are numbered and sorted.
-PUBLIC = {"array_totals", "fetched_rows", "copied_rows", "handed_columns", "sorted_totals"}
-GROUPED = {"handed_columns", "grouped_rows", "item_numbers", "private_totals", "array_spreads", *PUBLIC}
+#: One for each module of ``fast``: how to do without it. Rows are fetched, sorted and added up together, and tell bias
+#: and counts of values besides.
+TOTALS = {"columns", "segments", "totals"}
 TOGETHER = {
-    "array_totals": PUBLIC,
-    "grouped_rows": GROUPED,
-    "handed_columns": GROUPED,
-    "array_losses": {"array_losses", *GROUPED},
+    "totals": TOTALS,
+    "spreads": {"spreads", *TOTALS},
+    "columns": {"spreads", *TOTALS},
+    "bias": {"bias", "spreads", *TOTALS},
 }
 ACCELERATORS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "array_totals": without_arrays,
-    "sorted_totals": without_arrays,
-    "fetched_rows": without_arrays,
-    "handed_columns": without_arrays,
-    "copied_rows": without_copied_rows,
-    "array_losses": without_losses,
-    "grouped_rows": without_groups,
-    "item_numbers": without_groups,
-    "private_totals": without_groups,
-    "array_spreads": without_groups,
+    "columns": without_arrays,
+    "segments": without_arrays,
+    "totals": without_arrays,
+    "spreads": without_spreads,
+    "bias": without_bias,
     "table_cache": without_copies,
-    "bitset_bounding": without_bit_sets,
 }
 
 
@@ -74,7 +54,7 @@ def only(name: str | None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         wanted = TOGETHER.get(name or "", {name})
         # Columns are handed over by NumPy alone, as where Arrow is not installed.
-        patch.setattr("tacit.engines.duckdb.fast.handed_columns.has_arrow", lambda: name != "handed_columns")
+        patch.setattr("tacit.engines.duckdb.fast.columns.has_arrow", lambda: name != "columns")
         for other, leave_out in ACCELERATORS.items():
             if other not in wanted:
                 leave_out(patch)

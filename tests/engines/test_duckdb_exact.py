@@ -10,8 +10,6 @@ import pytest
 from engines import clinic, slow_engine
 from support.engine_comparison import final_of, plain
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.engines.sql.relations import has_row_units
 from tacit.query.resolve import resolve
@@ -75,18 +73,6 @@ def test_order_of_rows_and_threads_change_nothing() -> None:
         first = first or found
         for sql, old, new in zip(clinic.QUESTIONS, first, found, strict=True):
             assert old == new, sql
-
-
-@pytest.mark.usefixtures("by_sql")
-def test_plans_for_much_and_for_little_data_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = clinic.random_rows(9, 8, 150)
-    final = resolve("SELECT team, COUNT(*), SUM(points) FROM members GROUP BY team", clinic.CATALOG).final
-    with engine(data) as fast:
-        little = plain(fast.measure(MeasurementTask(final, SECRET)))
-        monkeypatch.setattr("tacit.engines.duckdb.engine._LARGE", 0)
-        (statement,) = DuckDBWriter.of(DUCKDB, final, fast._tables, SECRET).statements()
-        assert "nearly" in statement.sql
-        assert plain(fast.measure(MeasurementTask(final, SECRET))) == little
 
 
 def test_another_secret_keeps_other_groups() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.database import DuckDBSession
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import DuckDBWriter
-from tacit.engines.duckdb.fast import array_totals
-from tacit.engines.duckdb.fast import fetched_rows as fetching
-from tacit.engines.duckdb.fast.array_totals import TooWideError, UnitGroups, UnitShare, dense_totals
+from tacit.engines.duckdb.fast import segments
+from tacit.engines.duckdb.fast.columns import TooWideError
+from tacit.engines.duckdb.fast.totals import GroupSums, TotalsPlan, UnitGroups, UnitShare
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.left_out import loss_table
@@ -102,44 +101,17 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         alone.setattr("tacit.engines.duckdb.engine.MOST_ROWS", 0)
         with DuckDBEngine(catalog(declared), data) as by_sql:
             want = [integers(by_sql.measure(task(final))) for final in finals]
-    monkeypatch.setattr("tacit.engines.duckdb.fast.handed_columns._BATCH", 2048)
-    # In batches where there are more than a few rows, and else all at once.
-    for threads, block, few in ((1, 64, 100), (2, 500, 2**18), (2, 2**17, 5999), (1, 2**17, 6000)):
-        monkeypatch.setattr("tacit.engines.duckdb.fast.sorted_totals._BLOCK", block)
-        monkeypatch.setattr("tacit.engines.duckdb.fast.fetched_rows.FEW", few)
+    monkeypatch.setattr("tacit.engines.duckdb.fast.columns._BATCH", 2048)
+    # In blocks of one unit and of many, one after the other and side by side.
+    for threads, block, few in ((1, 1, 100), (2, 500, 100), (2, 2**17, 2**17)):
+        monkeypatch.setattr(segments, "_BLOCK", block)
+        monkeypatch.setattr(segments, "_FEW", few)
         with DuckDBEngine(catalog(declared), data, Limits(threads=threads)) as folded:
             assert [integers(folded.measure(task(final))) for final in finals] == want
 
 
-@pytest.mark.parametrize(("name", "taken"), [("small", 5), ("negative", 5), ("narrow", 5), ("wide", 0), ("text", 0)])
-def test_units_that_keep_all_their_groups_are_added_up_in_cells(
-    name: str, taken: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Dense totals are the integers of SQL and of the sort; the second question has too many groups for them."""
-    declared, kind, unit = UNITS[name]
-    whole = catalog(declared, max_groups=300)
-    data = {"t": DataSource("frame", None, frame(kind, unit))}
-    finals = [resolve(sql, whole).final for sql in QUESTIONS]
-    found: list[object] = []
-
-    def counted(rows: array_totals.FetchedRows, work: array_totals.Fold) -> array_totals.FoldedRows | None:
-        found.append(dense_totals(rows, work))
-        return dense_totals(rows, work)
-
-    with DuckDBEngine(whole, data) as engine:
-        with monkeypatch.context() as alone:
-            alone.setattr(engine, "_most_rows", 0)
-            want = [integers(engine.measure(task(final))) for final in finals]
-        monkeypatch.setattr(fetching, "dense_totals", counted)
-        assert [integers(engine.measure(task(final))) for final in finals] == want
-        assert sum(each is not None for each in found) == taken
-        monkeypatch.setattr(array_totals, "_CELLS_PER_ROW", 0)
-        assert [integers(engine.measure(task(final))) for final in finals] == want
-        assert sum(each is not None for each in found) == taken
-
-
-def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> fetching.RowPlan | None:
-    return DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET, loss_table(final)).statements()[0].rows
+def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> TotalsPlan | None:
+    return DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET, loss_table(final)).totals_plan()
 
 
 def shares_of(sql: str) -> tuple[UnitShare, ...]:
@@ -169,56 +141,25 @@ def test_which_questions_are_folded() -> None:
             assert plan.measure(DuckDBSession(cursor), 20, 1) is None, sql
 
 
-def test_few_rows_are_read_at_once_and_many_or_inexact_ones_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 500))}
-    read: list[int] = []
-    real = fetching._batches
-
-    def counted(*arguments: object) -> object:
-        read.append(1)
-        return real(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(fetching, "_batches", counted)
-    with DuckDBEngine(catalog(INTEGER), data) as engine:
-        plan = plan_of(resolve(QUESTIONS[0], catalog(INTEGER)).final, engine)
-        assert plan is not None
-        cursor = engine._connection.cursor()
-        cursor.register(*engine._tables["t"].frame)  # type: ignore[misc]
-
-        def rows(plan: fetching.RowPlan) -> tuple[object, int]:
-            read.clear()
-            return plan.measure(DuckDBSession(cursor), 10**6, 1), len(read)
-
-        found, batches = rows(plan)
-        assert batches == 0
-        assert rows(replace(plan, large=True)) == (found, 1)
-        wide = plan.sql.replace(" AS y0", "::HUGEINT AS y0")
-        assert wide != plan.sql
-        # As a column of numpy they would be floats.
-        assert rows(replace(plan, sql=wide)) == (found, 1)
-        monkeypatch.setattr(fetching, "FEW", 499)
-        assert rows(plan) == (found, 1)
-
-
 def test_memory_limits_the_rows_that_are_held() -> None:
     data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
     with DuckDBEngine(catalog(INTEGER), data, Limits(memory="64MiB")) as engine:
         assert engine._most_rows == 2**20
     with DuckDBEngine(catalog(INTEGER), data, Limits(memory="1TiB")) as engine:
-        assert engine._most_rows == fetching.MOST_ROWS
+        assert engine._most_rows == segments.MOST_ROWS
 
 
 def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
     final = resolve(QUESTIONS[0], catalog(INTEGER)).final
     with DuckDBEngine(catalog(INTEGER), {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i))}) as engine:
-        real = fetching.fold
+        real = segments.GroupedRows.of
 
         def interrupted(*arguments: object) -> object:
             engine.interrupt()
             return real(*arguments)  # type: ignore[arg-type]
 
         with monkeypatch.context() as during:
-            during.setattr("tacit.engines.duckdb.fast.fetched_rows.fold", interrupted)
+            during.setattr(segments.GroupedRows, "of", interrupted)
             with pytest.raises(EngineError):
                 engine.measure(MeasurementTask(final, SECRET))
         assert engine.measure(MeasurementTask(final, SECRET)).raw_units.any()
@@ -239,40 +180,51 @@ def test_shares_that_might_not_fit_are_given_back() -> None:
         squares.of(many)
 
 
-def test_cells_whose_shares_might_not_add_up_are_summed_by_halves() -> None:
-    share = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
-    column = array_totals.ValueColumn(np.full(4, 3), 0)
-    rows = array_totals.FetchedRows(np.arange(4), np.zeros(4, dtype=np.int16), {"y0": column}, array_totals.Beside())
-
-    def added(largest: int) -> array_totals.FoldedRows | None:
-        wide = replace(share, column="y0", measure=replace(share.measure, clamp=(0, largest)))
-        return dense_totals(
-            rows, array_totals.Fold(1, 1, 0, lambda _, codes: codes.astype(np.uint32), {"y0": 9}, (wide,))
-        )
-
-    # The same shares, with a clamp that lets their sum be wider than 64 bits and one that does not.
-    narrow, wide = added(2**59), added(2**60)
-    assert narrow is not None
-    assert wide is not None
-    assert wide.totals == narrow.totals
-    shares = np.array([[2**62, 2**62, 2**62], [-(2**62), -(2**62), -5]])
-    groups = np.array([0, 0, 0, 1, 1, 1])
-    added_up = array_totals.group_sums(shares.ravel(), groups, 2, narrow=False)
-    assert added_up.tolist() == [3 * 2**62, -(2**63) - 5]
+def test_shares_that_might_not_add_up_are_summed_by_halves() -> None:
+    shares = np.array([2**62, 2**62, 2**62, -(2**62), -(2**62), -5])
+    wide, narrow = GroupSums(2, wide=True), GroupSums(2, wide=False)
+    for block in (slice(0, 4), slice(4, 6)):
+        wide.add(np.array([0, 0, 0, 1, 1, 1])[block], shares[block])
+        narrow.add(np.array([0, 0, 0, 1, 1, 1])[block], shares[block] >> 2)
+    everyone = np.arange(2)
+    assert wide.of(everyone).tolist() == [3 * 2**62, -(2**63) - 5]
+    assert narrow.of(everyone).tolist() == [3 * 2**60, -(2**61) - 2]
 
 
-@pytest.mark.parametrize(
-    ("sql", "may_stop_early"),
-    [
-        ("SELECT COUNT(*) FROM t WHERE n > 1", True),
-        ("SELECT COUNT(*) FROM t a JOIN t b ON a.id = b.id AND a.k <> b.k", False),
-        ("SELECT COUNT(*) FROM (SELECT id FROM t UNION ALL SELECT id FROM t) AS s", False),
-    ],
-)
-def test_no_limit_stands_over_what_is_read_twice(sql: str, may_stop_early: bool) -> None:
-    """DuckDB waited for ever for the first rows of a join of one subquery with itself."""
-    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 10))}
-    with DuckDBEngine(catalog(INTEGER), data) as engine:
-        plan = plan_of(resolve(sql, catalog(INTEGER)).final, engine)
-    assert plan is not None
-    assert plan.large is not may_stop_early
+def test_a_row_that_no_word_holds_is_told_by_its_number() -> None:
+    """Units, groups and values that 64 bits do not hold together give the integers of SQL."""
+    sql = "SELECT n, SUM(CLAMP(w, -1000000000000, 1000000000000)), VARIANCE(x) FROM t GROUP BY n"
+    final = resolve(sql, catalog(INTEGER)).final
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i * 2**20))}
+    sorted_rows: list[segments.SortedRows] = []
+    with DuckDBEngine(catalog(INTEGER), data) as engine, pytest.MonkeyPatch.context() as patch:
+        real = segments.SortedRows.of
+
+        def kept(*arguments: Any) -> segments.SortedRows:
+            sorted_rows.append(real(*arguments))
+            return sorted_rows[-1]
+
+        patch.setattr(segments.SortedRows, "of", kept)
+        found = integers(engine.measure(task(final)))
+        patch.setattr(engine, "_most_rows", 0)
+        assert integers(engine.measure(task(final))) == found
+    assert [bool(rows.apart) for rows in sorted_rows] == [True]
+
+
+def test_rows_outside_the_public_list_are_read_for_bias_alone() -> None:
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i))}
+    read: list[int] = []
+    with DuckDBEngine(catalog(INTEGER), data) as engine, pytest.MonkeyPatch.context() as patch:
+        real = segments.SortedRows.of
+
+        def counted(rows: segments.GroupedRows, fields: Any) -> segments.SortedRows:
+            read.append(sum(rows.sizes))
+            return real(rows, fields)
+
+        patch.setattr(segments.SortedRows, "of", counted)
+        final = resolve(QUESTIONS[0], catalog(INTEGER)).final
+        with_bias = engine.measure(task(final))
+        alone = engine.measure(MeasurementTask(final, SECRET))
+    assert integers(with_bias)[:2] == integers(alone)[:2]
+    listed = sum(name in COLOURS for name in data["t"].frame["k"].to_pylist())
+    assert read == [6000, listed]

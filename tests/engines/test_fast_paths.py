@@ -116,7 +116,7 @@ rows = st.builds(
 
 
 #: Those that do something without the others.
-ALONE = ["array_losses", "array_totals", "bitset_bounding", "grouped_rows", "handed_columns", "table_cache"]
+ALONE = ["bias", "totals", "spreads", "columns", "table_cache"]
 
 
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

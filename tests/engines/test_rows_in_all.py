@@ -113,7 +113,7 @@ def test_every_path_of_duckdb(unit: str, tmp_path: Path) -> None:
 
     with only(None):
         want = measured()
-    for name in ("array_totals", "grouped_rows", "array_losses", "handed_columns", "bitset_bounding"):
+    for name in ("totals", "spreads", "bias", "columns"):
         with only(name):
             assert measured() == want, name
 

@@ -1,9 +1,5 @@
 """The DuckDB engine: one locked database, one cursor per question, exact integers back.
 
-Where a unit may have more public groups than it may keep, a bit set per unit says which places of its permutation are
-taken; the place of the last group it may keep is its limit, and rows beyond the limit are left out before anything is
-added up. That groups by far fewer keys than (unit, group) pairs and sorts nothing.
-
 Statements have a second, faster form: DuckDB reads the rows, and :mod:`.fast` bounds them in memory.
 Both keep the same rows and give the same integers; SQL is for what does not fit.
 """
@@ -18,55 +14,42 @@ from typing import TYPE_CHECKING, Self
 
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.array_losses import loss_plan
-from tacit.engines.duckdb.fast.array_spreads import SpreadPlan
-from tacit.engines.duckdb.fast.array_totals import read_shares
-from tacit.engines.duckdb.fast.bitset_bounding import kept_clauses
-from tacit.engines.duckdb.fast.copied_rows import each_row_once
-from tacit.engines.duckdb.fast.fetched_rows import FEW, MOST_ROWS, ROW_BYTES, RowPlan
-from tacit.engines.duckdb.fast.grouped_rows import GroupPlan
-from tacit.engines.duckdb.fast.private_totals import PrivatePlan
+from tacit.engines.duckdb.fast.bias import loss_plan
+from tacit.engines.duckdb.fast.segments import MOST_ROWS, ROW_BYTES, GroupPlan
+from tacit.engines.duckdb.fast.spreads import SpreadPlan
+from tacit.engines.duckdb.fast.totals import SharedRows, TotalsPlan, read_shares
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
 from tacit.engines.protocol import Limits, MeasurementTask, SourceLike
-from tacit.engines.sql.dialect import column
 from tacit.engines.sql.engine import Answered, SqlEngine
-from tacit.engines.sql.group_choice import Groups
 from tacit.engines.sql.relations import (
     StoredTable,
-    has_cut,
     has_row_units,
-    has_union,
-    reads_again,
-    relation_sql,
     slots_of,
     tables_of,
 )
-from tacit.engines.sql.statements import Named, Statement, Writer
+from tacit.engines.sql.statements import Statement, Writer
 from tacit.engines.sql.unit_totals import quantised_sql
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.question import FinalAggregation
-from tacit.query.relational.algebra import FilterRows, FirstRows, Join, ProjectColumns, RelationNode, Scan
+from tacit.query.relational.algebra import FilterRows, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
 
 if TYPE_CHECKING:
     import duckdb
-
-#: Bytes of sources beyond which more planning is worth less reading.
-_LARGE = 20 * 2**20
 
 
 @dataclass(frozen=True)
 class DuckDBStatement(Statement):
     """A statement; ``rows`` is the faster form of the same, if there is one."""
 
-    rows: RowPlan | PrivatePlan | SpreadPlan | None = None
+    rows: TotalsPlan | SpreadPlan | None = None
 
     @property
     def tells_left_out(self) -> bool:
         """Whether the rows of the faster form tell the table of what bounding leaves out as well."""
-        return isinstance(self.rows, RowPlan | PrivatePlan) and self.rows.losses is not None
+        return isinstance(self.rows, TotalsPlan) and self.rows.losses is not None
 
 
 @dataclass(frozen=True)
@@ -76,7 +59,7 @@ class DuckDBWriter(Writer):
     def statements(self) -> tuple[DuckDBStatement, ...]:
         """All statements of a question."""
         first = self.first()
-        rows = self.row_plan()
+        rows = self.totals_plan()
         return (
             DuckDBStatement(first.write, first.measures, first.is_spread, rows=rows),
             *(
@@ -89,23 +72,6 @@ class DuckDBWriter(Writer):
                 for other in self.others()
             ),
         )
-
-    def sums(self, measures: list[Measure]) -> str:
-        """Group columns, ``units``, and one total per measure; rows beyond a unit's limit are never collected."""
-        if self.alone:
-            return super().sums(measures)
-        partials = self.partials(measures)
-        totals = [f"{partials.total(measure)} AS v{i}" for i, measure in enumerate(measures)]
-        read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
-        names, listed = ", ".join(self.groups.columns), ", ".join(["count(*) AS units", *totals])
-        loose = self.reading_loosely(measures)
-        # Private groups are chosen among pairs, below.
-        rows = loose._kept_rows(partials.rows, read)
-        collected = "".join(f", {sql} AS {name}" for name, sql in partials.collected.items())
-        pairs = f"SELECT u, {names}{collected} FROM {rows.name} GROUP BY u, {names}"
-        if not self.groups.is_public:
-            pairs = self.chosen(pairs)
-        return f"{rows.text} SELECT {names}, {listed} FROM ({self.in_all(partials, pairs)}) GROUP BY {names}"
 
     @property
     def _group_plan(self) -> GroupPlan:
@@ -130,20 +96,8 @@ class DuckDBWriter(Writer):
         counted = None if measure.kind is not MeasureKind.DISTINCT else kind
         return SpreadPlan(rows, self._group_plan, counted, measure.width, measure.rows)
 
-    def row_plan(self) -> RowPlan | PrivatePlan | None:
+    def totals_plan(self) -> TotalsPlan | None:
         """The rows of :meth:`sums` one by one, where memory can take over; None for wide sums and units of one row."""
-        copied = each_row_once(self.final) if not self.alone and _is_joined(self.final.source) else None
-        if copied is None:
-            return self._own_rows()
-        each = replace(self, final=copied.final, groups=Groups(copied.final), unit=copied.unit)
-        found = each._own_rows()
-        if found is None:
-            return self._own_rows()
-        sizes = (relation_sql(self.d, public, frozenset(), self.tables) for public in copied.publics)
-        counted = " * ".join(f"(SELECT count(*) FROM ({public}))" for public in sizes)
-        return replace(found, copies_sql=f"SELECT {counted}")
-
-    def _own_rows(self) -> RowPlan | PrivatePlan | None:
         measures = [self.final.measures[i] for i in self.summed]
         found = None if self.alone else read_shares(measures)
         if found is None:
@@ -160,30 +114,9 @@ class DuckDBWriter(Writer):
         loose = loose._reading_places(read) if self.groups.is_public else loose
         more = {} if losses is None else losses.columns
         rows = loose.all_rows({name: made.sql for name, made in (*columns.items(), *more.items())}, read)
-        if not self.groups.is_public:
-            return PrivatePlan(rows, self._group_plan, columns, shares, losses, in_all=self._in_all)
-        bounds = (self.groups.count, self.final.max_groups)
-        # DuckDB may wait for ever where a LIMIT stands over a cross join of unions, or over a join of one subquery with
-        # itself, which it computes once; such sources are read without one, as large ones are. So are those in which
-        # rows of units are cut, where it is not known that they are few.
-        source, most_rows = self.final.source, self._most_rows()
-        many = has_cut(source) and (most_rows is None or most_rows > FEW)
-        large = self._is_large() or has_union(source) or reads_again(source) or many
-        return RowPlan(
-            rows,
-            self.chooser,
-            *bounds,
-            columns,
-            shares,
-            large=large,
-            most_rows=most_rows,
-            losses=losses,
-            in_all=self._in_all,
-        )
-
-    @property
-    def _in_all(self) -> tuple[int, int] | None:
-        return None if self.final.max_total is None else (self.final.max_total, self.final.most_in_group)
+        total = self.final.max_total
+        in_all = None if total is None else SharedRows(total, self.final.most_in_group)
+        return TotalsPlan(rows, self._group_plan, columns, shares, losses, in_all)
 
     def _reading_places(self, read: frozenset[int]) -> Self:
         """The same with numbers of keys instead of keys, where the table has them and nothing else reads the keys."""
@@ -208,52 +141,6 @@ class DuckDBWriter(Writer):
                 placed.add(index)
         tables = {**self.tables, node.table.lower(): replace(stored, columns=columns)}
         return replace(self, tables=tables, groups=replace(self.groups, placed=frozenset(placed)))
-
-    def kept(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
-        """Rows in the groups their unit keeps."""
-        return self._kept_rows(columns, read) if self.groups.is_public else self._kept_private(self.rows(columns, read))
-
-    def _kept_rows(self, columns: Mapping[str, str], read: frozenset[int]) -> Named:
-        """The same for public groups; of private ones, all."""
-        if not self.groups.is_public or not self.must_choose:
-            return Named(f"WITH r AS ({self.rows(columns, read)})", "r")
-        # Columns are computed last, for the rows that are kept.
-        raw = {column(slot): column(slot) for slot in sorted(read)}
-        count = self.groups.count
-        place = self.chooser.place("h", "g", count)
-        named = ", ".join(["u", "CAST(g AS SMALLINT) AS g", *raw, f"CAST({place} AS SMALLINT) AS p"])
-        parameters = self.chooser.parameters(self.d, "u")
-        placed = f"SELECT {named} FROM (SELECT *, {parameters} AS h FROM ({self.rows(raw, read)}))"
-        finished = ", ".join(["u", "g", *(f"{sql} AS {name}" for name, sql in columns.items())])
-        clauses = kept_clauses(
-            count, self.chooser.bits(count), self.final.max_groups, ["g", *raw], large=self._is_large()
-        )
-        parts = {"p AS MATERIALIZED": placed, **clauses, "r AS NOT MATERIALIZED": f"SELECT {finished} FROM kept"}
-        return Named("WITH " + ", ".join(f"{name} ({sql})" for name, sql in parts.items()), "r")
-
-    def _most_rows(self) -> int | None:
-        """Largest number of rows of the source, where that is known: no more than the one table that it reads."""
-        node: RelationNode = self.final.source
-        while isinstance(node, FilterRows | FirstRows | ProjectColumns):
-            node = node.source
-        return self.tables[node.table.lower()].rows if isinstance(node, Scan) and not node.path else None
-
-    def _is_large(self) -> bool:
-        return sum(self.tables[name].size for name in tables_of(self.final.source)) > _LARGE
-
-    def _kept_private(self, rows: str) -> Named:
-        names = self.groups.columns
-        chosen = self.chosen(f"SELECT DISTINCT u, {', '.join(names)} FROM q")
-        match = " AND ".join(["q.u = j.u", *(f"q.{name} IS NOT DISTINCT FROM j.{name}" for name in names)])
-        kept = f"SELECT q.* FROM q JOIN ({chosen}) AS j ON {match}"
-        return Named(f"WITH q AS MATERIALIZED ({rows}), r AS ({kept})", "r")
-
-
-def _is_joined(node: RelationNode) -> bool:
-    """Whether a join stands below the conditions on all rows."""
-    while isinstance(node, FilterRows):
-        node = node.source
-    return isinstance(node, Join)
 
 
 class DuckDBEngine(SqlEngine):
@@ -304,15 +191,11 @@ class DuckDBEngine(SqlEngine):
             super()._written(final, left_out)
         return ()
 
-    def _named_tables(self) -> Mapping[str, StoredTable]:
-        # Without sizes, by which the engine chooses between forms of a statement: they tell how much data there is.
-        return {name: replace(stored, size=0, rows=None) for name, stored in super()._named_tables().items()}
-
     def _shown(self, statement: DuckDBStatement) -> str:
         rows = statement.rows
         if rows is None:
             return statement.sql
-        kept = f"keeps its first {rows.kept_groups} groups" if rows.kept_groups is not None else "is bounded"
+        kept = f"keeps its first {rows.groups.most} groups" if rows.groups.must_choose else "is bounded"
         then = "its values are counted" if isinstance(rows, SpreadPlan) else "its shares are added up"
         shown = f"{rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then {then}."
         lost = "\n-- The same rows tell what was left out of each unit, and so its cell in the table of that."

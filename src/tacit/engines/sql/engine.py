@@ -348,16 +348,15 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     for statement, rows in [(answered[0].statement, first), *((other.statement, other.rows) for other in answered[1:])]:
         for index in statement.measures:
             arrays[index] = _empty(final.measures[index], len(keys))
-        wide = statement.is_spread and final.measures[statement.measures[0]].kind is MeasureKind.DISTINCT_SUM
-        if wide and isinstance(rows, list):
-            # One number of each group, which may be wide.
-            for row in rows:
-                arrays[statement.measures[0]][places[tuple(row[:width])], 0] += int(row[width + 1])
-            continue
-        if statement.is_spread or isinstance(rows, SpreadRows):
-            own, found = rows if isinstance(rows, SpreadRows) else SpreadRows.of(rows, width)
-            numbers = np.array([places[key] for key in own], dtype=np.int64)[found[:, 0]]
-            _spread(final.measures[statement.measures[0]], arrays[statement.measures[0]], numbers, found[:, 1:])
+        if statement.is_spread:
+            (index,) = statement.measures
+            if final.measures[index].kind.traits.unites and isinstance(rows, list):
+                # One number of each group, which may be wide.
+                for row in rows:
+                    arrays[index][places[tuple(row[:width])], 0] += int(row[width + 1])
+            else:
+                own, found = rows if isinstance(rows, SpreadRows) else SpreadRows.of(rows, width)
+                _spread(final.measures[index], arrays[index], [places[key] for key in own], found)
             continue
         if isinstance(rows, KeyTotals):
             # The very groups of the keys, in their order.
@@ -386,31 +385,30 @@ def _add(array: NDArray[Any], groups: NDArray[np.int64], cells: Sequence[Any]) -
         array[group] += int(cell)
 
 
-def _spread(measure: Measure, array: NDArray[Any], groups: NDArray[np.int64], counted: NDArray[np.int64]) -> None:
+def _spread(measure: Measure, array: NDArray[Any], groups: Sequence[int], found: Sequence[NDArray[np.int64]]) -> None:
     """Put places and counts of groups into an array; what comes twice is added up.
 
     Keys that a database tells apart and Python does not are one group.
     """
-    places, counts = counted[:, 0], counted[:, 1]
-    if measure.kind is not MeasureKind.PLACES:
-        np.add.at(array, (groups, places), counts)
-        return
-    order = np.lexsort((places, groups))
-    groups, places, counts = groups[order], places[order], counts[order]
-    new = np.ones(len(groups), dtype=np.bool_)
-    new[1:] = (groups[1:] != groups[:-1]) | (places[1:] != places[:-1])
-    starts = np.flatnonzero(new)
-    totals = np.add.reduceat(counts, starts) if len(starts) else counts
-    listed = np.column_stack((places[starts], totals))
-    ends = np.searchsorted(groups[starts], np.arange(len(array) + 1))
-    for group in range(len(array)):
-        array[group] = listed[ends[group] : ends[group + 1]]
+    for group, cells in zip(groups, found, strict=True):
+        if measure.kind is not MeasureKind.PLACES:
+            np.add.at(array[group], cells[:, 0], cells[:, 1])
+        elif not len(array[group]):
+            array[group] = cells
+        else:
+            places, numbers = np.unique(np.append(array[group][:, 0], cells[:, 0]), return_inverse=True)
+            counts = np.zeros(len(places), dtype=np.int64)
+            np.add.at(counts, numbers, np.append(array[group][:, 1], cells[:, 1]))
+            array[group] = np.column_stack((places, counts))
 
 
 def _empty(measure: Measure, groups: int) -> NDArray[Any]:
-    """Zeros: of 64 bits where no sum can leave them, else Python's integers; of PLACES, places for arrays."""
+    """Zeros: of 64 bits where no sum can leave them, else Python's integers; of PLACES, empty arrays."""
     if measure.kind is MeasureKind.PLACES:
-        return np.empty(groups, dtype=object)
+        array = np.empty(groups, dtype=object)
+        for group in range(groups):
+            array[group] = np.zeros((0, 2), dtype=np.int64)
+        return array
     narrow = measure.kind is not MeasureKind.DISTINCT_SUM or fits_64_bits(max(map(abs, measure.clamp)))
     if measure.kind in SPREAD:
         return np.zeros((groups, measure.width), dtype=np.int64 if narrow else object)

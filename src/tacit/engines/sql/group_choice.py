@@ -6,8 +6,7 @@ Public groups are one number, private ones are their keys as they are.
   m2·c²) mod 2^k with 2^k ≥ G, m1 odd and m2 even (such a polynomial is one-to-one). b, m1 and m2 are bits of x·s,
   where x is the unit folded to 30 bits (the unit itself if it is a whole number, else the first 28 bits of md5 of its
   text) and s an odd number made of the key secret. The first ``max_groups`` groups in that order stay. It needs
-  shifts, products below 2^63 and AND only, so it is the same on every engine, and a bit set of 2^k places per unit
-  tells where the last kept group lies.
+  shifts, products below 2^63 and AND only, so it is the same on every engine.
 * **Rows in all groups** (``max_rows_total``) are shared out where a unit has more. With a_1 … a_k its rows in the
   groups it keeps, in their order, S_i = a_1 + … + a_i, A = S_k and T the bound, group i keeps
   ⌊(T·S_i + o)/A⌋ - ⌊(T·S_{i-1} + o)/A⌋ rows: T in all, and within 1 of T·a_i/A in each. The offset o = ⌊A·h/2^20⌋ is

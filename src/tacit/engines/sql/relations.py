@@ -59,7 +59,6 @@ class StoredTable:
         row: an expression for the number of a row, the same in every scan of one statement; None where there is none.
         size: bytes of the source when it was opened; decides between plans, never results.
         doubles: columns stored as doubles, as they are: possibly not finite. Only for readers that see to that.
-        rows: how many there are, where that is known for certain.
     """
 
     index: int
@@ -68,7 +67,6 @@ class StoredTable:
     row: str | None
     size: int = 0
     doubles: Mapping[str, str] = field(default_factory=dict)
-    rows: int | None = None
 
 
 #: Variances and deviations: how much less than n they divide by, and whether the root is taken.
@@ -283,19 +281,9 @@ def has_union(node: RelationNode) -> bool:
     return any(isinstance(part, UnionAll) for part in walk_relations(node))
 
 
-def has_cut(node: RelationNode) -> bool:
-    """Whether rows of units are cut to a number of them somewhere below."""
-    return any(isinstance(part, FirstRows) for part in walk_relations(node))
-
-
 def tables_of(node: RelationNode) -> set[str]:
     """The tables that a relation reads, by lower-case name."""
     return {name.lower() for name in scanned(node)}
-
-
-def reads_again(node: RelationNode) -> bool:
-    """Whether a relation reads some table more than once."""
-    return len(tables_of(node)) < len(list(scanned(node)))
 
 
 def relation_sql(d: Dialect, node: RelationNode, needed: Slots, tables: Tables, secret: bytes | None = b"") -> str:

@@ -76,24 +76,23 @@ class Statement:
 
 
 class SpreadRows(NamedTuple):
-    """Rows of the statement of a spread measure as arrays.
+    """Rows of the statement of places or categories as arrays.
 
     Args:
         keys: group columns of each group that occurs.
-        found: three columns: number of the group in ``keys``, place, and count.
+        found: of each, two columns: places, each once and ascending, and their counts.
     """
 
     keys: Sequence[tuple[Any, ...]]
-    found: NDArray[np.int64]
+    found: Sequence[NDArray[np.int64]]
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[Any]], width: int) -> SpreadRows:
         """The same of rows whose first ``width`` columns tell groups apart."""
-        known: dict[tuple[Any, ...], int] = {}
-        found = [
-            (known.setdefault(tuple(row[:width]), len(known)), int(row[width]), int(row[width + 1])) for row in rows
-        ]
-        return cls(list(known), np.array(found, dtype=np.int64).reshape(-1, 3))
+        known: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+        for row in rows:
+            known.setdefault(tuple(row[:width]), []).append((int(row[width]), int(row[width + 1])))
+        return cls(list(known), [np.array(sorted(cells), dtype=np.int64) for cells in known.values()])
 
 
 class KeyTotals(NamedTuple):

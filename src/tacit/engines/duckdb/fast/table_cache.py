@@ -141,7 +141,7 @@ class TableCache:
             if count > most or _state(source.files) != state:
                 cursor.execute(f"DROP TABLE {scan}")
                 return None
-        return replace(made, rows=int(count))
+        return made
 
     def _drop(self, copy: _Copy) -> None:
         if copy.table is not None:

@@ -1,6 +1,6 @@
 """Distinct values and counts of places of each group, from rows in memory: the same integers as the statements.
 
-Rows are sorted by unit, group and value (:mod:`.grouped_rows`). Block by block each unit keeps its first groups, and in
+Rows are sorted by unit, group and value (:mod:`.segments`). Block by block each unit keeps its first groups, and in
 each of them its first values: distinct ones, or copies of places that are told apart by their numbers. What is kept is
 counted by group and value; distinct values may be added up instead.
 """
@@ -8,34 +8,34 @@ counted by group and value; distinct values may be added up instead.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.fast.array_totals import WIDEST, FoldedRows, TooWideError, run_sums
-from tacit.engines.duckdb.fast.fetched_rows import ROW_BYTES
-from tacit.engines.duckdb.fast.grouped_rows import (
+from tacit.engines.duckdb.fast.columns import Column, Integers, Items, TooWideError, WholeColumn, fetch, number_items
+from tacit.engines.duckdb.fast.segments import (
+    ROW_BYTES,
+    Field,
     GroupedRows,
     GroupPlan,
-    Sorted,
+    SortedRows,
     UnitBlock,
-    fetch_columns,
-    in_blocks,
+    Words,
+    changes,
     kept_items,
+    rows_of,
     run_lengths,
+    run_sums,
 )
-from tacit.engines.duckdb.fast.handed_columns import HandedColumn
-from tacit.engines.duckdb.fast.item_numbers import Items, number_items
-from tacit.engines.duckdb.fast.sorted_totals import Words, changes
+from tacit.engines.duckdb.fast.totals import WIDEST, BoundedTotals
 from tacit.engines.sql.statements import SpreadRows
 from tacit.query.types import SqlType
 
 if TYPE_CHECKING:
     from tacit.engines.duckdb.database import DuckDBSession
 
-#: Cells of group and value per row up to which all are counted at once; more are sorted.
-_CELLS_PER_ROW = 4
 _VALUE = "x"
 
 
@@ -61,15 +61,10 @@ class SpreadPlan:
     centre: int | None = None
     largest: int = 0
 
-    @property
-    def kept_groups(self) -> int | None:
-        """Number of groups that a unit keeps; None where it may keep all."""
-        return self.groups.most if self.groups.must_choose else None
-
-    def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> FoldedRows | None:
-        """As :meth:`tacit.engines.duckdb.fast.fetched_rows.RowPlan.measure`."""
+    def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> BoundedTotals | None:
+        """As :meth:`tacit.engines.duckdb.fast.totals.TotalsPlan.measure`."""
         try:
-            return FoldedRows(_spread(self, session, most_rows * ROW_BYTES, threads), None)
+            return BoundedTotals(_spread(self, session, most_rows * ROW_BYTES, threads), None)
         except TooWideError:
             return None
 
@@ -82,37 +77,49 @@ def _spread(
     Raises:
         TooWideError: where SQL has to do it.
     """
-    fetched = fetch_columns(session, plan.sql, plan.groups, most_bytes)
+    listed = plan.groups.kinds is None
+    fetched = fetch(session, plan.sql, most_bytes, listed=listed)
     if not fetched:
-        return SpreadRows([], np.zeros((0, 3), dtype=np.int64))
+        return []
     rows = GroupedRows.of(session, plan.groups, fetched)
-    summed = None if plan.centre is None else fetched.pop()
+    summed = None if plan.centre is None else fetched[-1]
+    column = fetched[1 + plan.groups.columns]
     if plan.kind is None:
-        items = _places(plan, fetched[-1])
+        items = _places(plan, column)
     else:
-        items = number_items(session.cursor, plan.groups.chooser, "values", plan.kind, fetched[-1])
+        items = number_items(session.cursor, plan.groups.chooser, "values", plan.kind, column)
     distances = None if summed is None else _distances(plan, items, summed)
-    del fetched, summed
-    source = Sorted.of(rows, {_VALUE: (items.numbers, items.count)})
-    if _VALUE not in source.fields:
+    source = SortedRows.of(rows, {_VALUE: Field(items.numbers, items.count - 1)})
+    if source.apart:
         raise TooWideError
+    for each in fetched:
+        each.clear()
     session.check()
-    kept = [*in_blocks(source, lambda block: _kept(plan, source, items, block), threads, session.check)]
-    found = _counted(np.concatenate(kept), rows.groups.count << source.below)
-    groups, values, counts = found[0] >> source.below, found[0] & (2**source.below - 1), found[1]
+    # What is kept takes the place of rows that have been looked at.
+    kept, count = source.words.view(np.int64), 0
+    for some in source.blocks(lambda block: _kept(plan, source, items, block), threads, session.check):
+        kept[count : count + len(some)] = some
+        count += len(some)
+    kept = kept[:count]
+    kept.sort()
+    starts = changes(kept)
+    # Values and how often each occurs, of all groups one after the other.
+    found = np.empty((len(starts), 2), dtype=np.int64)
+    found[:, 0], found[:, 1] = kept[starts], run_lengths(starts, count)
+    del kept, starts
+    begins = changes(found[:, 0] >> source.below)
+    present = found[begins, 0] >> source.below
+    found[:, 0] &= 2**source.below - 1
+    ends, keys = [*begins.tolist(), len(found)], list(zip(*rows.groups.shown(present), strict=True))
+    if distances is not None:
+        totals = run_sums(distances[found[:, 0]], run_lengths(begins, len(found))).tolist()
+        return [(*key, 0, total) for key, total in zip(keys, totals, strict=True)]
     if plan.kind is not None:
-        starts = changes(groups) if len(groups) else groups
-        if distances is not None:
-            totals = run_sums(distances[values], starts) if len(groups) else groups
-            zeros = [0] * len(totals)
-            return list(zip(*rows.groups.shown(groups[starts]), zeros, totals.tolist(), strict=True))
-        counts, groups = run_lengths(starts, len(groups)), groups[starts]
-        values = np.zeros_like(groups)
-    present, places = np.unique(groups, return_inverse=True)
-    return SpreadRows(list(zip(*rows.groups.shown(present), strict=True)), np.column_stack((places, values, counts)))
+        return [(*key, 0, end - start) for key, (start, end) in zip(keys, pairwise(ends), strict=True)]
+    return SpreadRows(keys, [found[start:end] for start, end in pairwise(ends)])
 
 
-def _distances(plan: SpreadPlan, items: Items, column: HandedColumn) -> NDArray[np.int64]:
+def _distances(plan: SpreadPlan, items: Items, column: Column) -> Integers:
     """The distance of each value's y from the centre, by its number: equal values have equal ones.
 
     Raises:
@@ -120,32 +127,33 @@ def _distances(plan: SpreadPlan, items: Items, column: HandedColumn) -> NDArray[
     """
     if plan.largest * items.count >= WIDEST:
         raise TooWideError
-    centre = plan.centre or 0
+    if not isinstance(column, WholeColumn):
+        raise TooWideError
     found = np.zeros(items.count, dtype=np.int64)
     for i in range(len(column.sizes)):
-        steps = column.whole(i, centre)
-        if steps.dtype.kind not in "iu":
-            raise TooWideError
-        found[items.numbers(i)] = steps.astype(np.int64) - centre
+        found[items.numbers(i)] = column.numbers(i, plan.centre or 0, 0)
     return found
 
 
-def _places(plan: SpreadPlan, column: HandedColumn) -> Items:
+def _places(plan: SpreadPlan, column: Column) -> Items:
     """Places are numbers already; beyond the last stands NULL."""
+    if not isinstance(column, WholeColumn):
+        raise TooWideError
+    width, nothing = plan.width, plan.width if column.has_nulls else None
+    return Items(
+        lambda i: column.numbers(i, 0, width),
+        width + 1,
+        plan.groups.chooser.numbers,
+        lambda some: some.tolist(),
+        nothing,
+    )
 
-    def numbers(i: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = column.whole(i, plan.width).astype(np.int64, copy=False)
-        return found
 
-    nothing = plan.width if column.has_nulls else None
-    return Items(numbers, plan.width + 1, plan.groups.chooser.numbers, lambda some: list(some.tolist()), nothing)
-
-
-def _kept(plan: SpreadPlan, source: Sorted, items: Items, block: UnitBlock) -> NDArray[np.int64]:
+def _kept(plan: SpreadPlan, source: SortedRows, items: Items, block: UnitBlock) -> Integers:
     """Group and value of all that is kept in a block of whole units, as one number."""
     words, chooser = block.words, plan.groups.chooser
     if block.kept is not None:
-        words = words[np.repeat(block.kept, block.lengths)]
+        words = words[rows_of(block.kept, block.lengths)]
     # Groups are chosen among all that a unit has, also those without a value.
     if items.nothing is not None:
         words = words[source.read(_VALUE, words) != items.nothing]
@@ -169,18 +177,7 @@ def _kept(plan: SpreadPlan, source: Sorted, items: Items, block: UnitBlock) -> N
     return (words & np.uint64(2 ** (source.below + source.group_bits) - 1)).view(np.int64)
 
 
-def _copies(words: Words) -> NDArray[np.int64]:
+def _copies(words: Words) -> Integers:
     """The number of each among its equals, from 1."""
     starts = changes(words)
     return np.arange(1, len(words) + 1) - np.repeat(starts, run_lengths(starts, len(words)))
-
-
-def _counted(values: NDArray[np.int64], cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct numbers, ascending, and how often each occurs."""
-    if cells <= _CELLS_PER_ROW * len(values):
-        counts = np.bincount(values, minlength=cells)
-        distinct = np.flatnonzero(counts)
-        return distinct, counts[distinct]
-    values.sort()
-    starts = changes(values) if len(values) else values
-    return values[starts], run_lengths(starts, len(values))

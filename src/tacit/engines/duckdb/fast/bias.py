@@ -1,35 +1,27 @@
 """Table of units by what bounding left out of them, from rows in memory: the integers of ``planning/left_out.py``.
 
-The rows that are fetched for the totals of a question tell all that the table needs: how many values a unit has in each
+The rows that are fetched for the totals of a query tell all that the table needs: how many values a unit has in each
 public group, their total, and which units have rows outside the public list. Where values may be outside their bounds,
-one small column more says how far, as a place in :data:`~tacit.query.planning.left_out.EXCESSES`. Few rows have an
-excess, and it is added up by unit: so these rows are noted apart, and the keys of rows stay small.
+one small column more says how far, as a place in :data:`~tacit.query.planning.left_out.EXCESSES`.
 
 Everything is 64-bit integers. Sizes are bounded by the number of rows that are held at once, and totals are checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.array_totals import (
-    WIDEST,
-    Integers,
-    Read,
-    TooWideError,
-    UnitGroups,
-    ValueColumn,
-    named_column,
-)
+from tacit.engines.duckdb.fast.columns import Integers, TooWideError
+from tacit.engines.duckdb.fast.segments import UnitBlock, run_sums
+from tacit.engines.duckdb.fast.totals import WIDEST, Read, UnitGroups, counted, named_column
 from tacit.engines.sql.scalars import scalar_sql
-from tacit.engines.sql.unit_totals import counts_sql
 from tacit.query.planning.left_out import (
     CASTS,
     EXCESSES,
@@ -55,18 +47,6 @@ if TYPE_CHECKING:
 #: Doubles up to this size hold whole numbers exactly.
 _EXACT = 2**53
 _AMOUNTS = np.array(EXCESSES, dtype=np.int64)
-
-
-class Outside(NamedTuple):
-    """Values outside their bounds.
-
-    Args:
-        owners: numbers of the rows, or of the units that have them; in no order, and units repeated.
-        amounts: the excess in each of some columns.
-    """
-
-    owners: NDArray[np.int64]
-    amounts: tuple[Integers, ...]
 
 
 @dataclass(frozen=True)
@@ -138,6 +118,14 @@ class ValueLoss:
             number = (number > 0).astype(np.int64)
         return number * parts if parts > 1 else number, cut
 
+    def excess_of(self, pairs: UnitGroups) -> Integers | None:
+        """How far values of each pair are outside their bounds, in parts of a row; None where none is."""
+        places = pairs.values(str(self.excess))
+        if self.count is not None:
+            # NULL and doubles that are not finite are outside as well, and are no values.
+            places = np.where(pairs.values(self.count) > 0, places, 0)
+        return pairs.sums(_AMOUNTS[places]) if places.any() else None
+
 
 @dataclass(frozen=True)
 class LossPlan:
@@ -160,57 +148,32 @@ class LossPlan:
         """Whether the table tells units apart that have rows outside the public list."""
         return KEYS in self.table.causes
 
-    @property
-    def others_cell(self) -> int:
-        """Cell of a unit of which no row is in a public group: nothing else applies to it, and it loses nothing."""
-        places = enumerate(reversed(self.table.causes))
-        return sum(self.table.buckets << place for place, cause in places if cause == KEYS)
-
-    def outside(self, columns: Mapping[str, ValueColumn], excess: Mapping[str, NDArray[Any]]) -> Outside | None:
-        """The numbers of rows that have an excess, and how much; None for none."""
-        clipped = [each for each in self.losses if each.excess is not None]
-        places = [excess[str(each.excess)] for each in clipped]
-        if not any(len(each) and int(each.max()) for each in places):
-            # So it is where the data keeps to its bounds.
-            return None
-        for number, each in enumerate(clipped):
-            if each.count is not None and not columns[each.count].is_full:
-                # NULL and doubles that are not finite are outside as well, and are no values.
-                column = columns[each.count]
-                places[number] = np.where(column.values > column.fill, places[number], 0)
-        rows = np.flatnonzero(np.logical_or.reduce([each > 0 for each in places]))
-        return Outside(rows, tuple(_AMOUNTS[each[rows]] for each in places)) if len(rows) else None
-
-    def cells(
-        self,
-        pairs: UnitGroups,
-        per_unit: Callable[[NDArray[Any]], Integers],
-        others: NDArray[np.bool_] | None,
-        excess: Sequence[Integers] | None,
-    ) -> Integers:
-        """Number of units in each cell.
+    def cells(self, pairs: UnitGroups, block: UnitBlock, fields: Collection[str]) -> Integers | None:
+        """Number of units of a block in each cell; None where SQL has to count them.
 
         Args:
             pairs: of all groups that units have, also of those they do not keep.
-            per_unit: adds the numbers of pairs up for each unit.
-            others: for each unit whether it has rows outside the public list; None where none has.
-            excess: of each unit, for each kind of value that has any; None where none has.
-
-        Raises:
-            TooWideError: when numbers might not be exact.
+            block: the units.
+            fields: columns that are there; no value is outside its bounds where that of the excess is not.
         """
-        groups = per_unit(pairs.lengths > 0)
-        amounts = iter(excess or ())
+        if block.outside is not None and not self.has_others:
+            return None
+
+        def per_unit(numbers: NDArray[Any]) -> Integers:
+            return run_sums(numbers, block.breadths)
+
         found = []
-        for loss in self.losses:
-            number, cut = loss.of(pairs, self.table.parts)
-            own = None if excess is None or loss.excess is None else next(amounts)
-            number = per_unit(number)
-            lost = None if cut is None else per_unit(cut)
-            if loss.values.most is not None and loss.cut:
-                lost = np.maximum(number - loss.values.most * self.table.parts, 0)
-            found.append((number, lost, own))
-        return UnitLosses(self, groups, found).cells(others)
+        try:
+            for loss in self.losses:
+                number, cut = loss.of(pairs, self.table.parts)
+                number, lost = per_unit(number), None if cut is None else per_unit(cut)
+                if loss.values.most is not None and loss.cut:
+                    lost = np.maximum(number - loss.values.most * self.table.parts, 0)
+                own = None if loss.excess not in fields else loss.excess_of(pairs)
+                found.append((number, lost, None if own is None else per_unit(own)))
+        except TooWideError:
+            return None
+        return UnitLosses(self, block.breadths, found).cells(block.outside)
 
 
 class UnitLosses:
@@ -228,7 +191,7 @@ class UnitLosses:
         self._plan, self._groups, self._losses = plan, groups, losses
 
     def cells(self, others: NDArray[np.bool_] | None) -> Integers:
-        """Number of units in each cell; places that are no unit, without groups and others, count in none."""
+        """Number of units in each cell."""
         plan, groups = self._plan, self._groups
         cell = np.zeros(len(groups), dtype=np.int64)
         for cause in plan.table.causes:
@@ -249,8 +212,7 @@ class UnitLosses:
             where = np.flatnonzero(lost)
             powers = 2 ** np.arange(1, plan.table.buckets, dtype=np.int64)
             cell[where] += np.searchsorted(powers, lost[where], side="right")
-        present = groups > 0 if others is None else (groups > 0) | others
-        return np.bincount(cell if present.all() else cell[present], minlength=plan.table.cells)
+        return np.bincount(cell, minlength=plan.table.cells)
 
     def _lost(self) -> Integers | None:
         """The loss of each unit in whole parts of a row, rounded down: of several kinds of values the largest."""
@@ -292,7 +254,7 @@ def loss_plan(
         measure = each.measure
         if measure.kind.traits.unites:
             return None
-        count = known[measure] if measure in known else named_column(columns, _counted(measure))
+        count = known[measure] if measure in known else named_column(columns, counted(measure))
         total = _total(measure) if each.has_total else None
         if each.has_total and total is None:
             return None
@@ -303,11 +265,6 @@ def loss_plan(
     if len(excesses) < sum(each.excess is not None for each in losses):
         return None
     return LossPlan(table, final.max_groups, tuple(losses), excesses)
-
-
-def _counted(measure: Measure) -> Read | None:
-    condition = counts_sql(DUCKDB, measure)
-    return None if condition is None else Read(f"(CASE WHEN {condition} THEN 1::TINYINT END)", 0, 1)
 
 
 def _total(measure: Measure) -> TotalLoss | None:
