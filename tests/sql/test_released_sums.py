@@ -55,6 +55,23 @@ def test_a_filter_on_noise_is_in_the_interval(function: str, seeded: SeededBits)
     assert low <= value <= high  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("function", ["COUNT", "SUM", "AVG", "MIN", "MAX"])
+@pytest.mark.parametrize(
+    "form", ["FROM (SELECT g, COUNT(*) AS n FROM visits GROUP BY g HAVING n > 0)", f"FROM {COUNTS} WHERE n > 0"]
+)
+def test_groups_that_noise_keeps_are_in_doubt(function: str, form: str, seeded: SeededBits) -> None:
+    crowd = [{"person": person, "g": person % 10} for person in range(2000)]
+    answer = finished(f"SELECT {function}(n) AS s {form}", crowd)
+    (value,), ((low, high),) = answer.values[0], answer.intervals()[0]
+    truth = {"COUNT": 10, "SUM": 2000}.get(function, 200)
+    assert low <= truth <= high  # type: ignore[operator]
+    assert low <= value <= high  # type: ignore[operator]
+    assert value != truth
+    # Nothing but the certain groups, and all that are not out of the question.
+    assert function != "COUNT" or (low == 10 and 10 < value < high <= GROUPS)  # type: ignore[operator]
+    assert function != "AVG" or 0 < low < 100  # type: ignore[operator]
+
+
 def test_what_a_filter_keeps_or_drops_for_certain_is_in_no_doubt(seeded: SeededBits) -> None:
     crowd = [{"person": person, "g": person % 10} for person in range(2000)]
     low, high = finished(f"SELECT SUM(n) FILTER (WHERE n > 100) AS s FROM {COUNTS}", crowd).intervals()[0][0]

@@ -39,7 +39,7 @@ SELECT note, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS t, LAG(COUNT(*)) OVER (ORDE
 SELECT note, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY note NULLS FIRST) AS r FROM visits GROUP BY note
 SELECT note, SUM(n) FROM (SELECT note, doctor, COUNT(*) n FROM visits GROUP BY note, doctor) GROUP BY note
 SELECT COUNT(*), MIN(n), MAX(n), AVG(n), STDDEV(n), MEDIAN(n), COUNT(DISTINCT n) FROM (SELECT note, COUNT(*) n FROM visits GROUP BY note HAVING COUNT(*) > 2)
-SELECT SUM(n) FILTER (WHERE n > 2), COUNT(*) FILTER (WHERE note IS NULL) FROM (SELECT note, COUNT(*) n FROM visits GROUP BY note)
+SELECT SUM(n) FILTER (WHERE n > 2), COUNT(*) FILTER (WHERE note IS NULL) FROM (SELECT note, COUNT(*) n FROM visits GROUP BY note HAVING COUNT(*) > 2)
 SELECT note, AVG(nights) / COUNT(*), CAST(AVG(nights) AS INTEGER), ROUND(AVG(nights), 1) FROM visits GROUP BY note
 SELECT VAR_SAMP(cost), VAR_POP(cost), STDDEV_POP(cost), STDDEV(nights) FROM visits WHERE urgent
 SELECT note, VARIANCE(nights), STDDEV_POP(nights) FROM visits GROUP BY note
@@ -55,13 +55,12 @@ SELECT note, nights // 20, COUNT(*) FROM visits GROUP BY 1, 2 ORDER BY 1, 2 DESC
 SELECT ward, COUNT(*) FROM (SELECT patient_id, ward FROM visits WHERE urgent UNION SELECT patient_id, ward FROM visits WHERE nights > 9) GROUP BY ward
 SELECT ward, COUNT(*) FROM (SELECT patient_id, ward FROM visits WHERE urgent INTERSECT SELECT patient_id, ward FROM visits WHERE nights > 9) GROUP BY ward
 SELECT ward, COUNT(*) FROM (SELECT patient_id, ward FROM visits WHERE urgent EXCEPT SELECT patient_id, ward FROM visits WHERE nights > 9) GROUP BY ward
-SELECT note, COUNT(*) FROM (SELECT id, NULL AS note FROM patients EXCEPT SELECT patient_id, note FROM visits UNION ALL SELECT patient_id, note FROM visits) GROUP BY note
+SELECT note, COUNT(*) FROM (SELECT id, CAST(NULL AS TEXT) AS note FROM patients EXCEPT SELECT patient_id, note FROM visits UNION ALL SELECT patient_id, note FROM visits) GROUP BY note
 SELECT COUNT(*) FROM visits WHERE (ward, nights) IN (SELECT ward, floor * 5 FROM wards)
-SELECT COUNT(*) FROM visits v WHERE (ward, urgent) NOT IN (SELECT ward, urgent FROM visits w WHERE w.nights > 20)
+SELECT COUNT(*) FROM visits v WHERE (patient_id, urgent) NOT IN (SELECT patient_id, urgent FROM visits w WHERE w.nights > 20)
 SELECT ward, COUNT(*) FROM visits WHERE ward IN (SELECT ward FROM wards EXCEPT SELECT 'surgery') GROUP BY ward
 SELECT d, COUNT(*) FROM (SELECT LAG(points, 1, -999) OVER (PARTITION BY patient_id ORDER BY visit_id) AS d FROM visits) GROUP BY d
 SELECT d, COUNT(*) FROM (SELECT LEAD(note, 2, doctor) OVER (PARTITION BY patient_id ORDER BY visit_id) AS d FROM visits) GROUP BY d
-SELECT * FROM (SELECT urgent, ward, nights FROM visits) PIVOT (COUNT(*) AS n, SUM(nights) AS s FOR ward IN ('surgery' AS a, 'oncology')) AS p ORDER BY urgent
 SELECT DISTINCT ward, COUNT(nights) OVER (PARTITION BY ward) AS n, SUM(nights) OVER (PARTITION BY ward) AS s FROM visits
 SELECT SUM(nights) OVER () AS s FROM visits LIMIT 1
 SELECT tag, COUNT(*) FROM visits, UNNEST(string_split(note, '-')) AS t(tag) GROUP BY tag

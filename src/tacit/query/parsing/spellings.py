@@ -227,7 +227,7 @@ def _number_rows(select: exp.Select, distinct: exp.Distinct) -> None:
     terms = [_term(select, term) for term in order.expressions] if order is not None else []
     first = exp.Window(
         this=exp.Anonymous(this="row_number", expressions=[]),
-        partition_by=[_listed(select, key.copy()) for key in keys],
+        partition_by=[listed_part(select, key.copy()) for key in keys],
         order=exp.Order(expressions=terms) if terms else None,
         over="OVER",
     )
@@ -380,11 +380,11 @@ def _take_quantile(node: exp.Bracket) -> None:
 
 def _term(select: exp.Select, term: exp.Expr) -> exp.Expr:
     again = term.copy()
-    again.set("this", _listed(select, again.this))
+    again.set("this", listed_part(select, again.this))
     return again
 
 
-def _listed(select: exp.Select, node: exp.Expr) -> exp.Expr:
+def listed_part(select: exp.Select, node: exp.Expr) -> exp.Expr:
     """Meaning of a position of the SELECT list, or of a name that it gives."""
     items = select.expressions
     place = node.name if isinstance(node, exp.Literal) and not node.is_string else ""

@@ -1,9 +1,9 @@
 """Aggregates and windows of released cells.
 
-The rows are fixed by then, so counts of rows are exact. Sums and means of released integers carry the noise of a sum,
-which is far smaller than the sum of the intervals. Other functions are enclosed by what they give for the low ends
-and for the high ends (they rise with each argument); a standard deviation moves by at most the root mean square of
-the moves of its arguments.
+Which rows there are is fixed by then, but for conditions on noisy cells, which leave rows in doubt. Sums and means of
+released integers carry the noise of a sum, which is far smaller than the sum of the intervals. Other functions are
+enclosed by what they give for the low ends and for the high ends (they rise with each argument); a standard deviation
+moves by at most the root mean square of the moves of its arguments.
 
 Windows over released rows are aggregates of a partition, of its rows so far or of those around the current one, ranks,
 and neighbouring rows. A rank by
@@ -40,7 +40,8 @@ def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: Sq
         kind: the type of the result.
     """
     if function == "count":
-        return Exact(sum(cell.value is not None for cell in cells), kind)
+        number = _Number(tuple(cells), kind)
+        return number if number.events else Exact(number.value, kind)
     if function == "count_distinct":
         return _Distinct(tuple(cells), kind)
     if function == "median":
@@ -48,6 +49,28 @@ def pool(function: str, cells: Sequence[Cell], parameter: Value | None, kind: Sq
     fraction = Fraction(parameter) if isinstance(parameter, (int, float, Fraction)) else None
     cell = _Pool(function, tuple(cells), fraction, kind)
     return cell if cell.events else Exact(cell.value, kind)
+
+
+@dataclass(frozen=True, eq=False)
+class _Number(Cell):
+    """The number of cells that are not NULL; noise may decide which are."""
+
+    cells: tuple[Cell, ...]
+    type: SqlType
+
+    @cached_property
+    def value(self) -> Value | None:  # type: ignore[override]
+        return sum(cell.value is not None for cell in self.cells)
+
+    @cached_property
+    def events(self) -> frozenset[Event]:  # type: ignore[override]
+        return frozenset().union(*(cell.events for cell in self.cells))
+
+    def _enclose(self, level: CellConfidence) -> Domain:
+        domains = [cell.enclose(level) for cell in self.cells]
+        there = [domain for domain in domains if set(domain.values or (0,)) != {None}]
+        certain = sum(not domain.nullable for domain in there)
+        return Domain(Range(Fraction(certain), Fraction(len(there))), False, None, Fraction(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +170,21 @@ class _Pool(Cell):
             highs = [max(high, zero) if doubt else high for (_, high), doubt in zip(ends, doubts, strict=True)]
             return Range(sum(lows, zero), sum(highs, zero))
         if any(doubts):
-            return whole
+            return self._of_doubtful(ends, whole, doubts)
         return Range(self._fold([low for low, _ in ends]), self._fold([high for _, high in ends]))
+
+    def _of_doubtful(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubts: list[bool]) -> Range:
+        """The values with any of the doubtful cells and all others."""
+        lows, highs = ([end[i] for end, doubt in zip(ends, doubts, strict=True) if not doubt] for i in range(2))
+        if not lows or self.function not in ("min", "max", "avg"):
+            return whole
+        if self.function == "min":
+            return Range(whole.low, min(highs))
+        if self.function == "max":
+            return Range(max(lows), whole.high)
+        doubtful = [end for end, doubt in zip(ends, doubts, strict=True) if doubt]
+        least = _least_mean(lows, [low for low, _ in doubtful])
+        return Range(least, -_least_mean([-high for high in highs], [-high for _, high in doubtful]))
 
     def _spread(self, ends: list[tuple[Fraction, Fraction]], whole: Range, doubtful: bool, form: SpreadForm) -> Range:
         sample, root = form
@@ -165,6 +201,16 @@ class _Pool(Cell):
         if root:
             return Range(low * _root(factor)[0], high * _root(factor)[1])
         return Range(low**2 * factor, high**2 * factor)
+
+
+def _least_mean(certain: list[Fraction], doubtful: list[Fraction]) -> Fraction:
+    """The least mean of all of the certain and any of the doubtful values: a value below the mean lowers it."""
+    total, count = sum(certain, Fraction(0)), len(certain)
+    for value in sorted(doubtful):
+        if value * count >= total:
+            break
+        total, count = total + value, count + 1
+    return total / count
 
 
 def _variance(places: list[Fraction]) -> Fraction:

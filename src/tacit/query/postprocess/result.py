@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -58,10 +58,10 @@ from tacit.query.question import (
     with_branches,
 )
 from tacit.query.relational.algebra import UnitCall
-from tacit.query.relational.expressions import Expression, Reference, literal
-from tacit.query.relational.functions import case
+from tacit.query.relational.expressions import TRUE, Expression, Reference, literal
+from tacit.query.relational.functions import call, case
 from tacit.query.release import KeyTuple, NoisyRelease
-from tacit.query.types import INTEGER, SqlType, Value, ordinal, sort_key
+from tacit.query.types import BOOLEAN, INTEGER, SqlType, Value, ordinal, sort_key
 
 # -- steps
 
@@ -91,6 +91,35 @@ def apply_step(step: Step, rows: Rows, ends: EndOf) -> Rows:
             return list(first.values())
 
 
+def with_doubts(steps: Sequence[Step]) -> list[Step]:
+    """The steps, with conditions on rows that are then pooled into one as conditions of the aggregates.
+
+    The values are the same, and which rows a noisy condition keeps is in doubt in their intervals.
+    """
+    made: list[Step] = []
+    for step in steps:
+        if not isinstance(step, Regroup) or step.keys or not step.calls:
+            made.append(step)
+            continue
+        first = next((i + 1 for i in reversed(range(len(made))) if not isinstance(made[i], (Keep, Derive, Sort))), 0)
+        before, conditions = made[first:], list[Expression]()
+        del made[first:]
+        for part in before:
+            if isinstance(part, Keep):
+                conditions.append(part.condition)
+            elif isinstance(part, Derive):
+                width = len(part.expressions)
+                made.append(Derive((*part.expressions, *conditions)))
+                conditions = [Reference(BOOLEAN, each.domain, width + i, "kept") for i, each in enumerate(conditions)]
+        made.append(replace(step, calls=tuple(_filtered(call, conditions) for call in step.calls)))
+    return made
+
+
+def _filtered(called: UnitCall, conditions: list[Expression]) -> UnitCall:
+    parts = [*conditions, *([] if called.where is None else [called.where])]
+    return replace(called, where=None if not parts else parts[0] if len(parts) == 1 else call("and", *parts))
+
+
 def _derived(node: Expression, rows: Rows, ends: EndOf) -> list[Cell]:
     """One expression for every row."""
     if isinstance(node, Reference):
@@ -111,16 +140,17 @@ def _regroup(step: Regroup, rows: Rows, ends: EndOf) -> Rows:
     ]
 
 
-def _call(call: UnitCall, rows: Sequence[Row], ends: EndOf) -> Cell:
-    where, argument = call.where, call.argument
-    if where is not None and argument is not None and any(derive(where, row, ends).events for row in rows):
+def _call(called: UnitCall, rows: Sequence[Row], ends: EndOf) -> Cell:
+    where, function = called.where, "count" if called.argument is None else called.function
+    argument = TRUE if called.argument is None else called.argument
+    if where is not None and any(derive(where, row, ends).events for row in rows):
         # Which rows count is in doubt too: noise that lifts a cell over the bar is noise in the sum.
         counted = case([(where, argument)], literal(None, argument.type))
-        return pool(call.function, [derive(counted, row, ends) for row in rows], call.parameter, call.type)
+        return pool(function, [derive(counted, row, ends) for row in rows], called.parameter, called.type)
     kept = rows if where is None else [row for row in rows if derive(where, row, ends).value is True]
-    if call.argument is None:
-        return Exact(len(kept), call.type)
-    return pool(call.function, [derive(call.argument, row, ends) for row in kept], call.parameter, call.type)
+    if called.argument is None:
+        return Exact(len(kept), called.type)
+    return pool(called.function, [derive(called.argument, row, ends) for row in kept], called.parameter, called.type)
 
 
 # -- answers
@@ -338,7 +368,7 @@ class _Rows:
 
     def of(self, question: Question) -> Rows:
         rows, types = self._parts.rows(question), question.final.types
-        for step in question.steps:
+        for step in with_doubts(question.steps):
             match step:
                 case Match():
                     rows = matched(step, rows, types, next(self._public))

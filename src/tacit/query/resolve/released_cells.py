@@ -102,11 +102,13 @@ class ReleasedCells(ReleasedBuilder):
             )
         if enumerated or (counts and not final.public_keys):
             names = ", ".join(key.name for key in final.keys)
+            instead = f"write COUNT(DISTINCT {names}), or " if counts else ""
             why = "every value of a range, also those nobody has" if enumerated else "only those with enough people"
             raise Refusal(
                 "empty_groups",
                 f"The released groups by {names} are {why}, so {function.removesuffix('_rows').upper()} over them is "
-                "wrong; keep the groups whose count noise alone does not reach, such as HAVING COUNT(*) > 20.",
+                f"wrong; {instead}keep groups whose count noise alone "
+                "does not reach, such as HAVING COUNT(*) > 20.",
             )
 
     def _reads_noise(self, step: Step) -> bool:

@@ -20,6 +20,7 @@ from tacit.query.aggregates import SQL_NAMES
 from tacit.query.canonical_unit import ROW
 from tacit.query.catalog import Catalog, Table
 from tacit.query.parsing.parse import disallowed, read_tree, text_of_tree
+from tacit.query.parsing.spellings import listed_part
 from tacit.query.refusal import Proposal, Refusal
 from tacit.query.resolve.category_constants import misspelt_constants
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
@@ -478,28 +479,38 @@ def _known_category(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
 
 
 def _inhabited_groups(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
-    """COUNT(DISTINCT k) for the rows of SELECT DISTINCT k, and groups of some people alone."""
-    for inner in [node for node in tree.find_all(exp.Select) if node is not tree]:
-        again, at = tree.copy(), list(tree.find_all(exp.Select)).index(inner)
+    """COUNT(DISTINCT k) for the number of groups by k, and groups of some people alone."""
+    counts = isinstance(tree, exp.Select) and [_counts_rows(item.unalias()) for item in tree.expressions] == [True]
+    for at, inner in enumerate(tree.find_all(exp.Select)):
+        group = inner.args.get("group")
+        if inner is tree or (group is None and inner.args.get("distinct") is None):
+            continue
+        keys = inner.expressions if group is None else group.expressions
+        again = tree.copy()
         node = list(again.find_all(exp.Select))[at]
-        plain_count = isinstance(tree, exp.Select) and len(tree.expressions) == 1 and len(list(tree.args)) > 1
-        if node.args.get("distinct") is not None and plain_count and not tree.args.get("where"):
-            keys = [item.unalias().copy() for item in node.expressions]
-            count = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=keys)])
-            node.set("distinct", None)
-            node.set(
-                "expressions", [exp.alias_(count, tree.expressions[0].alias) if tree.expressions[0].alias else count]
-            )
-            yield "without counting NULL", node.copy()
-        elif node.args.get("group") is not None:
-            large = exp.GT(
-                this=exp.Anonymous(this="COUNT", expressions=[exp.Star()]), expression=exp.Literal.number(20)
-            )
+        if counts and keys and not tree.args.get("where") and not inner.args.get("having"):
+            name = tree.expressions[0].alias
+            listed = [listed_part(inner, key.unalias()) for key in keys]
+            count = exp.Anonymous(this="COUNT", expressions=[exp.Distinct(expressions=listed)])
+            alone = node.copy()
+            for part in ("distinct", "group", "order"):
+                alone.set(part, None)
+            alone.set("expressions", [exp.alias_(count, name) if name else count])
+            yield "without counting NULL", alone
+        if group is not None:
+            many = exp.Anonymous(this="COUNT", expressions=[exp.Star()])
+            large: exp.Expr = exp.GT(this=many, expression=exp.Literal.number(20))
             having = node.args.get("having")
             node.set(
                 "having", exp.Having(this=large if having is None else exp.And(this=having.this, expression=large))
             )
             yield "for groups with more than 20 rows alone", again
+
+
+def _counts_rows(node: exp.Expr) -> bool:
+    return (
+        isinstance(node, exp.Anonymous) and function_name(node) == "count" and isinstance(node.expressions[0], exp.Star)
+    )
 
 
 def _floored_keys(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
