@@ -13,8 +13,11 @@ from urllib.parse import urlencode
 import pytest
 
 import tacit
+from support.openid import openid
 from support.served import COUNT, Served, serve
 from support.visiting import listening
+from tacit.project.project_file import OpenIDModel
+from tacit.server.identity.oidc import open_providers
 
 pytestmark = pytest.mark.browser
 
@@ -476,3 +479,26 @@ def test_a_question_is_saved_shared_and_opened(opens: Opens) -> None:
     assert olga.input_value("#sql") == COUNT
     assert olga.input_value("#amount") == "0.5"
     assert "saved by alice" in olga.inner_text("main")
+
+
+@pytest.mark.deep
+def test_a_person_of_a_provider_signs_in_there_and_is_led_back(browser: Any) -> None:
+    """Through two sites, with cookies that browsers keep back from one to the other."""
+    with openid("") as provider:
+        model = OpenIDModel(issuer=provider.issuer, client_id="tacit", groups={"analysts": {"role": "analyst"}})
+        provider.client.secret, provider.user["preferred_username"] = "", "erin"
+        served = serve(slot=0.05, providers=open_providers({"house": model}))
+        with listening(served.app) as address:
+            # The names of one machine are different sites.
+            address = address.replace("127.0.0.1", "localhost")
+            provider.client.redirects[:] = [f"{address}/console/signed-in/house"]
+            context = browser.new_context(base_url=address)
+            page = context.new_page()
+            page.goto("/console/history")
+            page.click("text=Sign in with house")
+            page.wait_for_url("**/console/history")
+            assert "erin" in page.inner_text(".who")
+            page.click("text=Sign out")
+            page.wait_for_url("**/console/sign-in")
+            context.close()
+        served.close()

@@ -366,7 +366,10 @@ def test_what_stops_the_first_worker_is_said_by_the_command(
 
 def test_the_first_start_prints_a_link_that_works_once(tmp_path: Path) -> None:
     project = make_clinic(tmp_path / "own", patients=3)
+    house = 'issuer = "https://id.example.org"\nclient_id = "tacit"\n[server.oidc.house.groups.a]\nrole = "owner"\n'
+    project.write_text(f"{project.read_text()}\n[server.oidc.house]\n{house}")
     with Server(project, "--workers", "1") as running:
+        assert b"Sign in with house" in fetch(f"{running.address}/console/sign-in")[2]
         link = running.told["set_up"]
         assert link.startswith(f"{running.address}/console/")
         assert fetch(link)[0] == 200

@@ -4,6 +4,7 @@
 
     TacitError
     ├── AccessError
+    │   ├── NotSignedIn      access.sign_in  a provider or this server does not let a person in
     │   └── Unknown          access.unknown  there is no such thing, for the caller
     ├── Unauthenticated      auth            missing or invalid token
     ├── TooMany              rate            too often within a minute
@@ -24,6 +25,12 @@ class Unknown(AccessError):  # noqa: N818  (an answer to the caller)
 
     def __init__(self, what: str) -> None:
         super().__init__(f"there is no such {what}")
+
+
+class NotSignedIn(AccessError):  # noqa: N818
+    """A sign-in at a provider that opens no session."""
+
+    code = "access.sign_in"
 
 
 class Unauthenticated(TacitError):  # noqa: N818

@@ -36,6 +36,7 @@ _WORDS: Final = {
         "Nothing is here for you",
         "It does not exist, or it is not yours to see: the two look the same.",
     ),
+    "access.sign_in": ("You were not signed in", "Sign in once more, or ask an owner of the data."),
     "budget": (
         "The budget does not allow this",
         "Nothing was charged. A smaller price may still fit, and every question that was answered before stays free.",

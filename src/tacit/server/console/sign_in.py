@@ -8,10 +8,10 @@ from urllib.parse import quote, urlsplit
 
 from starlette.responses import Response
 
-from tacit.core.errors import AccessError, InputError
+from tacit.core.errors import InputError
 from tacit.server.console.csrf import from_here
 from tacit.server.console.page_request import PageRequest
-from tacit.server.errors import Unknown
+from tacit.server.errors import NotSignedIn, Unknown
 from tacit.server.identity import Opened, TokenScope
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ async def signed_in(visit: PageRequest) -> Response:
     known = visit.people.entries.has_state(visit.entry_text, answer.get("state", ""))
     if not known or len(answer) != len(visit.request.query_params.multi_items()):
         visit.runtime.failed(visit.address)
-        raise AccessError("this sign-in was not begun in this browser, or too long ago; sign in once more")
+        raise NotSignedIn("this sign-in was not begun in this browser, or too long ago; sign in once more")
 
     def finish() -> tuple[Opened, str]:
         taken = visit.people.entries.take(provider.name, visit.entry_text)
         if taken is None:
-            raise AccessError("this sign-in was used already, or took too long; sign in once more")
+            raise NotSignedIn("this sign-in was used already, or took too long; sign in once more")
         entry, page = taken
         opened = visit.people.enter(provider.identify(entry, answer, redirect))
         if visit.session_text:
@@ -166,7 +166,7 @@ def _provider(visit: PageRequest) -> tuple[OpenIDProvider, str]:
         raise Unknown("page")
     address = public_address(visit)
     if not address:
-        raise AccessError("the server does not know its public address; its operator states --address")
+        raise NotSignedIn("the server does not know its public address; its operator states --address")
     return provider, f"{address}/console/signed-in/{provider.name}"
 
 

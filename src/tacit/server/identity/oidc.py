@@ -36,9 +36,9 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
-from tacit.core.errors import AccessError, InputError
+from tacit.core.errors import InputError
 from tacit.project.project_file import OpenIDModel
-from tacit.server.errors import ProviderDown
+from tacit.server.errors import NotSignedIn, ProviderDown
 from tacit.server.identity.credentials import Code
 from tacit.server.identity.models import Identity, Role
 from tacit.server.settings import is_loopback
@@ -101,7 +101,7 @@ class OpenIDProvider:
         """The person whom the provider's response is about.
 
         Raises:
-            AccessError: the response is not one to this entry, or does not identify a person.
+            NotSignedIn: the response is not one to this entry, or does not identify a person.
             ProviderDown: the provider cannot be reached, or does not keep to the protocol.
         """
         about = self._about()
@@ -233,9 +233,9 @@ class OpenIDProvider:
             raise self._down("its response is no JSON object")
         return response.status_code, found
 
-    def _refused(self, reason: str) -> AccessError:
+    def _refused(self, reason: str) -> NotSignedIn:
         _log.warning("sign-in by %s was refused: %s", self.name, reason)
-        return AccessError(f"{self.name}: {reason}")
+        return NotSignedIn(f"{self.name}: {reason}")
 
     def _down(self, reason: str) -> ProviderDown:
         _log.warning("the identity provider %s cannot be used: %s", self.name, reason)

@@ -9,10 +9,11 @@ from functools import partial
 from typing import Self
 
 from tacit.core.closing import Closing
-from tacit.core.errors import AccessError, InputError
+from tacit.core.errors import InputError
 from tacit.core.numbers import Number
 from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
+from tacit.server.errors import NotSignedIn
 from tacit.server.identity.context import NO_NAME, Clock, IdentityContext
 from tacit.server.identity.jobs import JobStore
 from tacit.server.identity.ledger_people import details_of, end, open_chain, person_of, spelled
@@ -213,23 +214,23 @@ class People(Closing):
         another person has, registered here or of another provider, is not theirs.
 
         Raises:
-            AccessError: the provider's groups let them in no more, and everything they had is ended; they were revoked
+            NotSignedIn: the provider's groups let them in no more, and everything they had is ended; they were revoked
                 by an owner; or their name is another person's.
         """
         known = next((each for each in self.everyone() if each.identity == who.key), None)
         if known is not None and not known.active:
-            raise AccessError(f"{known.name} was revoked; an owner can admit them again")
+            raise NotSignedIn(f"{known.name} was revoked; an owner can admit them again")
         if who.role is None:
             if known is not None:
                 self.revoke(known.name, operator=who.provider, reason="in no group that may enter")
-            raise AccessError(f"{who.provider} lists you in no group that may enter; ask an owner of the data")
+            raise NotSignedIn(f"{who.provider} lists you in no group that may enter")
         if known is None:
             name = spelled(who.name)
             with self._context.tables.write() as run:
                 run("INSERT INTO people_identities VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, who.key))
                 ((owner,),) = run("SELECT identity FROM people_identities WHERE name = ?", (name,))
             if owner != who.key or self.person(name) is not None:
-                raise AccessError(f"the name {name} is that of another person here; ask an owner of the data")
+                raise NotSignedIn(f"the name {name} is that of another person here")
         else:
             name = known.name
         if known is None or (known.role, known.populations) != (who.role, who.populations):
