@@ -19,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -135,24 +135,29 @@ def catalog(rows: int) -> Catalog:
 Measure = Callable[[Any], object]
 
 
-def of_processes(wanted: Callable[[str], bool]) -> float:
-    """Processor seconds of the processes whose name is wanted, ended children included, and of this one."""
-    total = time.process_time()
+def of_processes(roots: Iterable[int]) -> float:
+    """Processor seconds of this process and of some others, with all below them, ended ones included."""
+    parents, used = {}, {}
     for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit() or int(folder.name) == os.getpid():
-            continue
         try:
-            head, _, rest = (folder / "stat").read_text().rpartition(")")
-            if not wanted(head.partition("(")[2]):
-                continue
-            # In nanoseconds where the system counts them, for each thread.
-            own = 0.0
-            for task in (folder / "task").iterdir():
-                own += int((task / "schedstat").read_text().split()[0]) / 1e9
-            total += own + sum(map(int, rest.split()[13:15])) / _TICKS
+            words = (folder / "stat").read_text().rpartition(")")[2].split() if folder.name.isdigit() else []
+            if words:
+                # In nanoseconds where a process has one thread; threads that have ended are in the ticks alone.
+                own = sum(map(int, words[11:13])) / _TICKS
+                alone = int(words[17]) == 1
+                own = int((folder / "schedstat").read_text().split()[0]) / 1e9 if alone else own
+                parents[int(folder.name)], used[int(folder.name)] = (
+                    int(words[1]),
+                    own + sum(map(int, words[13:15])) / _TICKS,
+                )
         except (OSError, ValueError):
             continue
-    return total
+    wanted, more = set(), {os.getpid(), *roots}
+    while more:
+        wanted |= more
+        more = {pid for pid, parent in parents.items() if parent in wanted} - wanted
+    used[os.getpid()] = time.process_time()
+    return sum(used.get(pid, 0) for pid in wanted)
 
 
 @contextmanager
@@ -177,6 +182,7 @@ def pair(name: str, rows: int) -> Iterator[tuple[Engine, Engine, Callable[[], fl
         import psycopg
 
         from engines.makers import database, load
+        from support.postgres import processes
         from tacit.engines.postgres import PostgresEngine
 
         names = [load(data) for data in stored]
@@ -184,7 +190,7 @@ def pair(name: str, rows: int) -> Iterator[tuple[Engine, Engine, Callable[[], fl
             for each in names:
                 connection.execute(f"VACUUM ANALYZE {each['visits']}".encode())
         one, other = (PostgresEngine(made, each, database(), Limits(threads=1)) for each in names)
-        yield one, other, lambda: of_processes(lambda command: command.startswith("postgres"))
+        yield one, other, lambda: of_processes(processes)
         one.close()
         other.close()
     else:
@@ -202,7 +208,7 @@ def pair(name: str, rows: int) -> Iterator[tuple[Engine, Engine, Callable[[], fl
                 SparkEngine(made, {"visits": DataSource("parquet", path, None)}, limits=Limits(threads=1))
                 for path in paths
             )
-            yield one, other, lambda: of_processes(lambda command: command == "java")
+            yield one, other, lambda: of_processes(())
             one.close()
             other.close()
 

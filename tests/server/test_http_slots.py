@@ -178,7 +178,7 @@ def test_free_work_is_done_at_ticks() -> None:
 
     async def main() -> list[float]:
         runtime = serve(slot=0.25).app.state.runtime
-        runtime._ticks = TestedSlots(0.01, clock)
+        runtime.ticks = TestedSlots(0.01, clock)
         took = []
         for seconds in (0.001, 0.006, 0.011, 0.019, 0.07):
             began = clock.now
@@ -188,6 +188,19 @@ def test_free_work_is_done_at_ticks() -> None:
         return took
 
     assert asyncio.run(main()) == [0.01, 0.01, 0.02, 0.02, 0.08]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/nothing"), ("GET", "/healthz"), ("DELETE", "/v1/query"), ("GET", "/console/sign-in"), ("GET", "/v1/budget")],
+)
+def test_replies_of_every_kind_leave_at_ticks(method: str, path: str) -> None:
+    """Also those that no thread works at: how late they are tells how busy the process is."""
+    served = serve(slot=0.25)
+    ticks = served.app.state.runtime.ticks = TestedSlots(0.01)
+    served.raw(method, path)
+    assert ticks.held == 1
+    served.close()
 
 
 def test_what_was_begun_is_written_down_even_if_no_client_waits_any_more() -> None:

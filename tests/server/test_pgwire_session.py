@@ -21,9 +21,10 @@ from psycopg import pq
 from support.pg_served import PgServed, pg_serve
 from support.served import COUNT, rows
 from support.serving import certificate
+from support.timers import TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.query.parsing.parse import _tokens
-from tacit.server.pgwire.client_questions import readable
+from tacit.server.pgwire.client_questions import ClientQuestions, readable
 from tacit.server.pgwire.statements import StatementKind, split_statements
 from tacit.server.pgwire.types import TEXT_OID
 
@@ -493,3 +494,29 @@ def test_rates_and_a_server_that_stops_are_told(tmp_path: Path) -> None:
         with pytest.raises(psycopg.errors.AdminShutdown):
             connection.execute("SELECT 1")
     assert {state for _, state in pg.notes} == {"00000", "53000"}
+
+
+@pytest.mark.parametrize("sql", ["SET application_name = 'x'", "SHOW server_version", "SELECT count(*) FROM pg_class"])
+def test_what_reads_no_data_leaves_at_ticks(pg: PgServed, sql: str) -> None:
+    """Else the catalogue, whose queries may take as long as one likes, would show when engines are busy."""
+    ticks = pg.served.app.state.runtime.ticks = TestedSlots(0.01)
+    with connect(pg) as connection:
+        before = ticks.held
+        connection.execute(sql)
+        assert ticks.held > before
+
+
+def test_a_long_query_of_the_catalogue_ends_at_a_doubled_tick(pg: PgServed, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = pg.served.app.state.runtime.ticks = TestedSlots(0.01)
+
+    def slow(self: ClientQuestions, *args: object) -> object:
+        ticks.clock.now += 0.015
+        return looked_up(self, *args)
+
+    looked_up: Any = ClientQuestions._looked_up
+    monkeypatch.setattr(ClientQuestions, "_looked_up", slow)
+    with connect(pg) as connection:
+        connection.execute("SELECT 1")
+        began = ticks.clock.now
+        connection.execute("SELECT count(*) FROM pg_class")
+    assert round((ticks.clock.now - began) / 0.01, 6).is_integer()

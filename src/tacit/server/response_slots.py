@@ -40,6 +40,11 @@ class ResponseSlots:
         while (left := due - self._clock()) > 0:
             await asyncio.sleep(left)
 
+    async def hold_first(self, arrived: float) -> None:
+        """Wait until the first slot; what is ready later was held where it was made."""
+        if self._clock() < arrived + self._seconds:
+            await self.hold(arrived)
+
     def doubled(self, began: float, seconds: float) -> float:
         """The first moment that is 1, 2, 4, 8 … times so many seconds after a beginning and has not passed."""
         while began + seconds < self._clock():

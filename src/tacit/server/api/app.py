@@ -29,6 +29,7 @@ from tacit.server.api.routes import ROUTES
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.console import console
 from tacit.server.errors import Busy, RequestError
+from tacit.server.response_slots import ResponseSlots
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
 from tacit.server.shared_token_buckets import Buckets
@@ -152,9 +153,13 @@ class _Guard:
             await self._application(scope, receive, send)
             return
         begun = False
+        ticks: ResponseSlots = scope["app"].state.runtime.ticks
+        arrived = ticks.now()
 
         async def watched(message: Message) -> None:
             nonlocal begun
+            if not begun:
+                await ticks.hold_first(arrived)
             begun = True
             await send(message)
 
@@ -176,7 +181,7 @@ class _Guard:
         except Exception as problem:
             if begun:
                 raise
-            await (_failed_page(problem) if pages else error_response(problem, about))(scope, receive, send)
+            await (_failed_page(problem) if pages else error_response(problem, about))(scope, receive, watched)
 
 
 def _assistants(runtime: WorkerRuntime) -> AssistantEndpoint:

@@ -7,7 +7,8 @@ there: its charge is paid.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from tacit.releases.planner import WeightedLRUCache
@@ -45,7 +46,7 @@ class WorkerRuntime:
         self.service = service
         self.settings = settings
         self.slots = ResponseSlots(settings.slot)
-        self._ticks = ResponseSlots(settings.tick if settings.slot else 0)
+        self.ticks = ResponseSlots(settings.tick if settings.slot else 0)
         self.asking = FairExecutor("ask", settings.threads, settings.queue, settings.running_each)
         self.quick = FairExecutor("quick", settings.quick_threads, settings.quick_queue)
         self.entering = FairExecutor("enter", *_ENTERING)
@@ -112,12 +113,18 @@ class WorkerRuntime:
         return await self.run(self.service.quote, access, ask)
 
     async def run(self, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs) -> Result:
-        """Free work, in a thread; done after 1, 2, 4, 8 … ticks, so that it does not show how busy engines are."""
-        arrived = self._ticks.now()
-        try:
+        """Free work, in a thread; done at a tick, so that it does not show how busy engines are."""
+        async with self.ticked():
             return await self.quick.run(work, *args, **words)
+
+    @asynccontextmanager
+    async def ticked(self) -> AsyncIterator[None]:
+        """Free work; done after 1, 2, 4, 8 … ticks, also where it fails."""
+        arrived = self.ticks.now()
+        try:
+            yield
         finally:
-            await self._ticks.hold(arrived)
+            await self.ticks.hold(arrived)
 
     async def enter(
         self, address: str, work: Callable[Words, Result], *args: Words.args, **words: Words.kwargs

@@ -99,6 +99,7 @@ class ClientQuestions:
         #: Meaning of the last answer, and what is left of the budgets.
         self.meaning: tuple[str, ...] = ()
         self.cancelled = asyncio.Event()
+        self.ticks = runtime.ticks
 
     async def inferred(self, statement: WireStatement, declared: tuple[int, ...], count: int) -> tuple[int, ...]:
         """Types of parameters; equal texts are read once."""
@@ -257,7 +258,8 @@ class ClientQuestions:
             return known, ()
         await self.renew()
         name, key = self.access.person.name, self._catalogue_key(statement, values, types)
-        found, written = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
+        async with self._runtime.ticked():
+            found, written = await self._catalogues.pool.run_for(name, self._looked_up, statement, values, types)
         if written.lasting:
             self._catalogues.keep(key, found, statement.text)
         return found, written.changes

@@ -100,6 +100,8 @@ class WireSession:
         self._portals: dict[str, Portal] = {}
         self._state = "I"
         self._skipping = False
+        #: When the first message came that has no reply yet.
+        self._arrived: float | None = None
         self.cancelled = questions.cancelled
 
     @property
@@ -113,6 +115,8 @@ class WireSession:
         Raises:
             WireFault: the message has no place here.
         """
+        if self._arrived is None:
+            self._arrived = self._questions.ticks.now()
         match said:
             case TerminateMessage():
                 return False
@@ -120,6 +124,7 @@ class WireSession:
                 self._skipping = False
                 await self._ready()
             case FlushMessage():
+                await self._at_tick()
                 await self._stream.flush()
             case QueryMessage(sql):
                 self._skipping = False
@@ -154,8 +159,15 @@ class WireSession:
 
     async def _ready(self) -> None:
         self._end_implicit()
+        await self._at_tick()
         self._write(ready(self._state))
         await self._stream.flush()
+
+    async def _at_tick(self) -> None:
+        """Hold what was done in no time: replies to SET and Parse, too, do not show how busy engines are."""
+        arrived, self._arrived = self._arrived, None
+        if arrived is not None:
+            await self._questions.ticks.hold_first(arrived)
 
     def _end_implicit(self) -> None:
         """End the transaction that PostgreSQL makes of one series of messages: portals do not outlive it."""
