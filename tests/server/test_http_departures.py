@@ -399,3 +399,15 @@ def test_an_operator_sees_running_queries_and_stops_one() -> None:
     asyncio.run(story())
     assert served.spent() == Fraction(1, 100)
     served.close()
+
+
+def test_stopping_what_never_ran_takes_no_place_of_what_is_counted() -> None:
+    """Places of counters are never given back; with none left no answer could be late any more, and all would wait."""
+    served = serve(slot=SLOT)
+    runtime = served.app.state.runtime
+    for number in range(20_000):
+        assert runtime.running.ask_to_stop(f"1-{number}")
+    assert runtime.buckets.add("late population\0patients", 1)
+    assert runtime.running.is_stopped("1-19999")
+    assert not runtime.running.is_stopped("2-1")
+    served.close()

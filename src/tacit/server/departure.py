@@ -13,6 +13,7 @@ from asyncio import get_running_loop
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from tacit.releases.payment import Ending
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Seconds after which a thread that waits looks whether the loop still runs.
 _PATIENCE: Final = 0.5
+#: How long it is remembered that a query has to stop, in nanoseconds.
+_REMEMBERED: Final = 3_600 * 10**9
 _ID: Final = re.compile("[0-9]{1,20}-[0-9]{1,20}")
 
 
@@ -87,7 +90,8 @@ class RunningQueries:
         """Have a query stopped, by the process that runs it; its charge waits. False for what cannot be an id."""
         if _ID.fullmatch(name) is None:
             return False
-        self._counts.add(_stop(name), 1)
+        # In a bucket, which can make room and empties: a counter would be kept for ever, also for what never ran.
+        self._counts.pour(_stop(name), _REMEMBERED, monotonic_ns(), _REMEMBERED)
         self.stop_asked()
         return True
 
@@ -95,13 +99,13 @@ class RunningQueries:
         """Stop those of this process that an operator wants stopped."""
         with self._lock:
             for name, (thread, _) in self._threads.items():
-                if self._counts.counted(_stop(name)):
+                if self.is_stopped(name):
                     # Under the lock, so that the thread has not gone on to another query.
                     self._interrupt(thread)
 
     def is_stopped(self, name: str) -> bool:
         """Whether an operator wanted it stopped."""
-        return bool(self._counts.counted(_stop(name)))
+        return self._counts.pour(_stop(name), 0, monotonic_ns(), 0) > 0
 
 
 def _stop(name: str) -> str:
