@@ -1,6 +1,6 @@
 """A search for queries whose work depends on one person, in processor time, on neighbouring databases.
 
-    python benchmarks/work_search.py [--engine duckdb|postgres|spark] [--rows 400000] [--repeats 5]
+    python benchmarks/work_search.py [--engine duckdb|postgres|spark] [--rows 400000] [--repeats 5] [--control]
 
 Each query gates a dear expression over everybody's rows (LIKE, regular expressions, casts, CASE, windows, sorts,
 DISTINCT) by the rows of one person (joins of each kind, IN, NOT IN, EXISTS, correlated values, parts of a UNION, joins
@@ -161,9 +161,9 @@ def of_processes(roots: Iterable[int]) -> float:
 
 
 @contextmanager
-def pair(name: str, rows: int) -> Iterator[tuple[Engine, Engine, Callable[[], float]]]:
+def pair(name: str, rows: int, own: int = OWN) -> Iterator[tuple[Engine, Engine, Callable[[], float]]]:
     """Engines on the database without the person and with, and the clock of their processors."""
-    made, stored = catalog(rows), (frames(rows, 0), frames(rows, OWN))
+    made, stored = catalog(rows), (frames(rows, 0), frames(rows, own))
     if name == "duckdb":
         import pyarrow.parquet as pq
 
@@ -219,7 +219,7 @@ def search(chosen: argparse.Namespace) -> None:
     print(
         "| gate | expression | without, ms | with, ms | difference | ns for a row operation |\n|---|---|---:|---:|---:|---:|"
     )
-    with pair(chosen.engine, chosen.rows) as (without, there, clock):
+    with pair(chosen.engine, chosen.rows, 0 if chosen.control else OWN) as (without, there, clock):
         for dear, expression in DEAR.items():
             if chosen.dear and dear not in chosen.dear:
                 continue
@@ -260,6 +260,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=["duckdb", "postgres", "spark"], default="duckdb")
     parser.add_argument("--rows", type=int, default=400_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--control", action="store_true", help="the same database twice: what chance does")
     parser.add_argument("--dear", nargs="*")
     parser.add_argument("--gate", nargs="*")
     search(parser.parse_args())

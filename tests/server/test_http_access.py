@@ -349,3 +349,11 @@ def test_what_is_logged_about_a_request(served: Served) -> None:
     assert asyncio.run(about("/v1/query", b"{", "bob"))["code"] == "request.body"
     assert asyncio.run(about("/v1/query", body, ""))["code"] == "auth"
     assert "SELECT" not in str(first)
+
+
+def test_a_position_has_one_spelling(served: Served) -> None:
+    """A proxy or a cache in front would take others for other things."""
+    position = served.ask(epsilon=0.5).json()["charge"]["position"]
+    assert served.get(f"/v1/receipts/{position}").status_code == 200
+    for other in (f"0{position}", f"00{position}", f"+{position}", f"{position}.0"):
+        assert served.get(f"/v1/receipts/{other}").status_code == 404

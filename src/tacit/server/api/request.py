@@ -30,6 +30,7 @@ ALWAYS: Final[Lines] = (
     (b"x-content-type-options", b"nosniff"),
 )
 _BEARER: Final = re.compile(rb"bearer +([\x21-\x7e]{1,512})\Z", re.IGNORECASE)
+_POSITION: Final = re.compile("[1-9][0-9]{0,17}")
 
 
 class _Slashes(PathConvertor):
@@ -104,7 +105,7 @@ class ApiRequest:
         Raises:
             Unknown: the text is no such number; there is no ``what`` there.
         """
-        if not self.part.isascii() or not self.part.isdigit() or len(self.part) > 18:
+        if _POSITION.fullmatch(self.part) is None:
             raise Unknown(what)
         return int(self.part)
 
