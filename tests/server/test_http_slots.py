@@ -192,7 +192,13 @@ def test_free_work_is_done_at_ticks() -> None:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/nothing"), ("GET", "/healthz"), ("DELETE", "/v1/query"), ("GET", "/console/sign-in"), ("GET", "/v1/budget")],
+    [
+        ("GET", "/nothing"),
+        ("GET", "/healthz"),
+        ("DELETE", "/v1/query"),
+        ("GET", "/console/sign-in"),
+        ("GET", "/v1/budget"),
+    ],
 )
 def test_replies_of_every_kind_leave_at_ticks(method: str, path: str) -> None:
     """Also those that no thread works at: how late they are tells how busy the process is."""
