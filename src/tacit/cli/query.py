@@ -264,6 +264,8 @@ def show_budget(screen: Console, account: Budget) -> None:
     screen.print(budget_table(rows))
     if not account.durable:
         screen.print("Kept in memory: it ends with this process.")
+    for sentence in account.notes:
+        screen.print(sentence, style="yellow" if sentence.startswith("Warning") else "", soft_wrap=True)
     for sentence in account.cautions:
         screen.print(f"Caution: {sentence}", style="yellow", soft_wrap=True)
     if account.questions is not None:
@@ -327,7 +329,7 @@ def _read(project: Path, population: str | None, analyst: str | None) -> _State 
     """The accounts as the ledger has them, in half the time: no data is opened. None where opening has more to say."""
     from tacit.ledger import Ledger
     from tacit.project.project_file import read_model
-    from tacit.releases.accounts import OWNER, Budget, filter_of
+    from tacit.releases.accounts import OWNER, Budget, account_kind, filter_of
 
     try:
         place, model = find_ledger(project), read_model(project)
@@ -341,13 +343,19 @@ def _read(project: Path, population: str | None, analyst: str | None) -> _State 
         waiting = [each for each in ledger.history(project=model.project.name) if each.undelivered]
         if waiting or not {*names, *stated} <= {*ledger.accounts()}:
             return None
+        kinds = {}
         for name in stated:
-            ledger.ensure_account(name, filter_of(name, model.populations[name]))
+            account = model.populations[name]
+            limit = filter_of(name, account)
+            kinds[name] = account_kind(name, account, limit)
+            ledger.ensure_account(name, limit)
+            if account.policy_version and ledger.period(name) != account.policy_version:
+                return None
         if analyst is not None:
             check_registered(ledger, analyst)
         found = [ledger.budget(name, analyst=analyst or OWNER, project=model.project.name) for name in names]
         decided = [each for each in ledger.overrides() if each.population in {"", *names}]
-        return [Budget.of(each, durable=True) for each in found], [], decided
+        return [Budget.of(each, durable=True, account=kinds[each.population]) for each in found], [], decided
 
 
 def _bar(share: float, width: int = 20) -> str:

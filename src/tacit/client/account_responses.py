@@ -83,10 +83,12 @@ class BudgetResponse(ResponseModel):
     shares: list[BalanceResponse]
     questions_left: int | None
     durable: bool
+    notes: list[str] = maybe(description="the policy of the owner, and warnings where much is spent")
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
         """The account."""
+        notes: dict[str, list[str]] = {"notes": list(budget.notes)} if budget.notes else {}
         own, *shares = (BalanceResponse.from_domain(share, currencies=list(share.lines)) for share in budget.balances)
         return cls(
             population=budget.population,
@@ -96,6 +98,7 @@ class BudgetResponse(ResponseModel):
             shares=shares,
             questions_left=budget.questions,
             durable=budget.durable,
+            **notes,
         )
 
     def to_domain(self, charge: tuple[Amount, ...] | None = None) -> Budget:
@@ -106,7 +109,8 @@ class BudgetResponse(ResponseModel):
             for share in (own, *self.shares)
         )
         questions = self.questions_left if charge is None else _fitting(balances, charge)
-        return Budget(self.population, self.promise.to_domain(), balances, questions, self.durable)
+        notes = tuple(self.notes or ())
+        return Budget(self.population, self.promise.to_domain(), balances, questions, self.durable, notes)
 
 
 def _fitting(balances: tuple[Balance, ...], charge: tuple[Amount, ...]) -> int | None:

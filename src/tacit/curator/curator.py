@@ -185,7 +185,7 @@ class Curator(Closing):
                 project=self.name,
                 charge=None if plan is None else quote.guarantee if isinstance(quote, Quote) else plan.guarantee,
             )
-        return Budget.of(found, durable=self.ledger.durable)
+        return Budget.of(found, durable=self.ledger.durable, account=self._context.accounts[name])
 
     def _repr_html_(self) -> str:
         budgets = (self.budget(population=name) for name in self._context.accounts)
@@ -559,7 +559,7 @@ class Conversation:
             found = context.ledger.budget(
                 population, analyst=analyst, project=context.project, conversation=self.name, charge=charge
             )
-        return Budget.of(found, durable=context.ledger.durable)
+        return Budget.of(found, durable=context.ledger.durable, account=context.accounts[population])
 
 
 #: Seconds that a question may take without a bar.

@@ -30,7 +30,7 @@ from tacit.query.catalog import UNIT_ROWS, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.algebra import scanned
 from tacit.query.resolve import resolve
-from tacit.releases.accounts import OWNER, Budget, account_kind, filter_of
+from tacit.releases.accounts import OWNER, Budget, account_kind, filter_of, version_caps
 from tacit.releases.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
 from tacit.releases.planner import QuestionContext
 
@@ -226,6 +226,9 @@ def _context(project: Project, engine: Engine, opened: OpenedLedger) -> Question
         limit = filter_of(name, model)
         accounts[name] = account_kind(name, model, limit)
         opened.ledger.ensure_account(name, limit)
+        renewed = version_caps(name, model, limit)
+        if renewed is not None:
+            opened.ledger.renew(name, *renewed)
     sources = SourceBinder(project.catalog, project.sources, opened.ledger, opened.digests, opened.keys.veil, engine)
     sources.bind()
     for table in project.catalog.tables:

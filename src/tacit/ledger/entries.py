@@ -10,6 +10,7 @@ account       a population's account and its terms
 caps          other caps for an account, by an operator
 quota         caps for one analyst's or project's share
 conversation  caps for one conversation of an analyst with an assistant, fixed for good
+renewal       a new version of the data, or period, with caps for its charges inside those of the account
 source        fingerprints of data that holds persons of a population
 unit          what one person of a population is; see :mod:`tacit.ledger.protection` for this and the next two
 column        which column of a source names the person
@@ -118,8 +119,8 @@ def check_text(text: str, parameter: str) -> str:
     return text
 
 
-def reserve_body(order: Order, price: Callable[[str], PricedCharge]) -> dict[str, Any]:
-    """The entry of a charge; ``price`` gives its price in a population's account."""
+def reserve_body(order: Order, price: Callable[[str], PricedCharge], period: str = "") -> dict[str, Any]:
+    """The entry of a charge in a period; ``price`` gives its price in a population's account."""
     population = plain_name(order.population, "population")
     _check_key(order.idempotency_key)
     priced = price(population)
@@ -138,6 +139,8 @@ def reserve_body(order: Order, price: Callable[[str], PricedCharge]) -> dict[str
     }
     if order.conversation:
         body["conversation"] = plain_name(order.conversation, "conversation")
+    if period:
+        body["period"] = period
     if order.idempotency_key and not order.request:
         whole = canonical(body)
         return {**body, "request": _hashed(f"{len(whole)}:{whole}")}
@@ -167,10 +170,16 @@ def conversation_owner(analyst: str, conversation: str) -> str:
     return f"conversation:{analyst}/{conversation}"
 
 
-def owners_of(analyst: str, project: str, conversation: str = "") -> list[str]:
-    """The population and, where they are named, the shares of an analyst, of a project and of a conversation."""
+def period_owner(period: str) -> str:
+    """The owner of the balances of a version of the data, or of a period."""
+    return f"version:{period}"
+
+
+def owners_of(analyst: str, project: str, conversation: str = "", period: str = "") -> list[str]:
+    """The population and, where they are named, an analyst's, project's, period's and conversation's shares."""
     who, what = plain_name(analyst, "analyst", empty=True), plain_name(project, "project", empty=True)
     shares = [*([owner_of(who, "")] if who else []), *([owner_of("", what)] if what else [])]
+    shares += [period_owner(period)] if period else []
     if conversation:
         shares.append(conversation_owner(who, plain_name(conversation, "conversation")))
     return ["", *shares]
@@ -210,6 +219,11 @@ def repeat_name(population: str, key: str) -> Name:
 def run_name(seq: int, number: int) -> Name:
     """The name of one more run of a charge, so that each is counted once."""
     return Name("run", f"{seq} {number}")
+
+
+def renewal_name(population: str, period: str) -> Name:
+    """The name of a period of an account, so that none is opened twice."""
+    return Name("renewal", _hashed(f"{len(population)}:{population}{period}"))
 
 
 def conversation_name(population: str, owner: str) -> Name:
@@ -306,6 +320,15 @@ def _conversation(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": [conversation_name(body["population"], owner)], **_quota({**body, "owner": owner})}
 
 
+def _renewal(body: Mapping[str, Any]) -> dict[str, Any]:
+    population, period = body["population"], body["period"]
+    return {
+        "claims": [renewal_name(population, period)],
+        "puts": [Name("period", population)],
+        **_quota({**body, "owner": period_owner(period)}),
+    }
+
+
 def _source(body: Mapping[str, Any]) -> dict[str, Any]:
     return {"claims": [source_name(fingerprint) for fingerprint in body["fingerprints"]]}
 
@@ -317,9 +340,10 @@ def _analyst(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reserve(body: Mapping[str, Any]) -> dict[str, Any]:
     population = body["population"]
-    amounts, conversation = tuple(body["amounts"].items()), body.get("conversation", "")
+    amounts = tuple(body["amounts"].items())
+    shares = body.get("conversation", ""), body.get("period", "")
     return {
-        "moves": _moves(population, body["analyst"], body["project"], amounts, conversation),
+        "moves": _moves(population, body["analyst"], body["project"], amounts, *shares),
         "claims": _request(body) + ([repeat_name(population, body["repeat"])] if body["repeat"] else []),
         "bars": _not_revoked(body),
     }
@@ -327,11 +351,17 @@ def _reserve(body: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _moves(
-    population: str, analyst: str, project: str, amounts: tuple[tuple[str, str], ...], conversation: str = ""
+    population: str,
+    analyst: str,
+    project: str,
+    amounts: tuple[tuple[str, str], ...],
+    conversation: str = "",
+    period: str = "",
 ) -> tuple[BalanceChange, ...]:
     owners = [("", False)]
     owners += [(owner_of(analyst, ""), True)] if analyst else []
     owners += [(owner_of("", project), True)] if project else []
+    owners += [(period_owner(period), True)] if period else []
     owners += [(conversation_owner(analyst, conversation), True)] if conversation else []
     grains = [(currency, _grains(amount)) for currency, amount in amounts]
     return tuple(
@@ -415,6 +445,7 @@ _EFFECTS = {
     "caps": _caps,
     "quota": _quota,
     "conversation": _conversation,
+    "renewal": _renewal,
     "source": _source,
     "analyst": _analyst,
     "reserve": _reserve,

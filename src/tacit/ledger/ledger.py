@@ -299,7 +299,8 @@ class Ledger(Registrations, Closing):
             LedgerError: it is unknown whether it was charged; nothing may be answered.
         """
         with self.journal.working():
-            body = reserve_body(order, lambda population: self.price(population, order.charge))
+            period = self.period(order.population)
+            body = reserve_body(order, lambda population: self.price(population, order.charge), period)
             if order.conversation:
                 self.conversations.check(body["population"], body["conversation"], analyst=body["analyst"])
             result = self.journal.write(body)
@@ -390,8 +391,9 @@ class Ledger(Registrations, Closing):
         charge: Charge | None = None,
     ) -> LedgerBudget:
         """Spent and remaining amounts, and how many more charges like ``charge`` fit."""
-        name, owners = plain_name(population, "population"), owners_of(analyst, project, conversation)
+        name = plain_name(population, "population")
         with self.journal.working():
+            owners = owners_of(analyst, project, conversation, self.period(name))
             limit = filter_from_terms(self.journal.terms(name))
             states = self.journal.store.balances(name, owners)
         return budget(limit, name, owners, states, None if charge is None else price(limit, charge))

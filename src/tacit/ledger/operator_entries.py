@@ -4,6 +4,7 @@
 adopted    a ledger was taken although its anchor was missing or disagreed
 lost       everything that was left of an account was counted as spent
 caps       an account got other caps
+renewal    a new version of the data, or period, began, with caps inside those of the account
 key        another key signs receipts
 =========  =====================================================================
 """
@@ -18,7 +19,7 @@ from tacit.ledger.journal import entries_of
 from tacit.ledger.messages import amounts_words, terms_words
 from tacit.ledger.protocol import Reader
 
-_KINDS: Final = frozenset({"adopted", "lost", "caps", "key"})
+_KINDS: Final = frozenset({"adopted", "lost", "caps", "key", "renewal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,4 +110,9 @@ def _key(body: Mapping[str, Any], _: Mapping[str, Any] | None) -> str:
     return f"the key that signs receipts was replaced{lost}"
 
 
-_WORDS: Final = {"adopted": _adopted, "lost": _lost, "caps": _caps, "key": _key}
+def _renewal(body: Mapping[str, Any], _: Mapping[str, Any] | None) -> str:
+    caps = amounts_words({currency: cap for currency, cap in body["caps"].items() if cap is not None})
+    return f"version {body['period']} of {body['population']} began, which may spend {caps} within the caps that stay"
+
+
+_WORDS: Final = {"adopted": _adopted, "lost": _lost, "caps": _caps, "key": _key, "renewal": _renewal}

@@ -97,6 +97,51 @@ class Registrations:
             body = {"kind": "quota", "population": name, "owner": owner_of(who, what), "caps": written}
             self.journal.write({**body, "operator": operator})
 
+    def limit_analyst(self, population: str, analyst: str, caps: Mapping[str, Number]) -> None:
+        """Limit an analyst for whom nothing was decided; a limit that an operator has set stays."""
+        name, owner = plain_name(population, "population"), owner_of(plain_name(analyst, "analyst"), "")
+        with self.journal.working():
+            known = any(state.cap is not None for state in self.journal.store.balances(name, [owner]))
+        if not known:
+            self.set_quota(population, caps, analyst=analyst, operator="policy")
+
+    def period(self, population: str) -> str:
+        """The version of the data, or period, in which charges fall; empty where none was ever stated."""
+        seq = self.journal.find(Name("period", plain_name(population, "population")))
+        return "" if seq is None else str(self.journal.read(seq, "renewal")[1]["period"])
+
+    def renew(self, population: str, period: str, caps: Mapping[str, Number]) -> None:
+        """Begin a version of the data, or a period, with caps for its charges; or check that it is the one in force.
+
+        The caps of the account count all charges of all periods, and stay. No clock is read: a period begins by its
+        entry alone, has its caps for good, and does not come back after another one.
+
+        Args:
+            population: the account.
+            period: a name.
+            caps: by currency of the account.
+
+        Raises:
+            InputError: it has other caps, or another one was begun after it.
+        """
+        name, what = plain_name(population, "population"), plain_name(period, "version")
+        with self.journal.working():
+            written = stated_caps(filter_from_terms(self.journal.terms(name)), caps)
+            if self.period(name) != what:
+                self.journal.write({"kind": "renewal", "population": name, "period": what, "caps": written})
+            now = self.period(name)
+            if now != what:
+                raise InputError(
+                    f"populations.{name}.policy.version",
+                    f"{what!r} was followed by {now!r}, and does not come back: state that, or a new word",
+                )
+            known = self.journal.read(self.journal.find(Name("period", name)) or 0, "renewal")[1]["caps"]
+        if known != written:
+            raise InputError(
+                f"populations.{name}.policy.per_version",
+                f"is fixed when a version begins, and {what!r} has another; state a new version",
+            )
+
     def bind_source(self, population: str, fingerprints: Sequence[str], *, name: str = "") -> None:
         """Note that a source holds persons of a population; any one known fingerprint makes it the same source.
 

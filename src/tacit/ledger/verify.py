@@ -15,7 +15,7 @@ from typing import Any, Final
 from tacit.accounting.filters import Filter
 from tacit.core.errors import TacitError
 from tacit.core.events import event_from_json
-from tacit.ledger.entries import amounts_of, amounts_text, conversation_owner, event_text, parse
+from tacit.ledger.entries import amounts_of, amounts_text, conversation_owner, event_text, parse, period_owner
 from tacit.ledger.messages import owner_words
 from tacit.ledger.operator_entries import Override, override_of
 from tacit.ledger.protection import ProtectionAudit
@@ -263,13 +263,17 @@ class _Audit:
         return known
 
     def _share_problem(self, body: Mapping[str, Any]) -> str:
-        """A conversation's share must have been fixed before: a balance that a charge opens has no cap."""
-        conversation = body.get("conversation", "")
+        """A conversation's or a version's share must have been fixed before: what a charge opens has no cap."""
+        period, conversation = body.get("period", ""), body.get("conversation", "")
+        if period and not self._has_caps(body, period_owner(period)):
+            return f"is of the version {period}, which was never begun"
         if not conversation:
             return ""
         owner = conversation_owner(body["analyst"], conversation)
-        known = any(BalanceKey(body["population"], owner, currency) in self._caps for currency in body["amounts"])
-        return "" if known else f"is of the conversation {conversation}, which has no share"
+        return "" if self._has_caps(body, owner) else f"is of the conversation {conversation}, which has no share"
+
+    def _has_caps(self, body: Mapping[str, Any], owner: str) -> bool:
+        return any(BalanceKey(body["population"], owner, currency) in self._caps for currency in body["amounts"])
 
     def _succeed(self, seq: int, body: Mapping[str, Any]) -> None:
         """Check an entry that replaces the key: both keys must have signed, except an old one that was lost."""

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from tacit.accounting.currencies import CurrencyKind
@@ -25,6 +25,7 @@ from tacit.core.numbers import exact, exact_positive
 from tacit.core.relations import as_relation
 from tacit.engines.registry import engine_kind, stored_types
 from tacit.engines.source_files import CsvFormat
+from tacit.ledger.entries import plain_name
 from tacit.ledger.memory import MEMORY
 from tacit.project.project_template import read_toml
 from tacit.project.source import Source, column_types
@@ -143,6 +144,30 @@ class TableModel(StrictModel):
     columns: dict[str, ColumnModel] = Field(default_factory=dict)
 
 
+class PolicyModel(StrictModel):
+    """What the owner allows within a budget; amounts are epsilons.
+
+    Args:
+        per_query: the most that one query may cost.
+        per_analyst: the most that one analyst may spend, fixed with their first charge unless an operator decides.
+        per_version: the most that all charges in one ``version`` may amount to; the budget is the total of all.
+        version: a word for the data as they are, or for a period; another word begins another one.
+        warn_at: per cent of a budget or a share from which a warning is shown.
+    """
+
+    per_query: FileNumber | None = None
+    per_analyst: FileNumber | None = None
+    per_version: FileNumber | None = None
+    version: str | None = None
+    warn_at: tuple[Annotated[int, Field(ge=1, le=100, strict=True)], ...] = (50, 80)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.per_version is None) != (self.version is None):
+            raise PydanticCustomError("policy", "per_version and version belong together: state both or neither")
+        return self
+
+
 class PopulationModel(StrictModel):
     """A budget, and how it is counted.
 
@@ -156,6 +181,13 @@ class PopulationModel(StrictModel):
     accounting: CurrencyKind = "pure"
     relation: str = "add_remove"
     query_delta: FileNumber | None = None
+    policy: PolicyModel | None = None
+
+    @property
+    def policy_version(self) -> str:
+        """The version that the policy states, as the ledger spells it; empty for none."""
+        stated = None if self.policy is None else self.policy.version
+        return plain_name(stated, "version") if stated else ""
 
 
 class _About(StrictModel):

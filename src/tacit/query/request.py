@@ -200,12 +200,20 @@ class Account:
         delta: for queries that need a delta and state none; None makes such a query state one.
         target_delta: delta of the whole account, at which an epsilon without a delta is meant; None where it has none.
         most: epsilon, rho or mu squared of the whole account; None where that is not known.
+        per_query: the most epsilon of one query, as policy of the owner; None for any.
+        analyst_caps: the most of one analyst for whom nothing else was decided, by currency; empty for any.
+        policy: sentences about what the owner allows.
+        warn_at: per cent from which a warning is shown.
     """
 
     kind: str
     delta: Number | None = None
     target_delta: Number | None = None
     most: Fraction | None = None
+    per_query: Fraction | None = None
+    analyst_caps: Mapping[str, Number] = field(default_factory=dict, hash=False)
+    policy: tuple[str, ...] = ()
+    warn_at: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in ACCOUNTS:

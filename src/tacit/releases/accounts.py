@@ -16,11 +16,12 @@ from tacit.accounting.currencies import AccountGuarantee, currency_named, curren
 from tacit.accounting.filters import Filter, Line
 from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
-from tacit.core.guarantees import Guarantee
+from tacit.core.guarantees import GDP, ZCDP, Guarantee
 from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down, with_noun
 from tacit.ledger import Amount, Balance
 from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind
+from tacit.query.request import Terms
 from tacit.releases.notebook_tables import budget_html
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Budget:
         balances: the population's own, then the shares of the analyst and the project.
         questions: how many more such questions fit in all of them, where one was shown.
         durable: whether it outlasts the process.
+        notes: sentences about the policy of the owner, and warnings where much of a budget or a share is spent.
     """
 
     population: str
@@ -125,10 +127,13 @@ class Budget:
     balances: tuple[Balance, ...]
     questions: int | None = None
     durable: bool = True
+    notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: LedgerBudget, *, durable: bool) -> Budget:
-        return cls(found.population, found.guarantee, found.balances, found.questions, durable)
+    def of(cls, found: LedgerBudget, *, durable: bool, account: AccountKind | None = None) -> Budget:
+        """As the ledger says, with the policy of the account."""
+        notes = () if account is None else (*_policy_note(account), *_warnings(found.balances, account.warn_at))
+        return cls(found.population, found.guarantee, found.balances, found.questions, durable, notes)
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -169,10 +174,25 @@ class Budget:
         )
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
         said = "; ".join([f"{self.population}: {whole}", *shares, *more]) + kept
-        return " ".join([said, *(f"Caution: {sentence}" for sentence in self.cautions)])
+        return " ".join([said, *self.notes, *(f"Caution: {sentence}" for sentence in self.cautions)])
 
     def _repr_html_(self) -> str:
         return budget_html(self)
+
+
+def _policy_note(account: AccountKind) -> tuple[str, ...]:
+    return (f"Policy: {', '.join(account.policy)}.",) if account.policy else ()
+
+
+def _warnings(balances: Sequence[Balance], warn_at: Sequence[int]) -> list[str]:
+    """A sentence for each budget or share of which one of the stated parts is spent."""
+    found = []
+    for at, balance in enumerate(balances):
+        line = balance.lines[0]
+        passed = [each for each in warn_at if line.cap and Fraction(line.spent) * 100 >= each * line.cap]
+        if passed and (balance.limited or not at):
+            found.append(f"Warning: {max(passed)}% of the budget of {balance.owner} is spent.")
+    return found
 
 
 def _spent_of(balance: Balance, epsilon: EpsilonSpent | None) -> str:
@@ -210,8 +230,30 @@ def _epsilon_spent(guarantee: Guarantee, lines: Sequence[Line]) -> EpsilonSpent 
 
 def account_kind(name: str, model: PopulationModel, limit: Filter) -> AccountKind:
     """Kind of an account for planning: its currency, the delta that a question may use, and what the account holds."""
-    cap = limit.lines[0].cap
-    return AccountKind(model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta, cap)
+    cap, policy = limit.lines[0].cap, model.policy
+    known = (model.accounting, _query_delta(f"populations.{name}", model, limit), model.delta, cap)
+    if policy is None:
+        return AccountKind(*known)
+    where = f"populations.{name}.policy"
+    stated = {
+        word: exact_positive(getattr(policy, word), f"{where}.{word}")
+        for word in ("per_query", "per_analyst", "per_version")
+        if getattr(policy, word) is not None
+    }
+    whom = {"per_query": "one query", "per_analyst": "one analyst", "per_version": f"version {policy.version}"}
+    told = tuple(f"at most epsilon {format_up(amount)} for {whom[word]}" for word, amount in stated.items())
+    most = stated.get("per_analyst")
+    caps = {} if most is None else share_caps(limit, {"epsilon": most}, delta=model.delta)
+    return AccountKind(*known, stated.get("per_query"), caps, told, policy.warn_at)
+
+
+def version_caps(name: str, model: PopulationModel, limit: Filter) -> tuple[str, dict[str, Number]] | None:
+    """The version of the data that the policy of an account states, and the caps of its charges; None for none."""
+    policy = model.policy
+    if policy is None or policy.version is None or policy.per_version is None:
+        return None
+    epsilon = exact_positive(policy.per_version, f"populations.{name}.policy.per_version")
+    return policy.version, share_caps(limit, {"epsilon": epsilon}, delta=model.delta)
 
 
 def filter_of(name: str, model: PopulationModel) -> Filter:
@@ -228,6 +270,29 @@ def filter_of(name: str, model: PopulationModel) -> Filter:
         )
     read = {word: exact_probability if word == "delta" else exact_positive for word in stated}
     return currency.filter({word: read[word](stated[word], f"{where}.{word}") for word in stated}, model.relation)
+
+
+def check_per_query(account: AccountKind, terms: Terms, guarantee: AccountGuarantee) -> None:
+    """Refuse a query that costs more than the owner allows for one: by the epsilon that was typed, or that it implies.
+
+    Raises:
+        InputError: it does.
+    """
+    most = account.per_query
+    if most is None:
+        return
+    if terms.currency == "epsilon":
+        epsilon = terms.amount
+    else:
+        given = account.target_delta
+        relaxed = given and isinstance(guarantee, ZCDP | GDP)
+        pair = guarantee.to_approx(given) if relaxed else currency_of(guarantee).as_pair(guarantee)  # type: ignore[arg-type]
+        epsilon = pair.epsilon
+    if epsilon > most:
+        raise InputError(
+            terms.currency,
+            f"costs epsilon {format_up(epsilon, 3)}, and the owner allows at most {format_up(most)} for one query",
+        )
 
 
 def share_caps(limit: Filter, stated: Mapping[str, Number], *, delta: Number | None = None) -> dict[str, Number]:

@@ -44,7 +44,7 @@ from tacit.noise import entropy
 from tacit.project.public_sizes import PublicSizes
 from tacit.query.catalog import Catalog
 from tacit.query.request import Account
-from tacit.releases.accounts import Entry
+from tacit.releases.accounts import OWNER, Entry
 from tacit.releases.keys import Keyring, commit_signed
 from tacit.releases.receipt import Receipt, ReceiptStatement, issue
 
@@ -276,6 +276,9 @@ def pay(
     with context.locks.take(order.repeat_key):
         if statement is not None:
             context.keys.check(context.ledger)
+        account = context.accounts.get(order.population)
+        if account is not None and account.analyst_caps and order.analyst not in ("", OWNER):
+            context.ledger.limit_analyst(order.population, order.analyst, account.analyst_caps)
         found = context.ledger.reserve(order) if under is None else context.ledger.resume(under, order)
         if isinstance(found, Outcome):
             return Paid(found, now=False)

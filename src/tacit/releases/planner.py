@@ -33,6 +33,7 @@ from tacit.query.postprocess.result import Finished, finish
 from tacit.query.question import OutputColumn, PublicQuestion, Question
 from tacit.query.request import Account, Request, Terms, settle
 from tacit.query.resolve import resolve, resolve_any
+from tacit.releases.accounts import check_per_query
 from tacit.releases.notebook_tables import quote_html
 from tacit.releases.payment import CuratorContext
 from tacit.releases.receipt import mechanisms_of, quoted
@@ -112,6 +113,7 @@ class PricedPlan:
 
     plan: Plan
     engine: Engine
+    policy: tuple[str, ...] = ()
 
     @cached_property
     def outline(self) -> Outline:
@@ -130,6 +132,8 @@ class PricedPlan:
     def quote(self) -> Quote:
         """Quote: effect and price before the question is asked."""
         words = explain(self.plan)
+        if self.policy:
+            words = replace(words, advice=(*words.advice, f"The owner allows {', '.join(self.policy)}."))
         lines = []
         for plan in (self.plan, *self.plan.others):
             lines += [line for search in plan.searches for line in self.engine.explain(search.final)]
@@ -193,11 +197,14 @@ class Planner:
         if known is not None:
             return known
         plan = plan_on_terms(question, population.relation, terms, catalog=catalog.digest)
+        check_per_query(request.account, terms, plan.guarantee)
         for final, table in plan.measured:
             self._engine.check(final)
             if table is not None:
                 self._engine.check_left_out(final, table)
-        return self._plans.put((sql, state, terms), PricedPlan(plan, self._engine), _weight(sql, plan.question))
+        return self._plans.put(
+            (sql, state, terms), PricedPlan(plan, self._engine, request.account.policy), _weight(sql, plan.question)
+        )
 
     def public(self, sql: str, request: Request) -> FreeQuestion | None:
         """The question, if it reads public tables alone.

@@ -27,7 +27,7 @@ from tacit.core.text_files import table_bytes
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.pricing import check_charge
 from tacit.query.request import OPTIONS, Request, Terms
-from tacit.releases.accounts import Entry
+from tacit.releases.accounts import Entry, check_per_query
 from tacit.releases.api_types import Amount, Limit, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.payment import (
     Caller,
@@ -299,6 +299,7 @@ def _price(
     terms = settled(context, counts.population, options)
     found = []
     for amount, noise, guarantee in count_prices(terms, relation):
+        check_per_query(context.accounts[counts.population], terms, guarantee)
         plan = plan_workload(lower, counts.sizes, price=amount, rows=counts.rows, relation=relation, noise=noise)
         found.append(_Priced(counts, plan, guarantee, relation, terms, workload.text))
     same = [each for each in found if measured is not None and canonical(each.mechanisms) == canonical(measured)]

@@ -118,6 +118,7 @@ def _account(visit: PageRequest, budget: Budget, *, everyone: bool) -> dict[str,
         "gauges": gauges(budget, analyst=visit.name),
         "full": any(line.left == 0 and line.cap for line in budget.lines),
         "guarantee": _terms(budget.guarantee),
+        "notes": budget.notes,
         "chart": _burn_down(visit, budget, words) if spent else None,
         "chart_words": words,
     }
