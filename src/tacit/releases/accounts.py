@@ -127,7 +127,7 @@ class Budget:
     balances: tuple[Balance, ...]
     questions: int | None = None
     durable: bool = True
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, found: LedgerBudget, *, durable: bool, account: AccountKind | None = None) -> Budget:
