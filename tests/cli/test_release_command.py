@@ -54,6 +54,10 @@ def test_a_release_is_paid_once(clinic: Path, plan: Path, run: Run, run_json: Js
     shown = run("release", "plan.toml", "-o", "again")
     assert "charged nothing" in shown.stdout
     assert "Yearly [report]" in shown.stdout
+    for page in (shown.stdout, (clinic / "again" / "report.html").read_text()):
+        assert "Costs epsilon 0.75 of the total" in page
+        assert "Costs epsilon 0.25 of the total" in page
+    assert shown.stdout.startswith("visits\n")
     assert (clinic / "again" / "visits.csv").read_bytes() == before
     assert run("receipt", "verify", "again/receipt.json", "--key", "again/public-key.txt").exit_code == 0
     assert run("ledger", "verify").exit_code == 0

@@ -122,6 +122,30 @@ def test_few_statistics_need_no_delta(tmp_path: Path) -> None:
     assert [p.releases[0].law(0).kind for p in split.plans] == ["laplace", "laplace"]
 
 
+@pytest.mark.parametrize("kind", ["zcdp", "gdp"])
+def test_an_epsilon_means_what_it_means_of_a_query(tmp_path: Path, kind: str) -> None:
+    """Without a delta it is meant at that of the account, and not as the rho that a pure release of it would cost."""
+    curator, _ = open_clinic(accounting=kind, epsilon="4", delta="1e-6")
+    done = curator.publish(plan(tmp_path, 'epsilon = "0.5"', "bias_share = 0", a=ALL, b=f"{ALL} WHERE cost > 5"))
+    whole = curator.explain(ALL, epsilon="0.5").guarantee
+    assert done.split.guarantee == whole
+    assert done.charge.text.startswith("Charged epsilon 0.5 (")
+    assert [entry.text for entry in curator.history() if entry.amounts] == [done.charge.text]
+    own = [answer.charge.text for answer in done.answers.values()]
+    assert all(text.startswith("Costs epsilon 0.3") and "at delta 1e-06" in text for text in own), own
+
+
+def test_charts_begin_at_0_or_say_otherwise(tmp_path: Path) -> None:
+    curator, _ = open_clinic(epsilon="1000")
+    near, far = (
+        curator.sql(sql, epsilon="400")
+        for sql in (WARDS, "SELECT ward, AVG(cost) + 9000 AS m FROM visits GROUP BY ward")
+    )
+    scale = [chart.to_dict()["layer"][0]["encoding"]["y"] for chart in (near.plot("n"), far.plot("m"))]
+    assert [each["scale"]["zero"] for each in scale] == [True, False]
+    assert [each["title"] for each in scale] == ["n", "m (axis not from 0)"]
+
+
 class Interrupted(BaseException):
     """A crash of the machine."""
 
@@ -302,7 +326,7 @@ def test_refusals_cost_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="what was released is kept"):
         curator.publish(plan(tmp_path), output=tmp_path / "file" / "x")
     done = curator.publish(tmp_path / "plan.toml")
-    assert (spent(curator), len(done.files)) == ([1], 7)
+    assert (spent(curator), len(done.files)) == ([1], 8)
     assert CATALOG.digest == done.receipt["catalog"]
 
 

@@ -106,3 +106,20 @@ def test_mistakes_are_named_and_cost_nothing() -> None:
 def test_a_label_may_be_as_long_as_it_says() -> None:
     curator, _ = open_clinic()
     assert curator.charge(tacit.PureDP("0.1"), label="x" * 1000).charge.sql == "x" * 1000
+
+
+def test_the_epsilon_that_was_typed_is_shown_whatever_was_released() -> None:
+    curator, _ = open_clinic(accounting="zcdp", epsilon="9", delta="1e-3")
+    made = [
+        curator.release(tacit.Laplace(epsilon="0.5", l1_sensitivity=1), 42, label="a"),
+        curator.release(tacit.Gaussian(epsilon="0.5", delta="1e-6", l2_sensitivity=1), 42, label="b"),
+        curator.answer_workload("visits", tacit.Workload.marginals([["ward"]]), epsilon="0.5"),
+        curator.synthesize("visits", ["ward"], epsilon="0.5", rows=10, method="independent"),
+        curator.fit(
+            tacit.learn.GaussianNB(epsilon="0.5", delta="1e-6", classes=["a", "b", "c"]),
+            "SELECT cost, ward FROM visits",
+        ),
+    ]
+    assert all(each.charge.text.startswith("Charged epsilon 0.5 (rho ") for each in made)
+    history = [entry.text for entry in curator.history() if entry.amounts]
+    assert history == [each.charge.text for each in made]

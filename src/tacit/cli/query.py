@@ -418,13 +418,19 @@ def print_answer(curator: Curator, answer: Answer, form: str, output: Path | Non
 
 def show_answer(screen: Console, curator: Curator, answer: Answer) -> None:
     """The table with its errors, what was charged, and what is left."""
+    show_table(screen, answer)
+    for line in _lines(curator, answer):
+        screen.print(line, style="dim", markup=False, soft_wrap=True)
+
+
+def show_table(screen: Console, answer: Answer) -> None:
+    """The table with its errors; under it how many rows are not shown, and the meaning of the mark."""
     from tacit.releases.answer import cut_note, has_marks, rich_table
 
     screen.print(rich_table(answer))
     cut = cut_note(answer)
     words = [f"{cut} All are in --format csv, and in a file: --output answer.csv."] if cut else []
-    words += [_MARKED] if has_marks(answer) else []
-    for line in (*words, *_lines(curator, answer)):
+    for line in (*words, *([_MARKED] if has_marks(answer) else [])):
         screen.print(line, style="dim", markup=False, soft_wrap=True)
 
 

@@ -132,11 +132,12 @@ def _quoted(batch: BatchPlan, split: Split, *, quiet: bool) -> dict[str, Any]:
 
 
 def _show_release(done: BatchRelease, budget: Budget) -> None:
-    from tacit.cli.query import show_budget
-    from tacit.releases.answer import rich_table
+    from tacit.cli.query import show_budget, show_table
 
     screen = console()
-    for answer in done.answers.values():
-        screen.print(rich_table(answer))
+    for statistic, answer in zip(done.batch.statistics, done.answers.values(), strict=True):
+        screen.print(statistic.title, style="bold", markup=False)
+        show_table(screen, answer)
+        screen.print(f"{answer.note} {answer.zeros_note}\n", style="dim", markup=False, soft_wrap=True)
     say(f"{done}", f"Read {done.batch.output / 'report.html'}; the receipt is beside it.", whole=True)
     show_budget(screen, budget)

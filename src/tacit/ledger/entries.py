@@ -39,6 +39,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Any
 
 from tacit.core.errors import InputError
+from tacit.core.numbers import format_up
 from tacit.ledger.protocol import BalanceChange, BalanceKey, Cap, Name, Step, from_grains, grains_up
 from tacit.ledger.records import Amount, Order, PricedCharge, caps_of, filter_from_terms
 
@@ -193,6 +194,13 @@ def amounts_text(amounts: Mapping[str, int]) -> dict[str, str]:
 def amounts_of(body: Mapping[str, Any]) -> tuple[Amount, ...]:
     """The amounts that an entry charged, without the currencies it left alone."""
     return _amounts(tuple(body["amounts"].items()))
+
+
+def typed_of(body: Mapping[str, Any]) -> str:
+    """The epsilon that was typed for a charge, such as ``epsilon 0.5``, where the account counts something else."""
+    quote = body["quote"]
+    stated = quote.get("epsilon", quote.get("options", {}).get("epsilon"))
+    return "" if stated is None or "epsilon" in body["amounts"] else f"epsilon {format_up(Fraction(stated))}"
 
 
 @lru_cache(maxsize=1024)

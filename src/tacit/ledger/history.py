@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tacit.accounting.prices import Charge
-from tacit.core.numbers import format_up
-from tacit.ledger.entries import amounts_of, owners_of, plain_name
+from tacit.ledger.entries import amounts_of, owners_of, plain_name, typed_of
 from tacit.ledger.errors import RollbackError
 from tacit.ledger.journal import Journal
 from tacit.ledger.messages import questions_left
@@ -45,14 +43,8 @@ def _record(journal: Journal, entry: Stored, body: Mapping[str, Any]) -> Record:
         digests = {} if committed is None else journal.read(committed, "commit")[1]["papers"]
     return Record(
         entry.seq, entry.hash, body["time"], body["population"], body["analyst"], body["project"],
-        amounts_of(body), body["sql"], body["plan"], committed, digests.get("result", ""), _typed(body),
+        amounts_of(body), body["sql"], body["plan"], committed, digests.get("result", ""), typed_of(body),
     )  # fmt: skip
-
-
-def _typed(body: Mapping[str, Any]) -> str:
-    """The epsilon that was typed for a query, where its charge counts something else."""
-    stated = body["quote"].get("options", {}).get("epsilon")
-    return "" if stated is None or "epsilon" in body["amounts"] else f"epsilon {format_up(Fraction(stated))}"
 
 
 @dataclass(frozen=True, slots=True)

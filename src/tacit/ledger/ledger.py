@@ -29,6 +29,7 @@ from tacit.ledger.entries import (
     repeat_name,
     reserve_body,
     run_name,
+    typed_of,
     unit_name,
 )
 from tacit.ledger.errors import ConflictError, ReplacedKeyError, RollbackError, storage_errors
@@ -305,8 +306,7 @@ class Ledger(Registrations, Closing):
                 self.conversations.check(body["population"], body["conversation"], analyst=body["analyst"])
             result = self.journal.write(body)
             if isinstance(result, Appended):
-                amounts = amounts_of(body)
-                return Reservation(result.head.seq, result.head.hash, result.previous, body["population"], amounts)
+                return _reservation(result.head.seq, result.head.hash, result.previous, body)
             if isinstance(result, InsufficientBudget):
                 terms = self.journal.terms(body["population"])
                 raise BudgetError(shortage(body, result.balances, filter_from_terms(terms)))
@@ -446,7 +446,7 @@ class Ledger(Registrations, Closing):
         entry, body = self.journal.read(seq, "reserve")
         # The process that made the entry may have died before the anchor knew of it.
         self.journal.remember(entry.head)
-        return Reservation(seq, entry.hash, entry.previous, body["population"], amounts_of(body), resumed)
+        return _reservation(seq, entry.hash, entry.previous, body, resumed=resumed)
 
     def _kept(self, seq: int) -> Outcome | None:
         """The stored outcome of a reservation, compared with its digests."""
@@ -498,3 +498,10 @@ class Ledger(Registrations, Closing):
         if (first["request"], first["population"]) != (body["request"], body["population"]):
             raise ConflictError("idempotency_key", "was used before for another request; use a fresh one")
         return int(first["of"]) if first["kind"] == "repeat" else seq
+
+
+def _reservation(
+    seq: int, digest: str, previous: str, body: Mapping[str, Any], *, resumed: bool = False
+) -> Reservation:
+    """A charge, from its place in the ledger and its entry."""
+    return Reservation(seq, digest, previous, body["population"], amounts_of(body), typed_of(body), resumed)

@@ -80,6 +80,7 @@ class Reservation:
         previous: hash of the entry before it.
         population: whose budget.
         amounts: what was charged.
+        typed: the epsilon that was typed, such as ``epsilon 0.5``, where the account counts something else.
         resumed: an equal order had been admitted before, without an outcome yet; this one runs under its charge.
     """
 
@@ -88,6 +89,7 @@ class Reservation:
     previous: str
     population: str
     amounts: tuple[Amount, ...]
+    typed: str = ""
     resumed: bool = False
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tacit.accounting.currencies import AccountGuarantee, currency_named, currency_of
 from tacit.accounting.filters import Filter, Line
 from tacit.core.cautions import cautions_about_account
 from tacit.core.errors import InputError
 from tacit.core.guarantees import GDP, ZCDP, Guarantee
-from tacit.core.numbers import Number, exact_positive, exact_probability, format_up, round_down, with_noun
+from tacit.core.numbers import Number, exact_positive, exact_probability, exact_text, format_up, round_down, with_noun
 from tacit.ledger import Amount, Balance
 from tacit.ledger import LedgerBudget as LedgerBudget
 from tacit.query.request import Account as AccountKind
@@ -51,6 +51,7 @@ class Entry:
         public: whether public tables alone were asked about: there is no such line in any account.
         note: meaning of the values, where synthetic tables were asked about; empty otherwise.
         typed: epsilon as it was typed, such as ``epsilon 0.5``, where the account counts something else.
+        part: cost of one statistic of a planned release; empty otherwise.
     """
 
     number: int
@@ -64,6 +65,7 @@ class Entry:
     public: bool = False
     note: str = field(default="", repr=False)
     typed: str = field(default="", repr=False)
+    part: str = field(default="", repr=False)
 
     @property
     def cost(self) -> str:
@@ -78,8 +80,10 @@ class Entry:
             return "Synthetic tables alone, which were paid for before: charged nothing"
         if self.public:
             return "Public tables alone, answered exactly: charged nothing"
-        if self.repeated:
+        if self.repeated and not self.part:
             return "A repeated question: charged nothing"
+        if self.part:
+            return f"Costs {self.part} of the total that was charged to {self.population}"
         return f"Charged {self.cost} to {self.population}"
 
 
@@ -209,6 +213,12 @@ def typed_price(epsilon: Number | None, amounts: Iterable[Amount]) -> str:
     if epsilon is None or any(each.currency == "epsilon" for each in amounts):
         return ""
     return f"epsilon {format_up(exact_positive(epsilon, 'epsilon'))}"
+
+
+def typed_epsilon(options: Mapping[str, Any]) -> dict[str, str]:
+    """What an order keeps of a typed price: its epsilon, where it has one."""
+    stated = options.get("epsilon")
+    return {} if stated is None else {"epsilon": exact_text(exact_positive(stated, "epsilon"))}
 
 
 def _epsilon_spent(guarantee: Guarantee, lines: Sequence[Line]) -> EpsilonSpent | None:

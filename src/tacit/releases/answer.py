@@ -260,18 +260,29 @@ def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
     ]
     kind: Literal["temporal", "quantitative"] = "temporal" if column.type.is_temporal else "quantitative"
     title = ", ".join(answer.columns[i].name for i in labels)
-    return error_bars(records, x=title, y=column.name, kind=kind).properties(title=answer.confidence_text(confidence))
+    drawn = error_bars(records, x=title, y=column.name, kind=kind, counts=answer.finished.not_negative[index])
+    return drawn.properties(title=answer.confidence_text(confidence))
 
 
 def error_bars(
-    records: list[dict[str, Any]], *, x: str, y: str, kind: Literal["temporal", "quantitative"] = "quantitative"
+    records: list[dict[str, Any]],
+    *,
+    x: str,
+    y: str,
+    kind: Literal["temporal", "quantitative"] = "quantitative",
+    counts: bool = False,
 ) -> Any:
     """A point with an error bar for each record, which has a group, a value and both ends."""
     alt = altair()
     base = alt.Chart(alt.InlineData(values=records)).encode(
         x=alt.X("group", type="nominal", sort=None, title=x or None)
     )
-    scale = alt.Scale(zero=False)
+    # Counts and their sums from 0; others too, unless that would press all points together: then the axis says so.
+    ends = [end for each in records for end in (each["low"], each["high"]) if isinstance(end, float)] or [0.0]
+    spread = 2 * (max(ends) - min(ends))
+    is_far = kind == "quantitative" and not counts and (min(ends) > spread or max(ends) < -spread)
+    scale = alt.Scale(zero=not is_far and kind == "quantitative")
+    y = f"{y} (axis not from 0)" if is_far else y
     bars = base.mark_rule(strokeWidth=2, opacity=0.6).encode(y=alt.Y("low", type=kind, title=y, scale=scale), y2="high")
     points = base.mark_point(filled=True, size=60, opacity=1).encode(y=alt.Y("value", type=kind, scale=scale))
     return (bars + points).properties(width=alt.Step(40), height=260)

@@ -52,7 +52,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -91,14 +91,14 @@ from tacit.project.project_file import ContributionField, FileNumber, StrictMode
 from tacit.project.project_template import read_toml
 from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import sought
-from tacit.query.planning.delta_budgets import largest_rho_of, mu_of_epsilon
+from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of, mu_of_epsilon
 from tacit.query.planning.explain import explain
 from tacit.query.planning.plan import Plan, outline, plan_question
 from tacit.query.question import Question
 from tacit.query.release import NoisyRelease
 from tacit.query.request import OPTIONS, Account, Request
 from tacit.query.resolve import resolve
-from tacit.releases.accounts import Entry
+from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import Answer, html_table
 from tacit.releases.notebook import answers_notebook
 from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay
@@ -270,9 +270,9 @@ class Split:
 
 
 def split_total(
-    batch: BatchPlan, questions: Sequence[Question], relation: Relation, account: str, *, catalog: str
+    batch: BatchPlan, questions: Sequence[Question], relation: Relation, account: Account, *, catalog: str
 ) -> Split:
-    """Divide the total of a batch, for an account of a kind.
+    """Divide the total of a batch among its statistics; an epsilon without a delta is meant as that of a query is.
 
     Raises:
         InputError: the account is not charged in what the total is stated in, or a delta is needed and missing.
@@ -280,6 +280,9 @@ def split_total(
     """
     private = [any(not final.public_keys for final in question.finals) for question in questions]
     own = batch.delta / 2 if any(private) else Fraction(0)
+    if account.kind in ("zcdp", "gdp") and batch.currency == "epsilon" and not batch.delta:
+        whole, each = (exact_probability(of or 0, "delta", zero=True) for of in (account.target_delta, account.delta))
+        batch, own = replace(batch, delta=whole), min(each * sum(private), whole / 2)
     deltas = [own / sum(private) if each else Fraction(0) for each in private]
     weights = [statistic.weight for statistic in batch.statistics]
     squares = [weight**2 for weight in weights]
@@ -304,7 +307,7 @@ def split_total(
             for question, statistic, amount, delta in zip(questions, batch.statistics, amounts, deltas, strict=True)
         )
 
-    counted = currency_named(account)
+    counted = currency_named(account.kind)
     if counted is PURE:
         if batch.currency != "epsilon" or batch.delta:
             raise InputError("release", "a pure account is charged in epsilon alone")
@@ -319,9 +322,11 @@ def split_total(
         made = plans("zcdp", "rho", [rho * square / sum(squares) for square in squares])
         return Split(made, ZCDP(rho, delta=own, relation=relation), "the sum of their rhos")
     if counted is GAUSSIAN:
-        if batch.currency == "rho" or batch.delta:
-            raise InputError("release", "a gdp account is charged in mu, or in the mu of an epsilon, without delta")
-        mu = batch.amount if batch.currency == "mu" else mu_of_epsilon(batch.amount).mu
+        if batch.currency == "rho" or (batch.currency == "mu" and batch.delta):
+            raise InputError("release", "a gdp account is charged in mu, or in the mu of an epsilon")
+        mu = batch.amount
+        if batch.currency == "epsilon":
+            mu = largest_mu_of(mu, batch.delta) if batch.delta else mu_of_epsilon(mu).mu
         shares = (mu**2 * square / sum(squares) for square in squares)
         made = plans("gdp", "mu", [round_down(sqrt_bounds(share)[0], _DIGITS) for share in shares])
         return Split(made, GDP(mu, relation=relation), "the sum of the squares of their mus")
@@ -545,8 +550,8 @@ def quote_batch(context: QuestionContext, batch: BatchPlan) -> Split:
                 f"a release has one total, so one population; these are about {', '.join(sorted(populations))}",
             )
         population = context.catalog.population(populations.pop())
-        kind = context.accounts[population.name].kind
-        split = split_total(batch, questions, population.relation, kind, catalog=context.catalog.digest)
+        account = context.accounts[population.name]
+        split = split_total(batch, questions, population.relation, account, catalog=context.catalog.digest)
         for plan in split.plans:
             for final, table in plan.measured:
                 context.engine.check(final)
@@ -618,17 +623,18 @@ def release_batch(
             project=context.project,
             sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
             plan=key,
-            quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan))} for s, plan in named]},
+            quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan))} for s, plan in named]}
+            | typed_epsilon({batch.currency: batch.amount}),
             repeat_key=key,
         )
         # Parts that exist stay, so a run that was interrupted goes on under the same charge.
         paid = pay(context, order, parts, text, statement, keep_failure=False)
         made = paid.made or parts(paid.outcome.reservation)
         entry = entry_of(paid.outcome, sql=batch.name, digest=key, analyst=analyst, paid=paid.now)
-        answers = {
-            statistic.name: answer_from_outcome(plan, part.result, entry, paid.receipt, public_rows(context, plan))
-            for (statistic, plan), part in zip(named, made, strict=True)
-        }
+        answers = {}
+        for (statistic, plan), part in zip(named, made, strict=True):
+            own, public = replace(entry, part=_cost(context, batch, plan)), public_rows(context, plan)
+            answers[statistic.name] = answer_from_outcome(plan, part.result, own, paid.receipt, public)
 
     def files() -> Iterator[tuple[str, bytes]]:
         for name, answer in answers.items():
@@ -640,6 +646,17 @@ def release_batch(
         yield "notebook.ipynb", answers_notebook(batch.name, answers, paid.receipt, queries)
 
     return BatchRelease(batch, split, answers, entry, paid.receipt, _written(batch.output, files()))
+
+
+def _cost(context: QuestionContext, batch: BatchPlan, plan: Plan) -> str:
+    """Cost of one statistic, in the words of the total, such as ``epsilon 0.2``."""
+    currency, found = currency_of(plan.guarantee), plan.guarantee
+    own = ", ".join(f"{name} {format_up(number, 6)}" for name, number in currency.shown(found).items())
+    stated = batch.delta or context.accounts[plan.final.population].target_delta
+    if batch.currency != "epsilon" or not currency.relaxed or not stated:
+        return own
+    delta = exact_probability(stated, "delta")
+    return f"epsilon {format_up(found.to_approx(delta).epsilon, 3)} at delta {format_up(delta, 3)} ({own})"
 
 
 def part_key(batch: str, statistic: str) -> str:

@@ -15,9 +15,9 @@ from tacit.accounting.prices import Charge, HasEvent
 from tacit.core.canonical import canonical, digest_of
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.events import Event
-from tacit.core.guarantees import Guarantee
+from tacit.core.guarantees import ApproxDP, Guarantee, PureDP
 from tacit.ledger import Order
-from tacit.releases.accounts import Entry
+from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.payment import Caller, CuratorContext, check_succeeded, entry_of, hide_internal_errors, pay
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 
@@ -78,10 +78,13 @@ def _pay(
         guarantee = currency.price(charge, relation)
         about = about_mechanism(charge, event_for(charge, guarantee), label, released="")
         quote = {"mechanisms": quoted(about["mechanisms"])}
+        own = getattr(charge, "guarantee", charge)
+        stated = typed_epsilon({"epsilon": own.epsilon}) if isinstance(own, (PureDP, ApproxDP)) else {}
         # The value is secret, so one request is told from another by the action, the population, label and charge.
         request = digest_of(canonical([action, context.project, population, label, quote]))
         order = Order(
-            population, guarantee, analyst=caller.analyst, project=context.project, sql=label, quote=quote,
+            population, guarantee, analyst=caller.analyst, project=context.project, sql=label,
+            quote=quote | stated,
             idempotency_key=caller.idempotency_key, request=request,
         )  # fmt: skip
 

@@ -29,7 +29,7 @@ from tacit.query.relational.algebra import Field as RowField
 from tacit.query.relational.algebra import RelationNode, relation_text, scanned
 from tacit.query.resolve import resolve_rows
 from tacit.query.types import Kind
-from tacit.releases.accounts import Entry
+from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Label, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.mechanism import event_for
 from tacit.releases.notebook_tables import entry_html
@@ -191,7 +191,7 @@ def fit_privately(
         weighed = [] if weight is None else [weight]
         order = Order(
             population.name, guarantee, analyst=caller.analyst, project=context.project, sql=label, plan=about["plan"],
-            quote={"mechanisms": quoted(about["mechanisms"]), "model": told},
+            quote={"mechanisms": quoted(about["mechanisms"]), "model": told, **typed_epsilon(vars(declared))},
             idempotency_key=caller.idempotency_key,
             request=digest_of(canonical([label, about["mechanisms"], parameters_told(declared), *weighed])),
         )  # fmt: skip

@@ -340,7 +340,6 @@ def entry_of(
     digest: str = "",
     analyst: str = "",
     paid: bool = True,
-    typed: str = "",
 ) -> Entry:
     """A line of the history; or that of an outcome, which was ``paid`` for just now or had been before."""
     if isinstance(found, Record):
@@ -350,7 +349,7 @@ def entry_of(
         return Entry(at, population, amounts, found.sql, found.plan, done, found.analyst, typed=found.typed)
     under: Reservation = found.reservation
     amounts = _in_order(under.amounts) if paid else ()
-    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid, typed=typed)
+    return Entry(under.seq, under.population, amounts, sql, digest, True, analyst, not paid, typed=under.typed)
 
 
 def _in_order(amounts: Iterable[Amount]) -> tuple[Amount, ...]:

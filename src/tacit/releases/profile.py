@@ -40,7 +40,7 @@ from tacit.query.planning.plan import Plan, outline, plan_question
 from tacit.query.request import OPTIONS, Account, Request, Terms
 from tacit.query.resolve import resolve
 from tacit.query.types import DOUBLE, TEXT, Kind
-from tacit.releases.accounts import Entry
+from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import to_arrow
 from tacit.releases.api_types import Amount, Count, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.payment import (
@@ -629,7 +629,7 @@ def make_profile(context: QuestionContext, source: str, options: Mapping[str, An
         key = canonical([_FORMAT, first.digest, repr(priced.guarantee), context.catalog.digest, repr(version)])
         order = Order(
             priced.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=first.digest, quote={"profile": told}, repeat_key=digest_of(key),
+            plan=first.digest, quote={"profile": told, **typed_epsilon(options)}, repeat_key=digest_of(key),
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, first.digest])),
         )  # fmt: skip
 
@@ -655,8 +655,7 @@ def make_profile(context: QuestionContext, source: str, options: Mapping[str, An
 
         paid = pay(context, order, made, _to_text, statement)
         check_succeeded(paid.outcome)
-        entry = entry_of(paid.outcome, sql=label, digest=first.digest, analyst=caller.analyst, paid=paid.now,
-                         typed=priced.typed)  # fmt: skip
+        entry = entry_of(paid.outcome, sql=label, digest=first.digest, analyst=caller.analyst, paid=paid.now)
         return _read(priced, paid.outcome, entry)
 
 

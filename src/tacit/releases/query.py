@@ -29,7 +29,7 @@ from tacit.project.project_file import ProjectModel, build, validate
 from tacit.project.public_sizes import PublicSizes
 from tacit.project.source import Source
 from tacit.query.limits import MAX_PUBLIC_ROWS
-from tacit.query.planning.explain import explain_public, typed_epsilon
+from tacit.query.planning.explain import explain_public
 from tacit.query.planning.found_parts import with_found
 from tacit.query.planning.left_out_question import loss_question
 from tacit.query.planning.plan import Plan, outline
@@ -228,8 +228,7 @@ def to_answer(
         FailedRunError: the run failed, so there is no answer.
     """
     check_succeeded(found)
-    typed = typed_epsilon(planned.plan)
-    entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid, typed=typed)
+    entry = entry_of(found, sql=sql, digest=planned.plan.digest, analyst=analyst, paid=paid)
     presented = context.plans.rows(sql, planned.plan, found.result, public)
     ran = presented.plan
     return Answer(presented.finished, ran, entry, _own_receipt(context, planned, ran, sql, found))

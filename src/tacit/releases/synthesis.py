@@ -25,7 +25,7 @@ from tacit.core.extras import load_arrow
 from tacit.core.names import is_name
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.pricing import check_charge
-from tacit.releases.accounts import Entry
+from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.api_types import Amount, Count, Limit, Names, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.payment import (
     Caller,
@@ -90,7 +90,8 @@ def synthesize(
         parts = [_FORMAT, text, context.catalog.digest, stages.relation.value, repr(stages.guarantee), repr(version)]
         order = Order(
             stages.population, stages.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=about["plan"], quote={"mechanisms": before, "synthesis": told}, repeat_key=digest_of(canonical(parts)),
+            plan=about["plan"], quote={"mechanisms": before, "synthesis": told, **typed_epsilon(request.options)},
+            repeat_key=digest_of(canonical(parts)),
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, before])),
         )  # fmt: skip
 

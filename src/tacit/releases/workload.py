@@ -27,7 +27,7 @@ from tacit.core.text_files import table_bytes
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.query.planning.pricing import check_charge
 from tacit.query.request import OPTIONS, Request, Terms
-from tacit.releases.accounts import Entry, check_per_query
+from tacit.releases.accounts import Entry, check_per_query, typed_epsilon
 from tacit.releases.api_types import Amount, Limit, RequestModel, ResponseModel, Text, maybe
 from tacit.releases.payment import (
     Caller,
@@ -194,7 +194,7 @@ def answer_workload(
                  mechanisms]  # fmt: skip
         order = Order(
             counts.population, priced.guarantee, analyst=caller.analyst, project=context.project, sql=label,
-            plan=digest_of(text), quote={"mechanisms": mechanisms, "workload": kept},
+            plan=digest_of(text), quote={"mechanisms": mechanisms, "workload": kept, **typed_epsilon(options)},
             repeat_key=digest_of(canonical(parts)),
             idempotency_key=caller.idempotency_key, request=digest_of(canonical([label, text, mechanisms])),
         )  # fmt: skip
