@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.accounting.currencies import implied_currency
 from tacit.core.errors import InputError, TacitError
@@ -22,7 +22,6 @@ from tacit.ledger.journal import read_body
 from tacit.ledger.memory import MEMORY, rehearsed_on
 from tacit.ledger.opening import open_reader
 from tacit.ledger.protocol import Reader
-from tacit.project.project_editing import EditedProject
 from tacit.project.project_file import ColumnModel, Project, ProjectModel, build, load, validate, written_as
 from tacit.project.source import Digests, Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
@@ -33,6 +32,9 @@ from tacit.query.resolve import resolve
 from tacit.releases.accounts import OWNER, Budget, account_kind, filter_of, version_caps
 from tacit.releases.keys import Keyring, Keys, has_waiting, keys_in_force, make_keys, mismatch, missing_keys, open_keys
 from tacit.releases.planner import QuestionContext
+
+if TYPE_CHECKING:
+    from tacit.project.project_editing import EditedProject
 
 
 def open_curator(
