@@ -106,6 +106,7 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("LIKE … ESCAPE", "patterns that are written out", "SELECT COUNT(*) FROM visits WHERE note LIKE '100!%' ESCAPE '!'"),
     ("CAST … FORMAT", "out of YYYY MM DD HH24 MI SS", "SELECT COUNT(CAST(note AS DATE FORMAT 'DD.MM.YYYY')) FROM visits"),
     ("TIMESTAMP_DIFF", "complete units; DATE_DIFF counts boundaries", "SELECT AVG(TIMESTAMP_DIFF(seen, admitted, HOUR)) FROM visits"),
+    ("->>, JSON_EXTRACT_STRING, JSON_VALUE", "a string, number or truth value of JSON in a text, as it is written; NULL for anything else, strings with a backslash, and members behind more than three levels of brackets", "SELECT note ->> '$.ward.name' AS ward, COUNT(*) FROM visits GROUP BY 1"),
     ("LIST_CONTAINS, UNNEST", "of a text that a sign divides, or a list that is declared as text; the first 64 values are rows of the same person", "SELECT tag, COUNT(*) FROM visits, UNNEST(STRING_SPLIT(note, ',')) AS t(tag) WHERE NOT LIST_CONTAINS(STRING_SPLIT(note, ','), 'test') GROUP BY tag"),
     ("PIVOT", "of a subquery that lists its columns", "SELECT * FROM (SELECT urgent, ward, cost FROM visits) PIVOT (SUM(cost) FOR ward IN ('surgery', 'oncology'))"),
     ("a released relation below", "paid and released first, then joined with rows of persons", "WITH m AS (SELECT ward, AVG(cost) AS mean FROM visits GROUP BY ward) SELECT COUNT(*) FROM visits v JOIN m ON m.ward = v.ward WHERE v.cost > m.mean"),

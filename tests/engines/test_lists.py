@@ -7,7 +7,8 @@ import pytest
 
 from engines.makers import MAKERS
 from support.engine_comparison import SECRET, final_of
-from tacit.engines.protocol import MeasurementTask
+from support.spark import spark_engine
+from tacit.engines.protocol import Engine, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import INTEGER, TEXT
 
@@ -49,5 +50,16 @@ COUNTS = {
 @pytest.mark.parametrize("engine", list(MAKERS))
 def test_lists(engine: str) -> None:
     with MAKERS[engine](CATALOG, {"orders": ROWS}) as made:
-        found = {sql: int(made.measure(MeasurementTask(final_of(sql, CATALOG), SECRET)).raw[0].sum()) for sql in COUNTS}
-    assert found == COUNTS
+        assert _counted(made) == COUNTS
+
+
+@pytest.mark.deep
+@pytest.mark.spark
+def test_lists_of_spark() -> None:
+    with spark_engine(CATALOG, {"orders": ROWS}) as made:
+        assert _counted(made) == COUNTS
+
+
+def _counted(engine: Engine) -> dict[str, int]:
+    work = {sql: MeasurementTask(final_of(sql, CATALOG), SECRET) for sql in COUNTS}
+    return {sql: int(engine.measure(task).raw[0].sum()) for sql, task in work.items()}

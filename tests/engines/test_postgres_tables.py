@@ -52,6 +52,10 @@ STORED: list[tuple[SqlType, str, list[str], list[Value | None]]] = [
     (TEXT, "integer", ["-5"], ["-5"]),
     (TEXT, "boolean", ["true"], ["true"]),
     (TEXT, "date", ["'2024-02-29'"], ["2024-02-29"]),
+    (TEXT, "json", ["'{\"a\":1.0}'", "NULL"], ['{"a":1.0}', None]),
+    (TEXT, "jsonb", ["'{\"b\":1,\"a\":2}'"], ['{"a": 2, "b": 1}']),
+    (TEXT, "text[]", ["ARRAY['a', NULL, '', 'b']", "ARRAY[]::text[]", "NULL"], ["\x1fa\x1fb", "", None]),
+    (TEXT, "int[]", ["ARRAY[3, -1]"], ["\x1f3\x1f-1"]),
     (BOOLEAN, "boolean", ["true", "NULL"], [True, None]),
     (BOOLEAN, "integer", ["0", "3"], [False, True]),
     (DATE, "date", ["'0001-01-01'", "'infinity'", "'-infinity'", "'4713-01-01 BC'", "'5874897-12-31'", "'9999-12-31'"],
@@ -101,11 +105,11 @@ def test_every_type_is_read_totally(
 
 def test_types_that_are_not_stated(connection: Any) -> None:
     connection.execute(
-        'CREATE TABLE kinds.many (a int, b numeric(10,2), c numeric, d short, e mood, f json, "G h" text, h bytea, k char(3), l timestamptz, m numeric(30,20))'
+        'CREATE TABLE kinds.many (a int, b numeric(10,2), c numeric, d short, e mood, f json, n int[], "G h" text, h bytea, k char(3), l timestamptz, m numeric(30,20))'
     )
     found = read_types(database(), {"t": "kinds.many"})["t"]
     assert found == {
-        "a": INTEGER, "b": decimal(2), "c": DOUBLE, "d": TEXT, "e": TEXT, "f": None, "G h": TEXT, "h": None, "k": TEXT,
+        "a": INTEGER, "b": decimal(2), "c": DOUBLE, "d": TEXT, "e": TEXT, "f": TEXT, "n": None, "G h": TEXT, "h": None, "k": TEXT,
         "l": TIMESTAMP, "m": DOUBLE,
     }  # fmt: skip
 

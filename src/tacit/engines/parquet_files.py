@@ -26,7 +26,7 @@ _TYPES = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), TIMESTAMP),
     "BOOLEAN": BOOLEAN,
-    "VARCHAR": TEXT,
+    **dict.fromkeys(("VARCHAR", "JSON"), TEXT),
     "DATE": DATE,
 }
 #: The text of a moment with a zone depends on a library of zones.

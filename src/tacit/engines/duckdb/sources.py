@@ -340,7 +340,7 @@ def _doubles(table: Table, stored: Mapping[str, tuple[str, str]]) -> dict[str, s
 
 def _read(value: str, stored: str, wanted: SqlType) -> str | None:
     """A stored column as the declared type, totally; None where there is no sensible reading."""
-    if stored == "VARCHAR" or stored.startswith("ENUM"):
+    if stored in ("VARCHAR", "JSON") or stored.startswith("ENUM"):
         return cast_sql(DUCKDB, value if stored == "VARCHAR" else f"CAST({value} AS VARCHAR)", TEXT, wanted)
     if stored == '"NULL"' or stored == "NULL":
         return cast_sql(DUCKDB, value, SqlType(Kind.NULL), wanted)

@@ -43,7 +43,7 @@ from tacit.query.types import (
 
 _WHOLE: Final = ("int2", "int4", "int8")
 _FLOATS: Final = ("float4", "float8")
-_TEXTS: Final = ("text", "varchar", "bpchar", "citext", "name", "uuid")
+_TEXTS: Final = ("text", "varchar", "bpchar", "citext", "name", "uuid", "json", "jsonb")
 _TIMES: Final = ("timestamp", "timestamptz")
 #: Further than any whole or decimal number.
 _NEAR: Final = 10**20

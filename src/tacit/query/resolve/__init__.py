@@ -7,6 +7,7 @@ Modules:
 * :mod:`.constants` — Constants and names of types in SQL text
 * :mod:`.grouping_sets` — Grouping sets of a GROUP BY: the lists of key terms that ROLLUP, CUBE and GROUPING SETS stand
   for
+* :mod:`.json_texts` — Members of JSON in a text: ``x ->> 'key'``, JSON_EXTRACT_STRING, JSON_VALUE and their like
 * :mod:`.kept_public_rows` — Public rows that an outer join keeps though no row of a person meets them
 * :mod:`.lists` — Lists: texts that a sign divides, as tests of membership and as rows
 * :mod:`.public_keys` — Public keys: the finite sets of values that key expressions can have, as far as declarations say

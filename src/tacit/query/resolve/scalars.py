@@ -30,6 +30,7 @@ from tacit.query.relational.functions import call, case, cast, in_list
 from tacit.query.relational.functions.casts import cast_value
 from tacit.query.relational.functions.regular_expressions import from_escaped, from_similar, is_anchored
 from tacit.query.resolve.constants import number, type_named
+from tacit.query.resolve.json_texts import PATHS, arrow, keys_of_path, member, without_cast
 from tacit.query.resolve.lists import CONTAINS, contains
 from tacit.query.resolve.sql_functions import (
     PICKS,
@@ -412,8 +413,23 @@ class Scalars:
             return part_at(node.expressions[0].name, node.expressions[1], self)
         if name in CONTAINS:
             return contains(name, node.expressions, self)
+        if name in PATHS and node.expressions:
+            return self._json(node)
         check_function(name)
         return scalar_call(name, [self(arg) for arg in node.expressions])
+
+    def _json(self, node: exp.Anonymous) -> Expression:
+        """JSON_EXTRACT_STRING(x, '$.key') and its like."""
+        text, *rest = node.expressions
+        paths = [part.value if isinstance(part := self(each), Literal) else None for each in rest]
+        keys = [key for path in paths for key in (keys_of_path(path) if isinstance(path, str) else [])]
+        if len(paths) != 1 and function_name(node) != "json_extract_path_text":
+            raise Refusal("arguments", f"{function_name(node).upper()} takes a text and a path such as '$.key'.")
+        return member(self(without_cast(text)), keys)
+
+    def _arrow(self, node: exp.JSONExtractScalar) -> Expression:
+        text, keys = arrow(node)
+        return member(self(text), keys)
 
     def _misplaced(self, name: str) -> None:
         if name in RAW_AGGREGATES and not (name in PICKS and self.clause == "an aggregate"):
@@ -472,7 +488,8 @@ _METHODS: Final[dict[type[exp.Expr], Callable[[Scalars, Any], Expression]]] = {
     exp.NullSafeNEQ: lambda self, node: call("not", call("same", self(node.this), self(node.expression))),
     exp.And: Scalars._chain, exp.Or: Scalars._chain, exp.Is: Scalars._is, exp.Between: Scalars._between,
     exp.In: Scalars._in, exp.Like: Scalars._like, exp.ILike: Scalars._like, exp.Add: Scalars._add,
-    exp.Sub: Scalars._add, exp.Escape: Scalars._escaped, exp.StrToDate: Scalars._dated, exp.StrToTime: Scalars._dated,
+    exp.Sub: Scalars._add, exp.Escape: Scalars._escaped, exp.JSONExtractScalar: Scalars._arrow,
+    exp.StrToDate: Scalars._dated, exp.StrToTime: Scalars._dated,
     exp.Interval: Scalars._interval, exp.Case: Scalars._case, exp.Cast: Scalars._cast, exp.TryCast: Scalars._cast,
     exp.Extract: lambda self, node: part_at(node.this.name, node.expression, self), exp.Substring: Scalars._substring,
     exp.StrPosition: lambda self, node: call("strpos", self(node.this), self(node.args["substr"])),
