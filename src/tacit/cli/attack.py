@@ -53,43 +53,37 @@ def attack(
     tacit attack linkage --project tacit.toml --known birth,sex,town --html report.html
     """
     with reported("name", as_json=as_json):
-        wanted = _wanted(name)
-        epsilons = _epsilons(epsilon or _EPSILONS)
+        from tacit.audit.attacks.report import report_page
+        from tacit.audit.attacks.scenarios import ATTACKS, demo_target, found_people, open_scene, project_target
+        from tacit.core.numbers import exact_positive
+
+        if name is not None and name not in ATTACKS:
+            raise InputError("name", f"must be one of {', '.join(ATTACKS)}; got {name!r}")
+        wanted = list(ATTACKS) if name is None else [name]
+        epsilons = sorted({exact_positive(text, "epsilon") for text in epsilon or _EPSILONS})
         if project is None and (table or secret or known):
             raise InputError("project", "say which project --table, --secret and --known are about")
         begun = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix="tacit-attack-") as folder:
-            from tacit.audit.attacks.scenarios import demo_target, open_scene, project_target
-
             target = demo_target(Path(folder)) if project is None else project_target(project, table, secret, known)
             with open_scene(target) as scene:
                 about = _about(scene, demo=project is None)
                 chapters = _run(scene, wanted, epsilons, quiet=as_json)
-                people = _victims(scene) if show_victims else []
+                people = [
+                    {**dict(zip(scene.target.known, known, strict=True)), "learned": learned}
+                    for known, learned in (found_people(scene) if show_victims else ())
+                ]
         if html is not None:
-            _write(html, chapters, about)
+            try:
+                html.write_text(report_page("Why not just anonymise?", chapters, about=about), encoding="utf-8")
+            except OSError as problem:
+                raise InputError("html", f"cannot write {html}: {problem.strerror}") from None
         seconds = round(time.perf_counter() - begun, 1)
         if as_json:
             told = {"about": about, "attacks": [chapter.content() for chapter in chapters], "seconds": seconds}
             print_json(told | ({"people": people} if show_victims else {}))
         else:
             _show(chapters, about, people, html, seconds)
-
-
-def _wanted(name: str | None) -> list[str]:
-    from tacit.audit.attacks.scenarios import ATTACKS
-
-    if name is None:
-        return list(ATTACKS)
-    if name not in ATTACKS:
-        raise InputError("name", f"must be one of {', '.join(ATTACKS)}; got {name!r}")
-    return [name]
-
-
-def _epsilons(texts: Sequence[str]) -> list[Fraction]:
-    from tacit.core.numbers import exact_positive
-
-    return sorted({exact_positive(text, "epsilon") for text in texts})
 
 
 def _about(scene: Scene, *, demo: bool) -> str:
@@ -111,24 +105,6 @@ def _run(scene: Scene, wanted: Sequence[str], epsilons: list[Fraction], *, quiet
             return ATTACKS[name](scene, epsilons, lambda what: advance(done, len(wanted), f"{name}: {what}"))
 
         return [run(done, name) for done, name in enumerate(wanted)]
-
-
-def _victims(scene: Scene) -> list[dict[str, Any]]:
-    from tacit.audit.attacks.scenarios import found_people
-
-    return [
-        {**dict(zip(scene.target.known, known, strict=True)), "learned": secret}
-        for known, secret in found_people(scene)
-    ]
-
-
-def _write(path: Path, chapters: list[Chapter], about: str) -> None:
-    from tacit.audit.attacks.report import report_page
-
-    try:
-        path.write_text(report_page("Why not just anonymise?", chapters, about=about), encoding="utf-8")
-    except OSError as problem:
-        raise InputError("html", f"cannot write {path}: {problem.strerror}") from None
 
 
 def _show(chapters: list[Chapter], about: str, people: list[dict[str, Any]], html: Path | None, seconds: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -83,7 +82,11 @@ def audit(
         if own == (target is not None):
             raise InputError("target", "say what to audit, or --self; and not both")
         if target is None:
-            checks = _self_checks(samples or 8_000)
+            from tacit.audit.project_audit import sql_checks
+            from tacit.audit.self_audit import fit_checks, ledger_checks, standing_checks, unit_checks
+
+            standing = standing_checks(samples or 8_000)
+            checks = [*standing, *sql_checks(), *unit_checks(), *ledger_checks(), *fit_checks()]
         elif target.endswith(".toml"):
             checks = _project_checks(Path(target), sql or [], samples or 1_000)
         elif "://" in target:
@@ -92,7 +95,10 @@ def audit(
         else:
             claim = {"claimed": claimed, "delta": delta, "samples": samples or 20_000, "confidence": confidence}
             checks = [_mechanism_check(target, words or [], first, second, relation, claim)]
-        outcomes = _run(checks, quiet=as_json)
+        from tacit.audit.checks import run_checks
+
+        with progress_bar(quiet=as_json) as advance:
+            outcomes = list(run_checks(checks, advance))
         if html is not None:
             from tacit.audit.report import as_page
 
@@ -101,16 +107,6 @@ def audit(
     _show(outcomes, as_json, html)
     if not all(outcome.passed for outcome in outcomes):
         raise typer.Exit(1)
-
-
-# --self
-
-
-def _self_checks(samples: int) -> list[AuditCheck]:
-    from tacit.audit.project_audit import sql_checks
-    from tacit.audit.self_audit import fit_checks, ledger_checks, standing_checks, unit_checks
-
-    return [*standing_checks(samples), *sql_checks(), *unit_checks(), *ledger_checks(), *fit_checks()]
 
 
 # A project: rules on synthetic people, past questions, the ledger. Nothing is charged and no protected table is read.
@@ -261,13 +257,6 @@ def _json(text: str, parameter: str) -> Any:
 
 
 # Output
-
-
-def _run(checks: Iterable[AuditCheck], *, quiet: bool) -> list[CheckOutcome]:
-    from tacit.audit.checks import run_checks
-
-    with progress_bar(quiet=quiet) as advance:
-        return list(run_checks(checks, advance))
 
 
 def _show(outcomes: list[CheckOutcome], as_json: bool, html: Path | None) -> None:

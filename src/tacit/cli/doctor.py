@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -81,8 +81,7 @@ def examine(project: Path, *, look: bool = False) -> Iterator[DoctorCheck]:
         yield DoctorCheck("project", False, str(problem), f"edit {project} at that place")
         return
     yield from _guarded(project, "project file")
-    yield from _limits(loaded)
-    yield from _cautions(loaded)
+    yield from _declared(loaded)
     said = set()
     for name, source in loaded.sources.items():
         for finding in _source(loaded, name, look=look) if source.kind != "table" else ():
@@ -167,8 +166,11 @@ def _load(project: Path) -> Project:
     return loaded
 
 
-def _limits(loaded: Project) -> Iterator[DoctorCheck]:
-    """Limits that are found for each question."""
+def _declared(loaded: Project) -> Iterator[DoctorCheck]:
+    """Limits that are found for each query, and budgets that protect little: for the owner to know, not failures."""
+    from tacit.core.cautions import cautions_about_account
+    from tacit.releases.accounts import filter_of
+
     for table in loaded.catalog.tables:
         auto = [name for name in ("max_groups", "max_rows") if getattr(table, name) == AUTO]
         if auto:
@@ -177,13 +179,6 @@ def _limits(loaded: Project) -> Iterator[DoctorCheck]:
                 "stated; a number costs nothing"
             )
             yield DoctorCheck(f"limits {table.name}", True, words)
-
-
-def _cautions(loaded: Project) -> Iterator[DoctorCheck]:
-    """Budgets that protect little: a sentence for the owner, not a failure."""
-    from tacit.core.cautions import cautions_about_account
-    from tacit.releases.accounts import filter_of
-
     for name, model in loaded.populations.items():
         for sentence in cautions_about_account(filter_of(name, model).guarantee):
             yield DoctorCheck(f"caution {name}", True, sentence)
@@ -269,13 +264,13 @@ def _ledger(project: Path, loaded: Project) -> Iterator[DoctorCheck]:
     if not place.exists:
         words = f"{place.ledger}: not made yet; opening the project makes it"
         yield _looked("ledger", lambda: _not_gone(place, words), "bring it back, or: tacit ledger adopt --reason …")
-        yield from _folder(Path(place.ledger).parent)
+        folder = Path(place.ledger).parent
+        if not os.access(folder, os.W_OK):
+            yield DoctorCheck("ledger folder", False, f"{folder}: cannot be written", "make it, or allow writing")
         yield from _opening(place, loaded)
         return
     yield _looked("ledger", lambda: _quick(place), "tacit ledger verify says more; bring the newest copy back")
-    yield from _accounts(place, loaded)
-    yield from _units(place, loaded)
-    yield from _decided(place)
+    yield from _terms(place, loaded)
     if place.is_file:
         yield from _guarded(Path(place.ledger), "ledger file", private=True)
     yield _looked("keys", lambda: _keys(place), f"chmod 600 {place.key}, or restore it from your backup")
@@ -297,53 +292,46 @@ def _quick(place: LedgerLocation) -> str:
     return f"{place.ledger}: {head.seq:,} entries, the newest hold, and the anchor agrees"
 
 
-def _accounts(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
-    """Whether the caps in the file are those of the accounts."""
-    from tacit.ledger.entries import plain_name
-    from tacit.ledger.journal import read_body
-    from tacit.ledger.messages import terms_words
-    from tacit.ledger.protocol import Name
-    from tacit.ledger.records import terms_of
-    from tacit.releases.accounts import filter_of
-
-    for name, model in loaded.populations.items():
-        wanted = terms_of(filter_of(name, model))
-        try:
-            with reading(place) as (reader, _):
-                seq = reader.find(Name("terms", plain_name(name, "population")))
-                known = None if seq is None else read_body(reader, seq)["terms"]
-        except TacitError:
-            return
-        if known is not None and known != wanted:
-            words = f"the account has {terms_words(known)}; the file says {terms_words(wanted)}"
-            remedy = f"put the account's terms into the file, or: tacit ledger caps {name} --reason …"
-            yield DoctorCheck(f"budget {name}", False, words, remedy)
-        else:
-            yield DoctorCheck(f"budget {name}", True, terms_words(wanted))
-
-
-def _units(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
-    """Whether the accounts protect whom the file says, and what was changed about that."""
+def _terms(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
+    """Whether budgets and units of the file are those of the accounts, and what operators decided, in order."""
     from tacit.ledger.entries import plain_name, unit_name
     from tacit.ledger.journal import read_body
+    from tacit.ledger.messages import terms_words
+    from tacit.ledger.operator_entries import Overrides
     from tacit.ledger.protection import changes_in, unit_words
+    from tacit.ledger.protocol import Name
+    from tacit.ledger.records import terms_of
     from tacit.project.source_binding import unit_terms
+    from tacit.releases.accounts import filter_of
 
     try:
         with reading(place) as (reader, _):
-            for name, wanted in unit_terms(loaded.catalog).items():
-                seq = reader.find(unit_name(plain_name(name, "population")))
-                known = None if seq is None else read_body(reader, seq)["unit"]
-                if known is not None and known != wanted:
-                    words = f"the account protects {unit_words(known)}; the file says {unit_words(wanted)}"
-                    remedy = f"put the unit back, or: tacit ledger unit {name} --reason …"
-                    yield DoctorCheck(f"unit {name}", False, words, remedy)
-                else:
-                    yield DoctorCheck(f"unit {name}", True, f"one person is {unit_words(wanted)}")
+
+            def kept(name: Name, part: str) -> Any:
+                seq = reader.find(name)
+                return None if seq is None else read_body(reader, seq)[part]
+
+            for population, model in loaded.populations.items():
+                wanted = terms_of(filter_of(population, model))
+                known = kept(Name("terms", plain_name(population, "population")), "terms")
+                words, remedy = terms_words(wanted), ""
+                if known not in (None, wanted):
+                    words = f"the account has {terms_words(known)}; the file says {words}"
+                    remedy = f"put the account's terms into the file, or: tacit ledger caps {population} --reason …"
+                yield DoctorCheck(f"budget {population}", not remedy, words, remedy)
+            for population, unit in unit_terms(loaded.catalog).items():
+                known = kept(unit_name(plain_name(population, "population")), "unit")
+                words, remedy = f"one person is {unit_words(unit)}", ""
+                if known not in (None, unit):
+                    words = f"the account protects {unit_words(known)}; the file says {unit_words(unit)}"
+                    remedy = f"put the unit back, or: tacit ledger unit {population} --reason …"
+                yield DoctorCheck(f"unit {population}", not remedy, words, remedy)
             for change in changes_in(reader):
                 yield DoctorCheck("changed", True, change)
-    except TacitError:
-        return
+            for each in Overrides().of(reader):
+                yield DoctorCheck("decided", True, visible(str(each)))
+    except (TacitError, ValueError, LookupError, TypeError):
+        return  # The ledger is damaged, which was said already.
 
 
 def _not_gone(place: LedgerLocation, words: str) -> str:
@@ -375,19 +363,6 @@ def _opening(place: LedgerLocation, loaded: Project) -> Iterator[DoctorCheck]:
         yield DoctorCheck(_OPENING, True, "the project can be opened: units, sources and budgets fit the ledger")
 
 
-def _decided(place: LedgerLocation) -> Iterator[DoctorCheck]:
-    """Report every decision of an operator that the ledger holds, in order."""
-    from tacit.ledger.operator_entries import Overrides
-
-    try:
-        with reading(place) as (reader, _):
-            found = Overrides().of(reader)
-    except (TacitError, ValueError, LookupError, TypeError):
-        return  # The ledger is damaged, which was said already.
-    for each in found:
-        yield DoctorCheck("decided", True, visible(str(each)))
-
-
 def _keys(place: LedgerLocation) -> str:
     from tacit.ledger.signing_keys import key_id
     from tacit.releases.keys import open_keys
@@ -406,8 +381,3 @@ def _guarded(path: Path, what: str, *, private: bool = False) -> Iterator[Doctor
         yield DoctorCheck(what, False, f"{path}: others may change it", f"chmod go-w {path}")
     elif private and mode & 0o044:
         yield DoctorCheck(what, False, f"{path}: others may read the queries in it", f"chmod 600 {path}")
-
-
-def _folder(folder: Path) -> Iterator[DoctorCheck]:
-    if not os.access(folder, os.W_OK):
-        yield DoctorCheck("ledger folder", False, f"{folder}: cannot be written", "make it, or allow writing")

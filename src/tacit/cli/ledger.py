@@ -159,9 +159,20 @@ def caps(
 
     Changing the file alone is refused: a budget that an edit can raise limits nothing. This leaves a permanent entry.
     """
+    from tacit.project.project_file import ProjectModel, validate
+    from tacit.releases.accounts import filter_of
+
     with reported("population", as_json=as_json):
-        told = _change_caps(population, project, reason, operator_name(operator))
-    tell(told, f"{told['population']}: {told['before']} before, {told['now']} now.", as_json=as_json)
+        models = validate(ProjectModel, read_project(project)).populations
+        if population not in models:
+            raise InputError("population", f"must be one of {', '.join(models)}")
+        limit = filter_of(population, models[population])
+        with opened_ledger(project) as ledger:
+            before = ledger.filter(population).guarantee
+            ledger.change_caps(population, limit, reason=reason, operator=operator_name(operator))
+            now = ledger.filter(population).guarantee
+    told = {"population": population, "before": str(before), "now": str(now), "reason": reason}
+    tell(told, f"{population}: {before} before, {now} now.", as_json=as_json)
 
 
 @app.command()
@@ -224,21 +235,6 @@ def rotate_key(
     if done.key_check:
         say("The group secret was lost as well; there is a fresh one.")
     say(f"Back up {place.key}.", whole=True)
-
-
-def _change_caps(population: str, project: ProjectOption, reason: str, operator: str) -> dict[str, str]:
-    from tacit.project.project_file import ProjectModel, validate
-    from tacit.releases.accounts import filter_of
-
-    models = validate(ProjectModel, read_project(project)).populations
-    if population not in models:
-        raise InputError("population", f"must be one of {', '.join(models)}")
-    limit = filter_of(population, models[population])
-    with opened_ledger(project) as ledger:
-        before = ledger.filter(population).guarantee
-        ledger.change_caps(population, limit, reason=reason, operator=operator)
-        now = ledger.filter(population).guarantee
-    return {"population": population, "before": str(before), "now": str(now), "reason": reason}
 
 
 def _report_json(report: VerificationReport) -> dict[str, Any]:

@@ -92,7 +92,10 @@ def serve(
     """
     with reported(as_json=as_json), ExitStack() as stack:
         if demo:
-            project = _hospital(stack)
+            from tacit.project.example_hospital import make_hospital
+
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-demo-"))
+            project = make_hospital().write(Path(folder), delta=_DEMO_DELTA)
             postgres = 0 if postgres is None else postgres
             mcp = mcp or find_spec("mcp") is not None
         read_project(project)
@@ -154,14 +157,6 @@ def _machinery(words: dict[str, Any], limits: dict[str, Any]) -> tuple[Any, Any,
     if unknown is not None:
         raise InputError("set", f"there is no limit {unknown!r}; there are {', '.join(known)}")
     return Serving, supervise, Settings(**words, **limits)
-
-
-def _hospital(stack: ExitStack) -> Path:
-    """The made-up hospital, in a folder that is gone afterwards."""
-    from tacit.project.example_hospital import make_hospital
-
-    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tacit-demo-"))
-    return make_hospital().write(Path(folder), delta=_DEMO_DELTA)
 
 
 def _set_up(service: CuratorService) -> dict[str, Any]:

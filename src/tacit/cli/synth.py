@@ -114,7 +114,7 @@ def synth(
             rho=rho,
             mu=mu,
             max_rows=max_rows,
-            marginals=[_names(each) for each in marginals] if marginals else None,
+            marginals=[[name.strip() for name in each.split(",") if name.strip()] for each in marginals or []] or None,
             quantiles=quantiles or (),
             nulls=nulls or (),
             progress=None if as_json else lambda words: screen.print(words, markup=False, style="dim"),
@@ -143,11 +143,6 @@ def synth(
             screen.print(f"{table.charge.text}. Wrote {files} and {receipt}.", markup=False, soft_wrap=True)
     if as_json:
         print_json(told)
-
-
-def _names(text: str) -> list[str]:
-    """Names of columns, with commas between."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _prepare(name: str, path: Path) -> None:
