@@ -24,7 +24,7 @@ from tacit.learn import (
 
 def estimators() -> list[Any]:
     """Every estimator, with so much epsilon that what the checks expect of a fit can be seen through the noise."""
-    plenty = {"epsilon": 1000, "delta": "0.1", "bounds": (-10, 10)}
+    plenty = {"epsilon": 1000, "delta": "1e-3", "bounds": (-10, 10)}
     classes = plenty | {"classes": "discover", "max_weight": 10}
     target = plenty | {"target_bounds": (-100, 100), "max_weight": 10}
     positive = plenty | {"max_weight": 10}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import warnings
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from tacit.core.errors import InputError
@@ -80,8 +82,9 @@ def test_labels_of_another_type_than_the_classes_are_refused(classes: Any, label
         GaussianNB(**TWO, bounds=(0, 1), classes=classes).fit(X, labels)
 
 
-def test_a_large_delta_is_questioned_in_the_report() -> None:
-    fitted = StandardScaler(epsilon=1, delta="0.1", bounds=(0, 1)).fit(X)
+def test_a_large_delta_is_questioned_at_once_and_in_the_report() -> None:
+    with pytest.warns(UserWarning, match=r"^delta = 0.1 allows a fit that publishes one row in 10;"):
+        fitted = StandardScaler(epsilon=1, delta="0.1", bounds=(0, 1)).fit(X)
     (caution,) = fitted.privacy_report().cautions
     assert caution.startswith("delta = 0.1 allows a fit that publishes one row in 10;")
     assert not StandardScaler(**TWO, bounds=(0, 1)).fit(X).privacy_report().cautions
@@ -105,6 +108,18 @@ def test_unpaid_reading_is_said_once() -> None:
         assert [each.category for each in said] == [UnpaidReadingWarning]
         cross_val_score(model, X, Y)
     assert [each.category for each in said] == [UnpaidReadingWarning] * 2
+
+
+def test_a_worker_says_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers get a copy of the estimator for each fold, and the filters of the process that sent it."""
+    monkeypatch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
+    monkeypatch.setattr("tacit.learn.unpaid_steps._SAID_BY_WORKER", set())
+    model = GaussianNB(**TWO, bounds=(0, 1), classes=[0, 1])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            cross_val_score(clone(model), X, Y)
+    assert [each.category for each in said] == [UnpaidReadingWarning]
 
 
 def test_centres_stay_in_the_declared_box() -> None:

@@ -11,8 +11,10 @@ One row is one person. A fit never raises an error, and never ends sooner or lat
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from types import FunctionType
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from tacit.core.errors import InputError
 from tacit.core.events import Event
 from tacit.core.guarantees import ApproxDP, PureDP
-from tacit.core.numbers import format_up
+from tacit.core.numbers import exact_probability, format_up
 from tacit.core.relations import ADD_REMOVE
 from tacit.core.sensitivity import check_bounds
 from tacit.learn.budget_allocation import FitPrice
@@ -128,7 +130,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self._releases,
             self._public(),
             self._assumes(),
-            (*_delta_caution(self.guarantee_), *self._cautions()),
+            (*_delta_caution(Fraction(getattr(self.guarantee_, "delta", 0))), *self._cautions()),
         )
 
     @abstractmethod
@@ -181,6 +183,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self._forget()
         if reset:
             warn_of_unpaid_reading(PrivateEstimator)
+            with suppress(InputError):
+                for caution in _delta_caution(exact_probability(getattr(self, "delta", None) or 0, "delta", zero=True)):
+                    warnings.warn(caution, UserWarning, stacklevel=3)
         if getattr(self, "categories", None) is not None:
             return self._read_encoded(X, reset=reset, learning=learning or reset)
         table = read_table(X, columns=self._declared_columns(X))
@@ -322,8 +327,7 @@ class BoundedTarget(PrivateEstimator):
         return np.hstack([box.to_steps(values), target_box.to_steps(targets[:, None])])
 
 
-def _delta_caution(guarantee: Guarantees) -> tuple[str, ...]:
-    delta = Fraction(getattr(guarantee, "delta", 0))
+def _delta_caution(delta: Fraction) -> tuple[str, ...]:
     if delta <= _LARGE_DELTA:
         return ()
     rows = math.floor(1 / delta)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from multiprocessing import current_process
 from types import FrameType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -15,8 +16,9 @@ class UnpaidReadingWarning(UserWarning):
 
 #: Modules of scikit-learn whose estimators fit others to the same rows.
 _SEVERAL: Final = ("sklearn.calibration", "sklearn.ensemble", "sklearn.multiclass", "sklearn.multioutput")
-#: What was said of searches and pipelines that are still there.
+#: What was said of searches and pipelines that are still there; in a process that works for one, what it said at all.
 _SAID: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+_SAID_BY_WORKER: Final[set[str]] = set()
 
 
 def warn_of_unpaid_reading(private: type) -> None:
@@ -51,7 +53,10 @@ def warn_of_unpaid_reading(private: type) -> None:
                 "guarantee_ is that of one fit, and those of several add up."
             )
         frame = frame.f_back
-    said = _SAID.setdefault(owner, set()) if found else set()
+    # Each fold of a worker has a copy of the estimator, and the search is in another process.
+    said = _SAID_BY_WORKER
+    if found and current_process().name == "MainProcess":
+        said = _SAID.setdefault(owner, set())
     for words in [each for each in dict.fromkeys(found) if each not in said]:
         said.add(words)
         warnings.warn(words, UnpaidReadingWarning, stacklevel=3)
