@@ -187,6 +187,9 @@ class Judged:
         error: of the value, in parts of the truth.
         factor: width of the widened interval over that of the plain one; infinite where it has no end.
         marked: whether the answer says that the bias may exceed the interval.
+        shown: whether the interval that is shown holds the truth.
+        noise_width: half the width of the plain interval, in parts of the truth.
+        width: likewise of the interval that is shown.
     """
 
     holds: bool
@@ -194,20 +197,32 @@ class Judged:
     error: float
     factor: float
     marked: bool
+    shown: bool
+    noise_width: float
+    width: float
 
 
 def judged(answer: Any, truth: dict[tuple[Any, ...], float], keys: int) -> list[Judged]:
     """Every cell of an answer beside the truth."""
     names = list(answer.to_arrow().column_names)
     value = names[keys]
-    tables = answer.intervals().to_pylist(), answer.intervals(bias=True).to_pylist()
+    tables = (
+        answer.intervals(bias=False).to_pylist(),
+        answer.intervals(bias=True).to_pylist(),
+        answer.intervals().to_pylist(),
+    )
     found = []
-    for row, wide, marks in zip(*tables, answer.finished.marked(), strict=True):
+    for row, wide, seen, marks in zip(*tables, answer.finished.marked(), strict=True):
         real = truth.get(tuple(row[name] for name in names[:keys]), 0.0)
-        (low, high), (least, most) = (_ends(each, value) for each in (row, wide))
+        (low, high), (least, most), (below, above) = (_ends(each, value) for each in (row, wide, seen))
         error = abs(float(row[value]) - real) / max(abs(real), 1.0)
         factor = (most - least) / (high - low) if high > low else 1.0
-        found.append(Judged(low <= real <= high, least <= real <= most, error, factor, marks[keys]))
+        widths = [(end - start) / 2 / max(abs(real), 1.0) for start, end in ((low, high), (below, above))]
+        found.append(
+            Judged(
+                low <= real <= high, least <= real <= most, error, factor, marks[keys], below <= real <= above, *widths
+            )
+        )
     return found
 
 
@@ -260,19 +275,38 @@ def below(cells: list[Judged]) -> bool:
 def print_kinds(kinds: dict[str, list[list[Judged]]]) -> None:
     """A line for each kind."""
     print(
-        "| kind of question | answers | cells | intervals that hold the truth | widened ones | times as wide "
-        "| median error |"
+        "| kind of question | answers | cells | intervals shown that hold the truth | of noise alone | widened ones "
+        "| times as wide | median error | half width shown | of noise alone |"
     )
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    print("|---|" + "---:|" * 9)
     for kind, found in kinds.items():
         cells = [cell for answer in found for cell in answer]
-        right, wide = (sum(getattr(cell, name) for cell in cells) / len(cells) for name in ("holds", "widened"))
-        error, factor = median(cell.error for cell in cells), median(cell.factor for cell in cells)
-        print(f"| {kind} | {len(found)} | {len(cells)} | {right:.1%} | {wide:.1%} | {factor:,.3g} | {error:.2%} |")
+        shares = [sum(getattr(cell, name) for cell in cells) / len(cells) for name in ("shown", "holds", "widened")]
+        error, factor, width, alone = (
+            median(getattr(cell, name) for cell in cells) for name in ("error", "factor", "width", "noise_width")
+        )
+        numbers = [
+            *(f"{share:.1%}" for share in shares),
+            f"{factor:,.3g}",
+            f"{error:.2%}",
+            f"{width:.2%}",
+            f"{alone:.2%}",
+        ]
+        print(f"| {kind} | {len(found)} | {len(cells)} | {' | '.join(numbers)} |")
     asked = [answer for found in kinds.values() for answer in found]
     for name, words in (("holds", "intervals"), ("widened", "widened intervals")):
         good = sum(sum(getattr(cell, name) for cell in answer) >= 0.9 * len(answer) for answer in asked)
         print(f"\n{good} of {len(asked)} answers have at least nine in ten {words} right.")
+    cells = [cell for answer in asked for cell in answer]
+    shares = [sum(cell.shown for cell in answer) / len(answer) for answer in asked]
+    widths = ("width", "noise_width")
+    halves, alone = ([median(getattr(cell, name) for cell in answer) for answer in asked] for name in widths)
+    print(
+        f"\nShown intervals hold the truth in {sum(cell.shown for cell in cells) / len(cells):.1%} of cells, in "
+        f"{sum(shares) / len(asked):.1%} of those of an answer; half width, median of cells "
+        f"{median(cell.width for cell in cells):.2%}, of answers {median(halves):.2%}, of noise alone "
+        f"{median(cell.noise_width for cell in cells):.2%} and {median(alone):.2%}"
+    )
     low = [kind for kind, found in kinds.items() if below([cell for answer in found for cell in answer])]
     print(f"\nKinds below 95 % with widened intervals, by more than chance: {', '.join(low) or 'none'}")
     wrong = [cell for answer in asked for cell in answer if not cell.holds]

@@ -34,17 +34,25 @@ OWN = (
     "SELECT COUNT(DISTINCT ward) FROM visits",
     "SELECT doctor, COUNT(*), AVG(cost) FROM visits GROUP BY doctor",
 )
+#: Of which the rows in all groups are sought.
+TOTALS = (
+    "SELECT ward, COUNT(*) FROM visits GROUP BY ward",
+    "SELECT ward, AVG(cost), COUNT(*) FROM visits WHERE cost > 10 GROUP BY ward",
+    "SELECT ward, SUM(CLAMP(cost, AUTO)) FROM visits GROUP BY ward",
+)
 UNITS = len({row["patient_id"] for row in DATABASE["visits"]})
 
 
 def planned(sql: str, account: str = "zcdp") -> Plan:
-    request = Request(epsilon=1, max_groups="auto", max_rows="auto", account=Account(account, "1e-6"))
+    delta = "1e-6" if account == "zcdp" else None
+    request = Request(epsilon=1, max_groups="auto", max_rows="auto", account=Account(account, delta))
     return make_plan(sql, CATALOG, request)
 
 
 def asked() -> list[Plan]:
     """Plans that search for limits, about one population."""
     plans = [planned(sql) for sql in (*OWN, *ACCEPTED[::24]) if "OPTIONS" not in sql]
+    plans += [planned(sql, "pure") for sql in TOTALS]
     return [plan for plan in plans if plan.seeks_limits and plan.final.population == "patients"]
 
 
@@ -80,6 +88,7 @@ def test_there_are_questions_to_ask(plans: list[Plan]) -> None:
     assert any(plan.final.auto_groups and plan.final.auto_rows for plan in plans)
     assert any(plan.final.auto_groups and not plan.final.auto_rows for plan in plans)
     assert any(plan.final.auto_rows and not plan.final.auto_groups for plan in plans)
+    assert sum(plan.final.auto_total for plan in plans) == len(TOTALS)
     assert any(plan.keys is not None for plan in plans)
     assert any(len(plan.searches) == 2 for plan in plans), "limits and bounds of one question"
 
@@ -130,7 +139,8 @@ def test_no_unit_moves_the_rest_further_than_declared_whatever_was_found(
 ) -> None:
     for plan in plans:
         groups = min(numbers[0], plan.final.group_count or 99) if plan.final.auto_groups else None
-        rest = with_limits(plan, FoundLimits(groups, numbers[1] if plan.final.auto_rows else None))
+        total = numbers[0] * numbers[1] if plan.final.auto_total else None
+        rest = with_limits(plan, FoundLimits(groups, numbers[1] if plan.final.auto_rows else None, total=total))
         assert (rest.guarantee, rest.priced.limits) == (plan.guarantee, plan.priced.limits)
         work = MeasurementTask(rest.final, SECRET)
         check_close(rest.final, *(engine.measure(work) for engine in engines), f"{numbers} {plan.question.text}")

@@ -13,7 +13,7 @@ from tacit.core.guarantees import Guarantee
 from tacit.core.numbers import Number, exact_probability
 from tacit.query.planning.explain import Explanation
 from tacit.query.postprocess.bounding_loss import LeftOut
-from tacit.query.postprocess.cells import Ends
+from tacit.query.postprocess.cells import Ends, as_shown
 from tacit.query.question import OutputColumn
 from tacit.query.types import Value
 from tacit.releases.accounts import Entry
@@ -73,9 +73,15 @@ class RemoteRows:
         return tuple(low is not None and low >= 0 for low in lows)
 
     def intervals(
-        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
+        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
-        """For each cell (of the first ``rows``) its interval; ``bias`` widens it by the bias."""
+        """For each cell (of the first ``rows``) its interval; ``bias`` as for :meth:`Finished.intervals`."""
+        if bias is None:
+            plain = self.intervals(confidence, rows=rows, bias=False)
+            if self.left_out is None:
+                return plain
+            wide = self.intervals(confidence, rows=rows, bias=True)
+            return as_shown(plain, wide, [column.type for column in self.columns])
         if bias and not self.estimated:
             raise InputError("bias", "is not known: the server did not estimate the bias")
         wanted = self.confidence if confidence is None else exact_probability(confidence, "confidence")

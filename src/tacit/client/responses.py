@@ -75,13 +75,14 @@ class CellResponse(ResponseModel):
 class CauseResponse(ResponseModel):
     """People of whom something was left out, for one cause."""
 
-    cause: Literal["max_groups", "max_rows", "clipping", "keys", "casts"]
+    cause: Literal["max_groups", "max_rows", "max_rows_total", "clipping", "keys", "casts"]
     limit: int | None
     people: int = Field(description="estimated number")
     share: Exact = Field(description="of all people in the question")
     error: Exact = Field(description="of the share, at the confidence of the answer")
     seen: bool = Field(description="whether it stands out from the noise")
     sentence: str
+    found: bool = Field(default=False, description="whether AUTO found the limit, so that intervals allow for it")
 
 
 class LeftOutResponse(ResponseModel):
@@ -105,7 +106,14 @@ class LeftOutResponse(ResponseModel):
             self.people,
             tuple(
                 CauseShare(
-                    c.cause, c.limit, c.people, exact(c.share, "share"), exact(c.error, "error"), c.seen, c.sentence
+                    c.cause,
+                    c.limit,
+                    c.people,
+                    exact(c.share, "share"),
+                    exact(c.error, "error"),
+                    c.seen,
+                    c.sentence,
+                    found=c.found,
                 )
                 for c in self.causes
             ),
@@ -228,7 +236,7 @@ def _rows(answer: Answer, *, wide: bool = True) -> list[list[Any]]:
             cell_to_json(values[i], ends[i] if known[i] else None, kind, wide=wide, **({} if lost is None else lost[i]))
             for i, kind in enumerate(kinds)
         ]
-        for values, ends, lost in zip(finished.values, finished.intervals(), _losses(answer), strict=True)
+        for values, ends, lost in zip(finished.values, finished.intervals(bias=False), _losses(answer), strict=True)
     ]
 
 

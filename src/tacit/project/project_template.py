@@ -253,7 +253,7 @@ def _limits(table: DraftTable) -> Iterator[str]:
         return
     if AUTO in (table.max_groups, table.max_rows):
         yield "# Of one person so many groups of an answer count, and so many rows in each. A number costs nothing;"
-        yield '# "auto" has it found privately, for a tenth of the price of a question. Fewer means less noise.'
+        yield '# "auto" has it found privately, for a tenth to a quarter of the price. Fewer means less noise.'
     groups, rows = (json.dumps(number) for number in (table.max_groups, table.max_rows))
     yield _aside(f"max_groups = {groups}", "the most groups of one answer that one of them counts in")
     yield _aside(f"max_rows = {rows}", "and with how many rows in each; fewer means less noise")

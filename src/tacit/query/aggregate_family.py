@@ -428,7 +428,6 @@ class Direct(Cell):
     def _widened(self, known: Domain, biases: Sequence[MeasureBias]) -> Domain:
         bias = biases[self.draw.measure]
         low, high = known.range.low, known.range.high
-        span = Range(
-            None if low is None else low - bias.down * self.step, None if high is None else high + bias.up * self.step
-        )
+        down, up = bias.down * self.step, bias.up_of(self.noisy) * self.step
+        span = Range(None if low is None else low - down, None if high is None else high + up)
         return Domain(span, known.nullable, None, known.step)

@@ -23,6 +23,9 @@ MOST_COUNTED: Final = 999_999_999
 #: Rows of one person in all groups together: times the rows of a table, 2^40, they fit 64 bits.
 MOST_TOTAL: Final = 2**20
 
+#: Intervals that are shown allow for what is left out, where that makes them less than this many times as wide.
+MOST_WIDENED: Final = 3
+
 ContributionNumber = int | Literal["auto"]
 
 

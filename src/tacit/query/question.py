@@ -127,20 +127,25 @@ class FinalAggregation:
     @property
     def seeks_limits(self) -> bool:
         """Whether AUTO limits are to be found, or were."""
-        return self.auto_groups or self.auto_rows
+        return self.auto_total or self.auto_groups or self.auto_rows
+
+    @property
+    def auto_total(self) -> bool:
+        """Whether one number is found privately, or was: the rows of a unit in all groups together."""
+        return self.limits is not None and self.limits.total is not None and self.limits.total.is_auto
 
     @property
     def auto_groups(self) -> bool:
         """Whether ``max_groups`` is found privately, or was; see :mod:`tacit.query.planning.auto_limits`."""
         limits = self.limits
-        if limits is None or not limits.groups.is_auto:
+        if limits is None or not limits.groups.is_auto or self.auto_total:
             return False
         return self.group_count is None or (self.group_count > 1 and bool(self.measures))
 
     @property
     def auto_rows(self) -> bool:
         """Whether ``max_rows`` is found privately, or was."""
-        return any(measure.auto_rows for measure in self.measures)
+        return not self.auto_total and any(measure.auto_rows for measure in self.measures)
 
     @property
     def most_in_group(self) -> int:
@@ -169,6 +174,7 @@ class FinalAggregation:
         lines = [relation_text(self.source), *keys, *(m.text for m in self.measures), *cells]
         groups = f"{self.max_groups}{' auto' if self.auto_groups else ''}"
         total = "" if self.max_total is None else f" total {self.max_total}"
+        total += " auto total" if self.auto_total else ""
         return "\n".join([*lines, f"{groups} {self.public_keys} {self.group_count}{total}"])
 
 

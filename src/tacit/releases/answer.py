@@ -336,7 +336,7 @@ class AnswerRows(Protocol):
         """Estimate of what bounding left out, where anything can be and it was bought."""
 
     def intervals(
-        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
+        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
         """Interval of each cell (of the first ``rows``), at that confidence or at another."""
 
@@ -445,13 +445,14 @@ class AnswerViews:
         load_frames("pandas")
         return self.to_arrow().to_pandas()
 
-    def intervals(self, confidence: Number | None = None, *, bias: bool = False) -> pa.Table:
+    def intervals(self, confidence: Number | None = None, *, bias: bool | None = None) -> pa.Table:
         """The answer with two more columns, ``…_low`` and ``…_high``, after each that carries noise.
 
         Each interval contains its true value with the confidence asked (by default that of the question),
-        over the noise. It speaks of values clamped to their bounds and rounded to their step, and of the groups that
-        were kept: clipping and dropped groups are not in it, unless ``bias`` widens it by the estimated bound of what
-        was left out (:attr:`left_out`). Any confidence may be asked for, any number of times, free.
+        over the noise. By default it allows for the estimated bound of what bounding left out (:attr:`left_out`) where
+        that makes it less than three times as wide; with ``bias`` True it does so always, with False it is of noise
+        alone: of values clamped to their bounds and rounded to their step, and of the groups that were kept. Any
+        confidence may be asked for, any number of times, free.
 
         Raises:
             InputError: ``bias`` is asked for, and the question was asked with ``bias_share = 0``.
@@ -460,7 +461,7 @@ class AnswerViews:
         return to_arrow(*self.interval_rows(confidence, bias=bias))
 
     def interval_rows(
-        self, confidence: Number | None = None, *, bias: bool = False
+        self, confidence: Number | None = None, *, bias: bool | None = None
     ) -> tuple[list[str], list[SqlType], list[list[Value | None]]]:
         """Names, types and rows of :meth:`intervals`, as values of Python; needs no Arrow."""
         names: list[str] = []

@@ -9,7 +9,7 @@ decimals as ``p/q``, doubles in hexadecimal, dates and timestamps in ISO form. A
 integers row by row, and ``wide`` where they are Python's own integers rather than 64 bits; a tree of counts also its
 ``tree`` (width and arity), and ``drawn`` where its leaves are cells around quantiles that were drawn. Where sums of
 groups got noise instead of groups, ``levels`` has one entry for each of these sums. ``found`` has the
-bounds that AUTO found, if it looked for some, ``limits`` the numbers ``max_groups`` and ``max_rows`` likewise, and
+bounds that AUTO found, if it looked for some, ``limits`` the contribution bounds and the counts of their search, and
 ``left_out`` the noisy table of what bounding left out, if it was bought. Where a question has several
 parts, ``others`` has the further ones in the same form. Scales and laws are not
 written: they follow from the plan, which is part of the question.
@@ -64,7 +64,13 @@ def _write_part(released: NoisyRelease) -> dict[str, object]:
     }
     if released.plan.limits is not None:
         limits = released.plan.limits
-        content["limits"] = {"max_groups": limits.groups, "max_rows": limits.rows, "seen": limits.seen}
+        content["limits"] = {
+            "max_groups": limits.groups,
+            "max_rows": limits.rows,
+            "max_rows_total": limits.total,
+            "seen": limits.seen,
+            "counts": [_write_integer(count) for count in limits.counts],
+        }
     if released.plan.found:
         content["found"] = [[str(found.low), str(found.high)] for found in released.plan.found]
     if released.noisy_left_out is not None:
@@ -119,10 +125,11 @@ def _read_left_out(content: dict[str, Any], plan: Plan) -> tuple[int, ...] | Non
 
 
 def _read_limits(content: dict[str, Any]) -> FoundLimits:
-    numbers = [content[name] for name in ("max_groups", "max_rows")]
+    numbers = [content[name] for name in ("max_groups", "max_rows", "max_rows_total")]
     if not all(number is None or (type(number) is int and number > 0) for number in numbers):
         raise ValueError("limits are whole numbers")
-    return FoundLimits(numbers[0], numbers[1], seen=bool(content["seen"]))
+    counts = tuple(int(count) for count in content["counts"])
+    return FoundLimits(numbers[0], numbers[1], seen=bool(content["seen"]), total=numbers[2], counts=counts)
 
 
 def _write(value: Value | None, kind: SqlType) -> object:

@@ -3,7 +3,7 @@
 Modules:
 * :mod:`.accuracy` — Accuracy: the smallest price at which every error that is asked for is kept
 * :mod:`.auto_bounds` — ``CLAMP(x, AUTO)``: bounds found privately within the stated price
-* :mod:`.auto_limits` — AUTO ``max_groups`` and ``max_rows``: limits found privately within the stated price
+* :mod:`.auto_limits` — AUTO contribution bounds: found privately within the stated price
 * :mod:`.blocks` — Blocks in which measurements are released, with their sensitivities
 * :mod:`.delta_budgets` — Budgets of accounts with a delta, of zCDP and of GDP: conversions, rounded so that they never
   promise too much

@@ -120,9 +120,12 @@ def _is_negative(span: Range) -> bool:
     return span.high is not None and span.high <= 0
 
 
-def search_shares(weights: Sequence[Fraction], *, squared: bool) -> tuple[Fraction, ...]:
-    """The shares of a budget that go to searches; ``squared`` as in :mod:`tacit.query.planning.pricing`."""
-    claims = [weight * weight if squared else weight for weight in weights]
+def search_shares(weights: Sequence[tuple[Fraction, Fraction]], *, squared: bool) -> tuple[Fraction, ...]:
+    """The shares of a budget that go to searches, by their weights as stated and what each is worth.
+
+    ``squared`` as in :mod:`tacit.query.planning.pricing`.
+    """
+    claims = [worth * (weight * weight if squared else weight) for weight, worth in weights]
     return tuple(claim / (sum(claims) + _REST) for claim in claims)
 
 

@@ -1,19 +1,25 @@
-"""AUTO ``max_groups`` and ``max_rows``: contribution limits found privately within the stated price.
+"""AUTO contribution bounds, found privately within the stated price.
 
-1. *Search.* A share of the price, a tenth unless weighed otherwise, buys noisy counts of units in fixed, public cells.
-   The cell of a unit is (how many groups it is in, how many of its rows count in one of them), both in powers of two.
-   That group is one of the unit's own, chosen by a keyed hash, so that a unit is in one cell: sensitivity 1.
-2. *Choice.* Of all pairs (``max_groups``, ``max_rows``) on the edges of the cells the one is taken whose noise and
-   estimated loss are smallest together (:func:`choose`): post-processing, free.
+1. *Search.* A share of the price buys noisy counts of units in fixed, public cells, each unit in one: sensitivity 1.
+   Where one number bounds a unit, the cell is that number in powers of two: rows of the unit where there is one group
+   (``max_rows``), rows in all groups together (``max_rows_total``), or groups where people are counted
+   (``max_groups``). Elsewhere it is a pair, (groups of the unit, its rows in one of them, chosen by a keyed hash).
+2. *Choice.* Of the edges of the cells the one is taken at which noise and loss make the narrowest interval
+   (:func:`choose`): post-processing, free. The loss is estimated *in rows* from the same counts (:func:`rows_beyond`),
+   and the interval that is shown includes it.
 3. *The rest* of the price pays for the query as if the analyst had typed these numbers.
+
+Where the price is too small to see anybody, the number is a public default (:data:`DEFAULT_ROWS`), and the answer says
+so. ``within`` is a promise about noise that is made beforehand: with it AUTO means that default, without a search.
 
 The share, the cells, the charge and every refusal are functions of text and metadata. The numbers found are released
 values; stage 3 depends on the data through them and its own noise alone. No search is bought where declarations decide:
 a unit that is in one group or has one row in each has the number 1, and a question that counts units alone needs no
 ``max_rows``.
 
-Why one of the groups, and not the largest or the mean of a unit: the average over units of (groups of the unit) times
-(rows that one of its groups, picked at random, loses) is the average loss of a unit, without bias.
+Why a total: rows of a unit in all groups together are at most ``max_groups`` times ``max_rows``, usually many times
+fewer, and Laplace noise follows the total. Gaussian noise, private keys, grouping sets, people counted beside rows and
+distinct values or quantiles in groups keep the pair.
 
 Proof: ``auto_limits.proof.md``.
 """
@@ -21,16 +27,25 @@ Proof: ``auto_limits.proof.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tacit.core.numbers import float_nearest
+from tacit.core.numbers import float_nearest, sqrt_bounds
 from tacit.mechanisms.base import per_output_beta
+from tacit.query.contribution import AUTO, MOST_WIDENED
 from tacit.query.planning.auto_bounds import by_halving
-from tacit.query.planning.measures import AggregateKind, Measure, categories_measure
-from tacit.query.planning.noise_distribution import NoiseLaw
+from tacit.query.planning.measures import (
+    AggregateKind,
+    ContributionLimit,
+    ContributionLimits,
+    Measure,
+    MeasureKind,
+    categories_measure,
+)
+from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
+from tacit.query.planning.total_bound import TOTAL, bounded_in_all, can_share, number_beside
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation
 from tacit.query.relational import ownership
@@ -49,8 +64,31 @@ MOST_FOUND: Final = 2**16
 _FALSE_CELL: Final = Fraction(1, 1000)
 #: Beside an inhabited cell an empty one is taken for inhabited with at most this probability.
 _FALSE_NEIGHBOUR: Final = Fraction(1, 20)
-#: A loss counts so many times as much as noise of the same size: it is in every answer again, and in no interval.
+#: Of a pair, a loss counts so many times as much as noise of the same size: it is in every answer again.
 _LOSS: Final = 3
+#: The confidence of losses that are compared.
+_BOUNDED: Final = Fraction(19, 20)
+#: Rows, or groups, of a person that count where nothing is known of them: a public default, never found in data.
+DEFAULT_ROWS: Final = 16
+#: Likewise groups, and rows in each of them, where both are sought.
+DEFAULT_PAIR: Final = (4, 4)
+#: Cells beyond the last one in which people are seen, in which noise may hide some.
+_HIDING: Final = 3
+#: So many times fewer people are supposed to be in each of these than in the one before.
+_FEWER: Final = 3
+#: A group lacks at most so many times the share of its rows that all groups together lack: in each group of a person
+#: the same share of rows is left out (``total_bound.proof.md``).
+LARGER: Final = 2
+#: So many times as wide an interval may become for the loss and still be shown, whatever the noise in the group.
+_SHOWN: Final = 0.9 * MOST_WIDENED
+#: A mean of a unit's values stays what it is when they are scaled down, so that a loss matters this much less.
+_OF_MEANS: Final = Fraction(1, 4)
+#: Numbers of cells that are looked at together where no cell alone is inhabited beyond doubt.
+_WINDOWS: Final = (2, 4, 8)
+#: Roots of the numbers for which the error is said beforehand.
+_LADDER: Final = (1, 2, 4)
+#: How much finer the grid is on which errors are compared.
+_FINE: Final = 1024
 #: Longer lists of public keys are not filtered by before the search; undeclared keys then count among a unit's groups.
 _MOST_LISTED: Final = 500
 
@@ -62,17 +100,21 @@ class FoundLimits:
     Args:
         groups: ``max_groups``; None where it was not sought.
         rows: ``max_rows``; None where it was not sought.
-        seen: whether any cell was inhabited beyond doubt; without one the numbers are 1.
+        seen: whether any cell was inhabited beyond doubt; without one the numbers are public defaults.
+        total: ``max_rows_total``; None where it was not sought.
+        counts: the noisy counts of the search, from which the loss is estimated.
     """
 
     groups: int | None
     rows: int | None
     seen: bool = True
+    total: int | None = None
+    counts: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
-        named = (("max_groups", self.groups), ("max_rows", self.rows))
+        named = (("max_groups", self.groups), ("max_rows", self.rows), (TOTAL, self.total))
         words = ", ".join(f"{name} {number}" for name, number in named if number is not None)
-        return words if self.seen else f"{words} (too few people for a search at this price: state numbers)"
+        return words if self.seen else f"{words} (a default: too few people for a search at this price)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +123,7 @@ class LimitCells:
 
     Args:
         groups: upper edges of the cells by number of groups; (1,) where a unit is in one.
-        rows: upper edges of the cells by rows in a group; (1,) where ``max_rows`` is not sought.
+        rows: upper edges of the cells by rows in a group, or in all of them; (1,) where neither is sought.
 
     The last cell of each is open.
     """
@@ -94,11 +136,41 @@ class LimitCells:
         """Number of cells."""
         return len(self.groups) * len(self.rows)
 
+    @property
+    def edges(self) -> tuple[int, ...] | None:
+        """The edges, where a cell is one number; None where it is a pair."""
+        return self.rows if len(self.groups) == 1 else self.groups if len(self.rows) == 1 else None
+
+
+def seeking_total(final: FinalAggregation) -> FinalAggregation:
+    """The aggregation with one number sought, rows in all groups together, where noise follows that."""
+    counted = [measure for measure in final.measures if measure.kind is not MeasureKind.UNITS]
+    single = len(counted) == len(final.measures) and all(measure.auto_rows for measure in counted)
+    if final.limits is None or not (final.keys and final.public_keys and single and can_share(final)):
+        return final
+    sought = replace(final, limits=replace(final.limits, total=ContributionLimit(TOTAL, AUTO)))
+    return bounded_in_all(sought, 1, 1, 1) if final.group_count != 1 else final
+
+
+def searched_cause(final: FinalAggregation) -> str | None:
+    """The number of which the search itself tells the loss, by name; None where there is none, or a pair."""
+    if not final.seeks_limits or cells_of(final).edges is None:
+        return None
+    return TOTAL if final.auto_total else "max_groups" if final.auto_groups else "max_rows"
+
+
+def search_weight(final: FinalAggregation) -> Fraction:
+    """What a search is worth: the fewer groups share the loss, the finer it has to be known."""
+    return 1 + Fraction(2, max(final.group_count or 9, 1)) if cells_of(final).edges is not None else Fraction(1)
+
 
 def cells_of(final: FinalAggregation) -> LimitCells:
     """The cells of a search: powers of two up to the number that declarations and ceilings allow."""
     limits, sizes = final.limits, Sizes()
     groups, rows = final.max_groups, 1
+    if final.auto_total and limits is not None:
+        most_groups, most_rows = _most_of_each(final, limits)
+        return LimitCells((1,), _edges(min(MOST_FOUND, sizes.rows(final.source), most_groups * most_rows)))
     if final.auto_groups:
         known = [MOST_FOUND, sizes.rows(final.source), final.group_count, limits.groups.most if limits else None]
         groups = min(number for number in known if number is not None)
@@ -107,6 +179,15 @@ def cells_of(final: FinalAggregation) -> LimitCells:
         known = [MOST_FOUND, sizes.repeats(final.source, plain), limits.rows.most if limits else None]
         rows = min(number for number in known if number is not None)
     return LimitCells(_edges(groups), _edges(rows))
+
+
+def _most_of_each(final: FinalAggregation, limits: ContributionLimits) -> tuple[int, int]:
+    """The most groups of a unit, and the most of its rows in one, that declarations, ceilings and the text allow."""
+    groups, rows = (
+        number_beside(limit, MOST_FOUND, final) if limit.is_auto else limit.number
+        for limit in (limits.groups, limits.rows)
+    )
+    return min(groups, final.group_count or groups), rows
 
 
 def _edges(most: int) -> tuple[int, ...]:
@@ -119,26 +200,31 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
     """The search: the number of units in each cell, over the same rows, without groups."""
     cells = cells_of(final)
     source = _pairs(final)
-    rows = len(source.fields) - (2 if final.keys else 1)
+    pairs = bool(final.keys) and not final.auto_total
+    rows = len(source.fields) - (2 if pairs else 1)
     # In two steps, so that an engine computes each number once per row.
     columns = [_place(source, rows, cells.rows, 1)]
-    if final.keys:
+    if pairs:
         columns.append(_place(source, len(source.fields) - 1, cells.groups, len(cells.rows)))
     source = ownership.compute(source, [(None, column) for column in columns])
     cell: Expression = reference(source, 0)
-    if final.keys:
+    if pairs:
         cell = call("add", cell, reference(source, 1))
     source = ownership.compute(source, [(None, cell)])
     measure = categories_measure(reference(source, 0), None, values=tuple(range(cells.count)), rows=1)
     # The most that can be found follows from declarations which are in no digest: the name of the release has it.
     named = [f"max_groups up to {cells.groups[-1]}"] if final.auto_groups else []
     named += [f"max_rows up to {cells.rows[-1]}"] if final.auto_rows else []
+    named += [f"{TOTAL} up to {cells.rows[-1]}"] if final.auto_total else []
     aggregate = Aggregate(AggregateKind.MOST_COMMON, (0,), Fraction(1), INTEGER, None, " and ".join(named))
     return FinalAggregation(source, (), (measure,), (aggregate,), 1, True, 1)
 
 
 def _pairs(final: FinalAggregation) -> RelationNode:
-    """One row per unit and group: the number of its rows there and, where there are groups, of the unit's groups."""
+    """One row per unit and group: the number of its rows there and, where there are groups, of the unit's groups.
+
+    Where rows in all groups are sought, one row per unit: the number of its rows in listed groups.
+    """
     source = final.source
     if final.keys and final.public_keys:
         for key in final.keys:
@@ -148,9 +234,9 @@ def _pairs(final: FinalAggregation) -> RelationNode:
         raise AssertionError("a final aggregation is over owned rows")
     unit = reference(source, source.unit)
     most = Domain(Range(Fraction(0), Fraction(2**62)), False, None, Fraction(1))
-    keys = [(None, unit), *((None, key.expression) for key in final.keys)]
+    keys = [(None, unit), *((None, key.expression) for key in final.keys if not final.auto_total)]
     pairs = ownership.group(source, keys, [(_counted(final), most)])
-    if not final.keys or pairs.unit is None:
+    if len(keys) == 1 or pairs.unit is None:
         return pairs
     own = (reference(pairs, pairs.unit),)
     return ownership.window(
@@ -172,7 +258,7 @@ def _listed(key: Expression, values: Sequence[Any]) -> Expression:
 
 def _counted(final: FinalAggregation) -> UnitCall:
     """Count of a unit in a group: of rows, or where all measurements count the same values, of these."""
-    forms = {_form(measure) for measure in final.measures if measure.auto_rows}
+    forms = {_form(measure) for measure in final.measures if measure.auto_rows or final.auto_total}
     return forms.pop() if len(forms) == 1 else UnitCall("count_rows", None, None, None, INTEGER)
 
 
@@ -212,11 +298,19 @@ def _noise_of_one(final: FinalAggregation, priced: Priced, beta: Fraction) -> fl
         release = priced.release_of(index)
         counts = measure.auto_rows or not final.auto_rows
         if release.mechanism != "constant" and counts and not measure.kind.traits.adds_values:
-            errors.append(release.law(index).error(beta))
+            errors.append(_smooth_error(release.law(index), beta))
         elif release.mechanism != "constant" and counts:
             value = Fraction(max(map(abs, measure.clamp)), max(measure.rows, 1))
-            errors.append(release.law(index).error(beta) / max(value, Fraction(1)))
+            errors.append(_smooth_error(release.law(index), beta) / max(value, Fraction(1)))
     return float_nearest(max(errors))
+
+
+def _smooth_error(law: NoiseLaw, beta: Fraction) -> Fraction:
+    """The error on a fine grid: noise of one row may be rounded to 0, of 64 it is not."""
+    if law.kind in ("none", "mixed"):
+        return law.error(beta)
+    power = 1 if law.kind == "laplace" else 2
+    return replace(law, scale=law.scale * _FINE**power).error(beta) / _FINE
 
 
 def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, noise: float, squared: bool) -> FoundLimits:
@@ -224,9 +318,7 @@ def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, nois
 
     A cell is inhabited if its count exceeds what noise reaches in any of as many empty cells with probability 1/1000,
     or if it is beside an inhabited one and its count exceeds what noise reaches in one cell with probability 1/20.
-    A unit of a cell has the average of the whole numbers in it. The loss of a pair of limits is the number of rows
-    that they leave out, over all inhabited cells, for each group of the answer; where keys are private, there are
-    taken to be as many groups as the busiest inhabited cell has.
+    Without one the numbers are public defaults.
 
     Args:
         final: whose limits are sought.
@@ -237,11 +329,127 @@ def choose(final: FinalAggregation, noisy: Sequence[int], law: NoiseLaw, *, nois
     """
     cells = cells_of(final)
     inhabited = dict(_inhabited(cells, noisy, law))
-    seen = bool(inhabited)
+    counts = tuple(noisy)
+    if not inhabited:
+        return replace(default_limits(final), seen=False, counts=counts)
+    if cells.edges is None:
+        return replace(_pair(final, cells, inhabited, noise, squared=squared), counts=counts)
+    found = _one(final, cells.edges, counts, law, noise, squared=squared)
+    return replace(_named(final, found), counts=counts)
+
+
+def default_limits(final: FinalAggregation) -> FoundLimits:
+    """Limits where nothing is known of the people: public, and never more than can be found."""
+    cells = cells_of(final)
+    if cells.edges is not None:
+        return _named(final, min(DEFAULT_ROWS, cells.edges[-1]))
+    return FoundLimits(min(DEFAULT_PAIR[0], cells.groups[-1]), min(DEFAULT_PAIR[1], cells.rows[-1]))
+
+
+def ladder(final: FinalAggregation) -> Iterator[tuple[int, FoundLimits]]:
+    """Some numbers of rows, or groups, that a search may find, for which the error is said beforehand."""
+    cells = cells_of(final)
+    for root in _LADDER:
+        number = root * root
+        if cells.edges is not None and number <= cells.edges[-1]:
+            yield number, _named(final, number)
+        elif cells.edges is None:
+            groups, rows = min(root, cells.groups[-1]), min(root, cells.rows[-1])
+            if groups * rows == number:
+                yield number, FoundLimits(groups, rows)
+
+
+def _named(final: FinalAggregation, number: int) -> FoundLimits:
+    """The one number that is sought."""
+    if final.auto_total:
+        return FoundLimits(None, None, total=number)
+    # A number that declarations decide is 1.
+    groups = (number if not final.auto_rows else 1) if final.auto_groups else None
+    return FoundLimits(groups, number if final.auto_rows else None)
+
+
+def _one(
+    final: FinalAggregation,
+    edges: tuple[int, ...],
+    counts: Sequence[int],
+    law: NoiseLaw,
+    noise: float,
+    *,
+    squared: bool,
+) -> int:
+    """The edge with the narrowest interval of those that can be shown with the bias.
+
+    An interval is longer on one side by the loss: of several groups, each by its part, twice (:data:`LARGER`).
+    """
+    answered = max(final.group_count or (1 if not final.keys else 9), 1)
+    part = min(LARGER / answered, 1.0)
+    if all(len(aggregate.measures) > 1 for aggregate in final.aggregates):
+        part *= float(_OF_MEANS)
+    found: list[tuple[bool, float, int]] = []
+    for edge in edges:
+        growth = edge / final.max_groups if final.auto_groups and not final.auto_total else edge
+        error = noise * (math.sqrt(growth) if squared and not final.auto_rows and not final.auto_total else growth)
+        lost = part * float_nearest(rows_beyond(edges, counts, law, edge, _BOUNDED).most)
+        found.append((2 * error + lost >= _SHOWN * 2 * error, error + lost / 2, edge))
+    return min(found)[2]
+
+
+class RowsBeyond(NamedTuple):
+    """Estimate of what units have beyond a bound.
+
+    Args:
+        people: estimated number of such units, not below 0.
+        error: of that number.
+        rows: estimated number of their rows, or groups, beyond the bound.
+        most: bound of that number.
+        kept: estimated number of the rows, or groups, of all units within the bound.
+    """
+
+    people: int
+    error: Fraction
+    rows: Fraction
+    most: Fraction
+    kept: Fraction
+
+
+def rows_beyond(
+    edges: tuple[int, ...], counts: Sequence[int], law: NoiseLaw, bound: int, confidence: Fraction
+) -> RowsBeyond:
+    """Rows of units beyond a bound, from the noisy counts of a search.
+
+    Units of a cell have the average of the whole numbers in it. Beyond the last inhabited cell noise hides who is
+    there: as many units as noise of this chance explains in the next cell, a third of them in each of the two after it.
+    """
+    seen = [place for place, _ in _inhabited(LimitCells((1,), edges), counts, law)]
+    above = [place for place in seen if edges[place] > bound]
+    last = max([*seen, *(place for place, edge in enumerate(edges) if edge <= bound)])
+    beyond = [Fraction(_middle(edges, place)) - bound for place in range(len(edges))]
+    rows = sum((beyond[place] * max(counts[place], 0) for place in above), Fraction(0))
+    chance = min(2 * (1 - confidence), Fraction(99, 100))
+    size = sqrt_bounds(sum((beyond[place] ** 2 for place in above), Fraction(0)))[1]
+    most = rows + law.error(chance) * size
+    if last + 1 < len(edges):
+        hidden = max(counts[last + 1] + law.error(2 * chance), Fraction(0))
+        for place in range(last + 1, min(last + 1 + _HIDING, len(edges))):
+            most += hidden * beyond[place]
+            hidden /= _FEWER
+    several = sqrt_bounds(Fraction(max(len(above), 1)))[1]
+    kept = sum((min(Fraction(_middle(edges, i)), Fraction(bound)) * max(counts[i], 0) for i in seen), Fraction(0))
+    people = sum(max(counts[place], 0) for place in above)
+    return RowsBeyond(people, law.error(1 - confidence) * several, rows, most, kept)
+
+
+def _pair(
+    final: FinalAggregation, cells: LimitCells, inhabited: Mapping[int, int], noise: float, *, squared: bool
+) -> FoundLimits:
+    """The pair with the smallest sum of noise and loss.
+
+    A unit of a cell has the average of the whole numbers in it. The loss of a pair is the number of rows that it
+    leaves out, over all inhabited cells, for each group of the answer; where keys are private, there are taken to be as
+    many groups as the busiest inhabited cell has.
+    """
     groups = cells.groups if final.auto_groups else (final.max_groups,)
     rows = cells.rows if final.auto_rows else (1,)
-    if not seen:
-        return FoundLimits(1 if final.auto_groups else None, 1 if final.auto_rows else None, seen=False)
     busiest = max(cells.groups[place // len(cells.rows)] for place in inhabited)
     answered = max(final.group_count if final.group_count is not None else busiest, 1)
     people = [
@@ -267,7 +475,7 @@ def _inhabited(cells: LimitCells, noisy: Sequence[int], law: NoiseLaw) -> Iterat
     sure = law.error(2 * per_output_beta(_FALSE_CELL, len(noisy)))
     likely = law.error(2 * _FALSE_NEIGHBOUR)
     width = len(cells.rows)
-    unseen = [place for place, count in enumerate(noisy) if count > sure]
+    unseen = [place for place, count in enumerate(noisy) if count > sure] or _in_window(cells, noisy, law)
     known = set(unseen)
     while unseen:
         place = unseen.pop()
@@ -279,6 +487,20 @@ def _inhabited(cells: LimitCells, noisy: Sequence[int], law: NoiseLaw) -> Iterat
             if inside and other not in known and noisy[other] > likely:
                 known.add(other)
                 unseen.append(other)
+
+
+def _in_window(cells: LimitCells, noisy: Sequence[int], law: NoiseLaw) -> list[int]:
+    """Cells that follow one another and together hold more people than noise explains, where no cell alone does."""
+    if cells.edges is None or law.layers:
+        return []
+    for length in _WINDOWS:
+        chance = 2 * per_output_beta(_FALSE_CELL, len(noisy))
+        sure = law.unit * sum_error([NoiseTerm(law.kind, law.scale, Fraction(1), length)], chance)
+        sums = [sum(noisy[start : start + length]) for start in range(len(noisy) - length + 1)]
+        if sums and max(sums) > sure:
+            start = sums.index(max(sums))
+            return [*range(start, start + length)]
+    return []
 
 
 def _middle(edges: tuple[int, ...], place: int) -> float:
@@ -297,6 +519,10 @@ def _rows_of(final: FinalAggregation, cells: LimitCells, place: int) -> float:
 def limited(final: FinalAggregation, found: FoundLimits) -> FinalAggregation:
     """The aggregation with the limits found in place of those sought; everything else stays, in its order."""
     groups, rows = found.groups, found.rows
+    if found.total is not None and final.limits is not None:
+        most_groups, most_rows = _most_of_each(final, final.limits)
+        known = replace(final, limits=final.limits.found(None, None, found.total))
+        return bounded_in_all(known, found.total, most_groups, most_rows)
     measures = final.measures
     if rows is not None:
         measures = tuple(measure.of_rows(rows) if measure.auto_rows else measure for measure in measures)
@@ -304,9 +530,28 @@ def limited(final: FinalAggregation, found: FoundLimits) -> FinalAggregation:
     return replace(final, measures=measures, max_groups=groups or final.max_groups, limits=limits)
 
 
+def stated(final: FinalAggregation, limits: FoundLimits) -> FinalAggregation:
+    """The aggregation with these limits as if the query stated them: nothing is sought."""
+    known = limited(final, limits)
+    if known.limits is None:
+        return known
+    numbers = {
+        name: replace(limit, stated=limit.number)
+        for name, limit in (("groups", known.limits.groups), ("rows", known.limits.rows), ("total", known.limits.total))
+        if limit is not None and limit.is_auto
+    }
+    if limits.total is not None:
+        numbers["groups"] = replace(known.limits.groups, stated=known.max_groups)
+        numbers["rows"] = replace(known.limits.rows, stated=known.most_in_group)
+    measures = tuple(replace(measure, auto_rows=False) for measure in known.measures)
+    return replace(known, measures=measures, limits=replace(known.limits, **numbers))
+
+
 def widest(final: FinalAggregation) -> FinalAggregation:
     """The aggregation with the largest limits that a search can find: an engine that accepts it accepts all others."""
     cells = cells_of(final)
+    if final.auto_total:
+        return limited(final, FoundLimits(None, None, total=cells.rows[-1]))
     return limited(
         final,
         FoundLimits(cells.groups[-1] if final.auto_groups else None, cells.rows[-1] if final.auto_rows else None),

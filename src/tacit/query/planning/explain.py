@@ -22,7 +22,8 @@ from tacit.core.text_files import visible
 from tacit.mechanisms.laplace import Laplace
 from tacit.query.aggregate_family import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
-from tacit.query.planning.auto_limits import cells_of
+from tacit.query.planning.auto_limits import cells_of, ladder
+from tacit.query.planning.found_parts import with_limits
 from tacit.query.planning.left_out import CASTS, CLIPPING, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Plan, by_part, column_names, limits_of, outline, percent, protected_scans
 from tacit.query.planning.rank_choice import RankChoice
@@ -223,8 +224,22 @@ def _errors(plan: Plan) -> tuple[ExplainedError, ...]:
         by = "" if names is None else f" by {', '.join(names)}" if names else " of all"
         label = known.get((number, index)) or error.label.replace("count_rows(", "count(")
         said = label if (number, index) in known and single[number] else label + by
-        found.append(replace(_error(error, plan.parts[number]), label=_named(plan, number + 1, said)))
+        shown = _error(error, plan.parts[number])
+        if plan.parts[number].seeks_limits and names is None and shown.bound is not None:
+            shown = replace(shown, meaning=_ladder(plan.parts[number], index))
+        found.append(replace(shown, label=_named(plan, number + 1, said)))
     return tuple(found)
+
+
+def _ladder(plan: Plan, index: int) -> str:
+    """The errors of an aggregate with some of the limits that AUTO may find."""
+    steps = [(number, with_limits(plan, found).errors[index]) for number, found in ladder(plan.final)]
+    last = steps[-1][1]
+    bounds = ", ".join(_shown(error.bound or Fraction(0), _DIGITS) for _, error in steps)
+    numbers = ", ".join(str(number) for number, _ in steps)
+    one = "groups" if plan.final.auto_groups and not plan.final.auto_rows else "rows"
+    power = ("", " times the larger bound", " times its square")[last.power]
+    return f"{last.meaning(bounds + power)}, where AUTO lets {numbers} {one} of a person count"
 
 
 def _of_parts(plan: Plan, words: Callable[[Plan], str | None]) -> str | None:
@@ -256,19 +271,19 @@ def _limits(plan: Plan) -> str:
     groups = limits.groups if final.auto_groups or not limits.groups.is_auto else replace(limits.groups, single=True)
     rows = limits.rows if final.auto_rows or not limits.rows.is_auto else replace(limits.rows, single=True)
     words = f"{groups.words(final.max_groups)}, {rows.words(rows.number)}"
-    if limits.total is not None and not limits.total.is_auto:
-        words = (
-            f"{limits.total.words(limits.total.number)}, max_groups {final.max_groups}, max_rows {final.most_in_group}"
-        )
+    if limits.total is not None:
+        words = limits.total.words(limits.total.number)
+        if not plan.seeks_limits:
+            words += f", max_groups {final.max_groups}, max_rows {final.most_in_group}"
     if plan.limits is not None and not plan.limits.seen:
-        words += "; too few people for a search at this price: state numbers"
+        words += "; a default: too few people for a search at this price"
     if not plan.seeks_limits:
         return words
     cells = cells_of(final)
     return (
         f"{words}; AUTO looks first, at noisy counts of units in {cells.count} cells of powers of two, each unit in "
-        "one, for the limits whose noise and estimated loss are smallest together; noise below is that of 1 group and "
-        "1 row and grows with the limits found"
+        "one, for the limits at which noise and the estimated loss make the narrowest interval; noise below is that of "
+        "1 group and 1 row and grows with the limits found"
     )
 
 

@@ -31,7 +31,9 @@ from typing import Final, NamedTuple
 from tacit.query.aggregate_family import AggregateCall
 from tacit.query.aggregates import unit_call
 from tacit.query.limits import MAX_RELATIONS
+from tacit.query.planning.auto_limits import searched_cause
 from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure
+from tacit.query.planning.total_bound import TOTAL
 from tacit.query.planning.work import Sizes
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.relational.algebra import RelationNode, scans
@@ -129,9 +131,11 @@ def loss_table(final: FinalAggregation) -> LossTable | None:
     groups &= bool(final.keys) and (final.group_count is None or final.group_count > final.max_groups)
     if final.max_total is not None:
         groups, rows = False, [final.max_total]
+    # A search for one number tells its loss itself.
+    searched = searched_cause(final)
     found = {
-        GROUPS: groups,
-        ROWS: bool(rows) and most > min(rows),
+        GROUPS: groups and searched not in (TOTAL, GROUPS),
+        ROWS: bool(rows) and most > min(rows) and searched not in (TOTAL, ROWS),
         CLIPPING: any(_may_be_clipped(measure) for measure in final.measures),
         KEYS: final.public_keys and any(_may_be_dropped(key) for key in final.keys),
         CASTS: any(unread_text(measure) is not None for measure in final.measures),
@@ -236,11 +240,13 @@ class CountedValues(NamedTuple):
         measure: one of these measurements.
         clipped: whether values may be outside their bounds.
         most: how many of them count in all groups together; None where each group has a bound of its own.
+        cut: whether values that are left out by their number, or by their sum, are looked for.
     """
 
     measure: Measure
     clipped: bool
     most: int | None = None
+    cut: bool = True
 
     @property
     def unread(self) -> Expression | None:
@@ -256,7 +262,8 @@ class CountedValues(NamedTuple):
     @property
     def has_total(self) -> bool:
         """Whether the sum of the values has limits; other values are cut by their number."""
-        return self.measure.kind is MeasureKind.SUM and self.measure.argument is not None and self.most is None
+        is_sum = self.measure.kind is MeasureKind.SUM and self.measure.argument is not None
+        return is_sum and self.cut and self.most is None
 
     @property
     def values(self) -> tuple[str, Expression | None, Expression | None]:
@@ -269,7 +276,8 @@ def counted_values(final: FinalAggregation, table: LossTable) -> list[CountedVal
     found: dict[object, CountedValues] = {}
     for measure in final.measures:
         most = None if measure.kind is MeasureKind.UNITS else final.max_total
-        each = CountedValues(measure, CLIPPING in table.causes and _may_be_clipped(measure), most)
+        clipped = CLIPPING in table.causes and _may_be_clipped(measure)
+        each = CountedValues(measure, clipped, most, ROWS in table.causes)
         bounds = (measure.low, measure.high, measure.step, measure.centre)
         limits = (measure.clamp if each.has_total else None, bounds if each.has_total or each.clipped else None)
         found.setdefault((*each.values, each.once, measure.rows, each.clipped, *limits), each)

@@ -110,7 +110,7 @@ def _staged(final: FinalAggregation, table: LossTable) -> tuple[RelationNode, Lo
     calls = [made for _, own in counted for made in own]
     keys = [(None, reference(final.source, unit)), *((None, key.expression) for key in final.keys)]
     source = ownership.group(final.source, keys, calls)
-    found = _losses(source, counted, table, len(source.fields) - len(calls))
+    found = _losses(source, counted, len(source.fields) - len(calls))
     source, parts = _computed(source, found, final, table)
     groups, others = parts.pop(), parts.pop()
     # Rows are turned into parts of rows once for a unit, not for each of its groups.
@@ -209,7 +209,6 @@ def _beyond(value: Expression, limits: Sequence[Interval]) -> Expression:
 def _losses(
     relation: RelationNode,
     counted: Sequence[tuple[CountedValues, Sequence[object]]],
-    table: LossTable,
     first: int,
 ) -> list[_Loss]:
     """The losses in one group of a unit, from the columns of the calls."""
@@ -224,7 +223,7 @@ def _losses(
         if each.has_total:
             total = columns[1]
             cut = case([(call("is_null", total), _whole(0))], _beyond(total, total_limits(each.measure, total.type)))
-        elif not each.once and ROWS in table.causes and each.most is None:
+        elif not each.once and each.cut and each.most is None:
             most = _whole(each.measure.rows)
             cut = call("sub", call("greatest", number, most), most)
         unread = columns.pop() if each.unread is not None else _whole(0)
@@ -235,7 +234,7 @@ def _losses(
 
 def _beyond_all(each: CountedValues, number: Expression, cut: Expression) -> Expression:
     """Values of a unit that are cut, where they are counted in all groups together."""
-    if each.most is None:
+    if each.most is None or not each.cut:
         return cut
     return call("sub", call("greatest", number, _whole(each.most)), _whole(each.most))
 

@@ -448,9 +448,10 @@ class ContributionLimits:
     rows: ContributionLimit
     total: ContributionLimit | None = None
 
-    def found(self, groups: int | None, rows: int | None) -> ContributionLimits:
+    def found(self, groups: int | None, rows: int | None, total: int | None = None) -> ContributionLimits:
         """The same with the numbers that AUTO found; None for one that was not sought."""
-        return replace(self, groups=replace(self.groups, found=groups), rows=replace(self.rows, found=rows))
+        found = replace(self, groups=replace(self.groups, found=groups), rows=replace(self.rows, found=rows))
+        return found if self.total is None else replace(found, total=replace(self.total, found=total))
 
 
 def ceiling(source: RelationNode, name: str) -> tuple[int, str] | None:

@@ -273,16 +273,9 @@ def plan_on_terms(question: Question, relation: Relation, terms: Terms, *, catal
             "cannot be promised before AUTO bounds are found: noise grows with them; state epsilon, or write "
             "CLAMP(x, lo, hi)",
         )
-    finals = tuple(_with_groups(final, terms) for final in question.finals)
+    finals = tuple(_with_groups(final, terms, has_totals=question.has_totals) for final in question.finals)
     question = replace(question, final=finals[0], others=finals[1:])
     for final in finals:
-        if terms.currency == "within" and final.seeks_limits:
-            sought_limits = [name for name in ("max_groups", "max_rows") if getattr(final, f"auto_{name[4:]}")]
-            raise InputError(
-                "within",
-                f"cannot be promised before AUTO finds {' and '.join(sought_limits)}: noise grows with it; state "
-                f"epsilon, or {' and '.join(f'{name} = a number' for name in sought_limits)}",
-            )
         _check_keys(final, terms)
     if question.has_totals:
         check_units_of_totals(question)
@@ -308,8 +301,8 @@ def together(events: Sequence[ComposedEvent], relation: Relation) -> ComposedEve
     return ComposedEvent(tuple(event for each in events for event in each.events), relation=relation)
 
 
-def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
-    """The aggregation with the number of groups that is stated beside the text, as if it stood there."""
+def _with_groups(final: FinalAggregation, terms: Terms, *, has_totals: bool) -> FinalAggregation:
+    """The aggregation with the numbers that are stated beside the text, as if they stood there."""
     limits = limits_of(final)
     if terms.max_rows is not None and limits.rows.stated != terms.max_rows:
         raise InternalError("the question was resolved for another max_rows than its terms state")
@@ -317,10 +310,15 @@ def _with_groups(final: FinalAggregation, terms: Terms) -> FinalAggregation:
         groups = limits.groups.stating(terms.max_groups, final.source)
         limits = replace(limits, groups=groups)
         final = replace(final, max_groups=groups.among(final.group_count), limits=limits)
-    if terms.max_rows_total == AUTO:
-        raise InputError("max_rows_total", "must be a whole number")
     if isinstance(terms.max_rows_total, int):
         return with_stated_total(final, terms.max_rows_total, limits)
+    if terms.account == "pure" and not has_totals:
+        final = auto_limits.seeking_total(final)
+    if terms.max_rows_total == AUTO and not final.seeks_limits:
+        raise Refusal("option", "max_rows_total = AUTO bounds nothing that is not bounded; state max_rows = AUTO.")
+    if terms.currency == "within" and final.seeks_limits:
+        # A promise that is made beforehand: noise of a public default.
+        return auto_limits.stated(final, auto_limits.default_limits(final))
     return final
 
 
@@ -483,6 +481,10 @@ def _bounding(plan: Plan) -> str:
     auto = plan.seeks_limits
     counted = "as many rows as AUTO finds" if auto and final.auto_rows else f"at most {_many(rows, 'row')}"
     parts = [f"{counted} of a unit count per group"]
+    if auto and final.auto_total:
+        return (
+            f"as many rows as AUTO finds of a unit count, shared out among its groups in proportion{_entering(final)}"
+        )
     if final.max_total is not None:
         parts = [f"at most {_many(final.max_total, 'row')} of a unit count, shared out among its groups in proportion"]
         parts += [f"at most {_many(rows, 'row')} per group"] if rows < final.max_total else []
@@ -495,11 +497,16 @@ def _bounding(plan: Plan) -> str:
         parts.append(f"in {kept}, chosen by a keyed hash")
     if released_values(final.source):
         parts.append("beside values that another part releases first")
+    return ", ".join(parts) + _entering(final)
+
+
+def _entering(final: FinalAggregation) -> str:
+    """The rows that enter joins, where these multiply them."""
     entering = [f"{most} of {name}" for name, most in cuts(final.source)]
-    if entering:
-        shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
-        parts.append(f"of those that enter joins which multiply them, chosen by a keyed hash: {shown}")
-    return ", ".join(parts)
+    if not entering:
+        return ""
+    shown = ", ".join(entering[:_CUTS]) + (", …" if len(entering) > _CUTS else "")
+    return f", of those that enter joins which multiply them, chosen by a keyed hash: {shown}"
 
 
 def _many(count: int, noun: str) -> str:

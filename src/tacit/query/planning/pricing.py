@@ -366,9 +366,10 @@ def _buy_part(part: PricedPart, budget: PlanBudget, relation: Relation, terms: T
     def answered(budget: PlanBudget) -> Priced:
         claims = {}
         if final.seeks_limits:
-            claims["limits"] = (weights.limits, auto_limits.search_of(final))
+            worth = auto_limits.search_weight(final)
+            claims["limits"] = ((weights.limits, worth), auto_limits.search_of(final))
         if final.seeks_bounds:
-            claims["first"] = (weights.bounds, search_of(final))
+            claims["first"] = ((weights.bounds, Fraction(1)), search_of(final))
         if not claims:
             return price(
                 final, budget, relation, weights=asked[0], keys_weight=asked[1], rule=asked[2], beta=beta, sets=sets

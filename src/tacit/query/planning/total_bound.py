@@ -44,14 +44,14 @@ def with_stated_total(final: FinalAggregation, stated: int, limits: Contribution
             "max_rows_total bounds counts of rows, sums, averages and variances; for other aggregates state max_groups "
             "and max_rows.",
         )
-    groups, rows = (_number(limit, stated, final) for limit in (limits.groups, limits.rows))
+    groups, rows = (number_beside(limit, stated, final) for limit in (limits.groups, limits.rows))
     known = replace(limits, total=ContributionLimit(TOTAL, stated, stated=stated))
     known = replace(known, groups=_settled(limits.groups, groups), rows=_settled(limits.rows, rows))
     measures = tuple(replace(measure, auto_rows=False) for measure in final.measures)
     return bounded_in_all(replace(final, measures=measures, limits=known), stated, groups, rows)
 
 
-def _number(limit: ContributionLimit, most: int, final: FinalAggregation) -> int:
+def number_beside(limit: ContributionLimit, most: int, final: FinalAggregation) -> int:
     """The number that holds beside the bound: one that is stated, a ceiling, or what declarations of uniqueness say."""
     if limit.single:
         return 1

@@ -14,6 +14,9 @@ supposed to become fewer at least as fast as their losses grow: half as many los
 32 rows cuts lose some 32 rows each and not one, so that this is supposed of losses beyond the limit itself, unless AUTO
 found it where people become few. Of a limit that is not seen to cut any person, as many people as noise can hide are
 supposed to be cut, by the same rule.
+
+*A number that AUTO found* (:class:`SearchedLoss`): the counts of its search say how many rows are beyond it, so that
+the table is not asked. Intervals that are shown include this loss where they stay less than three times as wide.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tacit.core.numbers import float_nearest
+from tacit.query.planning.auto_limits import LARGER, FoundLimits, RowsBeyond, cells_of, rows_beyond, searched_cause
 from tacit.query.planning.left_out import (
     CASTS,
     CLIPPING,
@@ -38,6 +42,7 @@ from tacit.query.planning.left_out import (
 )
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
+from tacit.query.planning.total_bound import TOTAL
 from tacit.query.postprocess.cells import MeasureBias
 from tacit.query.question import FinalAggregation
 
@@ -70,6 +75,7 @@ class CauseShare:
         seen: whether the number stands out from the noise.
         sentence: the same in words.
         part: number of the part of the question, counted from 1; None where it has one.
+        found: whether AUTO found the number, so that intervals allow for what it leaves out.
     """
 
     cause: str
@@ -80,6 +86,7 @@ class CauseShare:
     seen: bool
     sentence: str
     part: int | None = None
+    found: bool = False
 
     def __str__(self) -> str:
         return self.sentence
@@ -105,10 +112,11 @@ class LeftOut:
     @property
     def caution(self) -> str:
         """One sentence on the cause that matters most, and what to write; empty where little is likely lost."""
-        if self.seen:
-            worst = max(self.seen, key=lambda cause: (cause.cause != KEYS, cause.share))
+        if any(cause.seen and not cause.found for cause in self.causes):
+            known = [cause for cause in self.seen if not cause.found]
+            worst = max(known, key=lambda cause: (cause.cause != KEYS, cause.share))
             return f"{worst.sentence[0].upper()}{worst.sentence[1:]}: {_remedy(worst.cause)}."
-        hidden = [c for c in self.causes if c.cause != KEYS and c.share + c.error >= _LIKELY]
+        hidden = [c for c in self.causes if c.cause != KEYS and not c.found and c.share + c.error >= _LIKELY]
         if not hidden:
             return ""
         first = hidden[0]
@@ -321,20 +329,26 @@ class BoundingLoss:
 
     def _bias(self, measure: Measure, causes: Collection[str]) -> MeasureBias:
         lost = self.most_rows if set(causes) - {KEYS} else _ZERO
-        outside = CLIPPING in self.seen
-        if measure.kind is MeasureKind.UNITS:
-            lost = lost if GROUPS in causes else _ZERO
-            # A unit counts once in a cell, and so loses one there.
-            return MeasureBias(_ZERO, min(lost, self.most_people), _ZERO, lost)
-        if measure.kind in _COUNTS:
-            lowering = {GROUPS, ROWS} if unread_text(measure) is None else {GROUPS, ROWS, CASTS}
-            counted = lost if lowering & set(causes) else _ZERO
-            return MeasureBias(_ZERO, counted, _ZERO, counted)
-        amount = lost * row_value(measure)
-        if measure.kind is MeasureKind.SUM and not outside:
-            down, up = (amount if measure.clamp[0] < 0 else _ZERO), (amount if measure.clamp[1] > 0 else _ZERO)
-            return MeasureBias(down, up, down, up)
-        return MeasureBias(amount, amount, amount, amount, outside)
+        return _bias_of(measure, lost, self.most_people, causes, outside=CLIPPING in self.seen)
+
+
+def _bias_of(
+    measure: Measure, lost: Fraction, people: Fraction, causes: Collection[str], *, outside: bool
+) -> MeasureBias:
+    """Bias of a measurement that lacks so many rows at most, of so many people, for some causes."""
+    if measure.kind is MeasureKind.UNITS:
+        lost = lost if GROUPS in causes else _ZERO
+        # A unit counts once in a cell, and so loses one there.
+        return MeasureBias(_ZERO, min(lost, people), _ZERO, lost)
+    if measure.kind in _COUNTS:
+        lowering = {GROUPS, ROWS} if unread_text(measure) is None else {GROUPS, ROWS, CASTS}
+        counted = lost if lowering & set(causes) else _ZERO
+        return MeasureBias(_ZERO, counted, _ZERO, counted)
+    amount = lost * row_value(measure)
+    if measure.kind is MeasureKind.SUM and not outside:
+        down, up = (amount if measure.clamp[0] < 0 else _ZERO), (amount if measure.clamp[1] > 0 else _ZERO)
+        return MeasureBias(down, up, down, up)
+    return MeasureBias(amount, amount, amount, amount, outside)
 
 
 _COUNTS: Final = (MeasureKind.UNITS, MeasureKind.ROWS, MeasureKind.VALUES, MeasureKind.DISTINCT)
@@ -350,6 +364,128 @@ _OTHERS: Final = (
 
 
 @dataclass(frozen=True)
+class SearchedLoss:
+    """Loss by a number that AUTO found, from the counts of its search."""
+
+    final: FinalAggregation
+    found: FoundLimits
+    law: NoiseLaw
+    confidence: Fraction
+
+    @cached_property
+    def _cause(self) -> str:
+        return searched_cause(self.final) or ROWS
+
+    @property
+    def _number(self) -> int:
+        return self.found.total or self.found.rows or self.found.groups or 1
+
+    @cached_property
+    def beyond(self) -> RowsBeyond:
+        """Units beyond the number, and what they have there."""
+        return rows_beyond(
+            cells_of(self.final).edges or (1,), self.found.counts, self.law, self._number, self.confidence
+        )
+
+    @cached_property
+    def people(self) -> int:
+        """Estimated number of people with any row, not below 0."""
+        return max(sum(self.found.counts), 0)
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether people beyond the number stand out from the noise."""
+        return self.beyond.people > self.beyond.error
+
+    @cached_property
+    def causes(self) -> tuple[CauseShare, ...]:
+        """The one cause."""
+        people, number, name = max(self.people, 1), self._number, self._cause
+        share = min(Fraction(self.beyond.people, people), Fraction(1))
+        error = min(self.beyond.error / people, Fraction(1))
+        noun = "groups" if name == GROUPS else "rows"
+        if not self.found.seen:
+            words = f"too few people at this price to find {name}: {number} is a default"
+        elif self.is_seen:
+            words = (
+                f"about {_percent(share)} ± {_percent(error, up=True)} of people had more than {name} = {number} {noun}"
+            )
+        else:
+            words = f"fewer than {_percent(share + error, up=True)} of people had more than {name} = {number} {noun}"
+        return (CauseShare(name, number, self.beyond.people, share, error, self.is_seen, words, found=self.found.seen),)
+
+    def biases(self, lost: Fraction) -> tuple[MeasureBias, ...]:
+        """Those of the measurements, where so much is lost in all."""
+        causes = (GROUPS,) if self._cause == GROUPS else (ROWS,)
+        # People who lose one of their groups are as many as lose anything.
+        found = [_bias_of(measure, lost, lost, causes, outside=False) for measure in self.final.measures]
+        if not self.final.keys:
+            return tuple(found)
+        share = LARGER * lost / max(self.beyond.kept, Fraction(1))
+        return tuple(replace(bias, up=_ZERO, relative=share) if bias.up and not bias.down else bias for bias in found)
+
+
+@dataclass(frozen=True)
+class PartLosses:
+    """Losses of one part of a question: by the table that was bought, and by the number that AUTO found."""
+
+    table: BoundingLoss | None
+    searched: SearchedLoss | None
+
+    @cached_property
+    def told(self) -> LeftOut:
+        """The estimates, for people."""
+        known = [each for each in (self.table, self.searched) if each is not None]
+        return LeftOut(
+            max((each.people for each in known), default=0), tuple(cause for each in known for cause in each.causes)
+        )
+
+    @property
+    def causes(self) -> tuple[CauseShare, ...]:
+        """One for each cause that is possible."""
+        return self.told.causes
+
+    @property
+    def people(self) -> int:
+        """Estimated number of people with any row."""
+        return self.told.people
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a loss in the released numbers stands out from the noise."""
+        return any(each is not None and each.is_seen for each in (self.table, self.searched))
+
+    @cached_property
+    def biases(self) -> tuple[MeasureBias, ...]:
+        """Distance of the truth of each measurement from its noisy number beyond the noise, at most."""
+        found = [] if self.table is None else [self.table.biases]
+        found += [] if self.searched is None else [self.searched.biases(self.searched.beyond.most)]
+        return _added(found)
+
+    @cached_property
+    def seen_biases(self) -> tuple[MeasureBias, ...]:
+        """Losses by causes that are seen."""
+        found = [] if self.table is None else [self.table.seen_biases]
+        found += [] if self.searched is None else [self.searched.biases(self.searched.beyond.rows)]
+        return _added(found)
+
+
+def _added(found: Sequence[tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
+    """The biases of each measurement together."""
+    return tuple(
+        MeasureBias(
+            sum((each.down for each in own), _ZERO),
+            sum((each.up for each in own), _ZERO),
+            sum((each.all_down for each in own), _ZERO),
+            sum((each.all_up for each in own), _ZERO),
+            any(each.outside for each in own),
+            sum((each.relative for each in own), _ZERO),
+        )
+        for own in zip(*found, strict=True)
+    )
+
+
+@dataclass(frozen=True)
 class QuestionLosses:
     """Losses by bounding, of each part of a question.
 
@@ -358,7 +494,7 @@ class QuestionLosses:
         measures: number of measurements of each part.
     """
 
-    parts: tuple[BoundingLoss | None, ...]
+    parts: tuple[PartLosses | None, ...]
     measures: tuple[int, ...]
 
     @cached_property
@@ -389,7 +525,7 @@ class QuestionLosses:
         """Losses by causes that are seen, likewise."""
         return self._of_all(lambda loss: loss.seen_biases)
 
-    def _of_all(self, biases: Callable[[BoundingLoss], tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
+    def _of_all(self, biases: Callable[[PartLosses], tuple[MeasureBias, ...]]) -> tuple[MeasureBias, ...]:
         nothing = MeasureBias(_ZERO, _ZERO, _ZERO, _ZERO)
         return tuple(
             bias
@@ -401,9 +537,17 @@ class QuestionLosses:
 def bounding_losses(released: NoisyRelease, confidence: Fraction) -> QuestionLosses:
     """Loss of each part of a release by bounding."""
     return QuestionLosses(
-        tuple(_bounding_loss(part, confidence) for part in released.parts),
+        tuple(_part_losses(part, confidence) for part in released.parts),
         tuple(len(part.plan.final.measures) for part in released.parts),
     )
+
+
+def _part_losses(released: NoisyRelease, confidence: Fraction) -> PartLosses | None:
+    plan, searched = released.plan, None
+    if plan.limits is not None and plan.limits.counts and plan.priced.limits and searched_cause(plan.final):
+        searched = SearchedLoss(plan.final, plan.limits, plan.priced.limits.releases[0].law(0), confidence)
+    table = _bounding_loss(released, confidence)
+    return None if table is None and searched is None else PartLosses(table, searched)
 
 
 def _bounding_loss(released: NoisyRelease, confidence: Fraction) -> BoundingLoss | None:
@@ -436,6 +580,7 @@ def _remedy(cause: str) -> str:
     return {
         GROUPS: "raise max_groups",
         ROWS: "raise max_rows",
+        TOTAL: "state max_rows_total",
         CLIPPING: "write CLAMP(x, lo, hi) with wider bounds",
         KEYS: "the owner can declare them as categories",
         CASTS: "write REPLACE for decimal commas, or STRPTIME(x, format) for days",

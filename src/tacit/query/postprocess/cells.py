@@ -21,6 +21,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
+from tacit.query.contribution import MOST_WIDENED
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.postprocess.level_noises import independent_noises
 from tacit.query.types import (
@@ -147,6 +148,7 @@ class MeasureBias:
         all_down: below, in all cells together.
         all_up: above, in all cells together.
         outside: whether values may be outside the bounds of the measurement.
+        relative: above, in one cell, for each unit of its number: where cells share what they lack together.
     """
 
     down: Fraction
@@ -154,11 +156,39 @@ class MeasureBias:
     all_down: Fraction
     all_up: Fraction
     outside: bool = False
+    relative: Fraction = Fraction(0)
 
     @property
     def is_nothing(self) -> bool:
         """Whether nothing is left out."""
-        return not (self.down or self.up)
+        return not (self.down or self.up or self.relative)
+
+    def up_of(self, number: Fraction) -> Fraction:
+        """Above, in a cell with this number."""
+        return self.up + self.relative * max(number, Fraction(0))
+
+
+def as_shown(
+    plain: Sequence[tuple[Ends, ...]], wide: Sequence[tuple[Ends, ...]], kinds: Sequence[SqlType]
+) -> tuple[tuple[Ends, ...], ...]:
+    """For each cell the interval that is shown: with the bias, unless that makes it three times as wide or more."""
+    return tuple(
+        tuple(
+            own if not kind.is_ordered or exceeds(own, other, kind) else other
+            for own, other, kind in zip(ends, others, kinds, strict=True)
+        )
+        for ends, others in zip(plain, wide, strict=True)
+    )
+
+
+def exceeds(own: Ends, wide: Ends, kind: SqlType) -> bool:
+    """Whether an interval is three times as wide as another, or more; one without an end is, if the other has both."""
+    if own[0] is None or own[1] is None:
+        return False
+    if wide[0] is None or wide[1] is None:
+        return True
+    (low, high), (lowest, highest) = ([ordinal(end, kind) for end in pair if end is not None] for pair in (own, wide))
+    return highest - lowest >= MOST_WIDENED * (high - low) and highest - lowest > high - low
 
 
 class CellConfidence:
@@ -343,7 +373,8 @@ class Affine:
         ends = [Fraction(0), Fraction(0)]
         for measure, weights in parts.items():
             bias, alone = biases[measure], len(weights) == 1
-            below, above = (bias.down, bias.up) if alone else (bias.all_down, bias.all_up)
+            number = abs(self.value) / max(map(abs, weights))
+            below, above = (bias.down, bias.up_of(number)) if alone else (bias.all_down, bias.all_up)
             least, most = min(*weights, Fraction(0)), max(*weights, Fraction(0))
             ends[0] += max(most * below, -least * above)
             ends[1] += max(most * above, -least * below)

@@ -158,7 +158,7 @@ class MeanEstimate(_Moments):
 
         Values that were moved to a bound add to the sum without being more; see ``left_out.proof.md``.
         """
-        bias, more = biases[self.sum_draw.measure], biases[self.count_draw.measure].up
+        bias, more = biases[self.sum_draw.measure], biases[self.count_draw.measure].up_of(self.noisy_count)
         if known.range.ends is None or bias.is_nothing:
             return known
         low, high = known.range.ends

@@ -36,7 +36,7 @@ from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree
 from tacit.query.postprocess.bounding_loss import LeftOut, QuestionLosses, bounding_losses
 from tacit.query.postprocess.cell_expressions import EndOf, Row, derive
-from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Exact, MeasureBias
+from tacit.query.postprocess.cells import Cell, CellConfidence, Draw, Ends, Exact, MeasureBias, as_shown, exceeds
 from tacit.query.postprocess.public_join import PublicRows, combined, matched
 from tacit.query.postprocess.regroup import in_order, partitions, pool, window_cells
 from tacit.query.question import (
@@ -61,7 +61,7 @@ from tacit.query.relational.algebra import UnitCall
 from tacit.query.relational.expressions import TRUE, Expression, Reference, literal
 from tacit.query.relational.functions import call, case
 from tacit.query.release import KeyTuple, NoisyRelease
-from tacit.query.types import BOOLEAN, INTEGER, SqlType, Value, ordinal, sort_key
+from tacit.query.types import BOOLEAN, INTEGER, Value, sort_key
 
 # -- steps
 
@@ -237,13 +237,20 @@ class Finished:
         return tuple(tuple(cell.value for cell in row) for row in self.rows)
 
     def intervals(
-        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool = False
+        self, confidence: Number | None = None, *, rows: int | None = None, bias: bool | None = None
     ) -> tuple[tuple[Ends, ...], ...]:
         """For each cell (of the first ``rows``) its interval, at the confidence of the question or at another.
 
-        ``bias`` widens them by the estimated bound of what bounding left out, where anything can be left out. An end
-        that no number bounds is None: the largest double would look like a bound.
+        With ``bias`` True they are wider by the estimated bound of what bounding left out, where anything can be left
+        out; with False they are of noise alone. By default they are as shown: with the bias where that makes them less
+        than three times as wide. An end that no number bounds is None: the largest double would look like a bound.
         """
+        if bias is None:
+            plain = self.intervals(confidence, rows=rows, bias=False)
+            if self.losses is None:
+                return plain
+            wide = self.intervals(confidence, rows=rows, bias=True)
+            return as_shown(plain, wide, [column.type for column in self.columns])
         if confidence is None and (rows is None or rows >= len(self.rows)):
             return self._wide_intervals if bias else self._own_intervals
         return self._intervals(self.confidence if confidence is None else confidence, self.rows[:rows], bias=bias)
@@ -259,7 +266,7 @@ class Finished:
     def _intervals(
         self, confidence: Number, chosen: Sequence[Row], *, bias: bool = False
     ) -> tuple[tuple[Ends, ...], ...]:
-        if bias and not self.estimated:
+        if bias and not self.estimated and self.losses is None:
             raise InputError("bias", "is not known: the question was asked with bias_share = 0")
         return self._ends(confidence, chosen, self.losses.biases if bias and self.losses is not None else None)
 
@@ -273,16 +280,16 @@ class Finished:
     def marked(self, *, rows: int | None = None) -> tuple[tuple[bool, ...], ...]:
         """For each cell (of the first ``rows``) whether its bias may exceed its interval.
 
-        That is so where a cause of loss is seen, and the interval that allows for it is more than twice as wide.
+        That is so where a cause of loss is seen, and the interval that allows for it is too wide to be shown.
         """
         losses, chosen = self.losses, self.rows[:rows]
         if losses is None or not losses.is_seen:
             return ((False,) * len(self.columns),) * len(chosen)
-        plain, wide = self.intervals(rows=rows), self._ends(self.confidence, chosen, losses.seen_biases)
+        plain, wide = self.intervals(rows=rows, bias=False), self._ends(self.confidence, chosen, losses.seen_biases)
         kinds = [column.type for column in self.columns]
         return tuple(
             tuple(
-                known and _exceeds(own, other, kind)
+                known and exceeds(own, other, kind)
                 for own, other, kind, known in zip(ends, others, kinds, self.has_interval, strict=True)
             )
             for ends, others in zip(plain, wide, strict=True)
@@ -309,16 +316,6 @@ class Finished:
 def _is_not_negative(cell: Cell) -> bool:
     affine = cell.affine
     return affine is not None and affine.not_negative
-
-
-def _exceeds(own: Ends, wide: Ends, kind: SqlType) -> bool:
-    """Whether an interval is more than twice as wide as another; one without an end is, if the other has both."""
-    if own[0] is None or own[1] is None:
-        return False
-    if wide[0] is None or wide[1] is None:
-        return True
-    (low, high), (lowest, highest) = ([ordinal(end, kind) for end in pair if end is not None] for pair in (own, wide))
-    return highest - lowest > 2 * (high - low)
 
 
 def _without_ends(ends: list[Ends]) -> list[Ends]:
