@@ -349,6 +349,12 @@ class Curator(Closing):
 
     @overload
     def synthesize(
+        self, source: None = None, columns: None = None, *, from_release: int | WorkloadAnswer | Sequence[Any],
+        rows: int | None = None,
+    ) -> SyntheticTable: ...  # fmt: skip
+
+    @overload
+    def synthesize(
         self, source: Query, columns: Sequence[str] | None = None, *, rows: int | None = None, method: Method = "aim",
         analyst: str | None = None, idempotency_key: str = "", progress: Callable[[str], None] | None = None,
         **options: Unpack[SynthesisOptions],
@@ -363,9 +369,10 @@ class Curator(Closing):
 
     def synthesize(
         self,
-        source: Query | Mapping[str, Sequence[str] | None],
+        source: Query | Mapping[str, Sequence[str] | None] | None = None,
         columns: Sequence[str] | None = None,
         *,
+        from_release: int | WorkloadAnswer | Sequence[Any] | None = None,
         rows: int | None = None,
         method: Method = "aim",
         analyst: str | None = None,
@@ -382,6 +389,8 @@ class Curator(Closing):
             source: the name of a table, or a SELECT of rows. Two tables that belong together are a mapping of their
                 names to lists of columns (None for all): first the one with a row for each person, then the one of
                 which a person has several rows, at most ``max_rows``. Then both are made, and keys agree.
+            from_release: counts that were released before, instead of a source, which is free: a workload or its
+                position, or Arrow tables with labels, ``count`` and ``stddev``.
             columns: to be synthesised; by default all with declared categories or bounds. Integers, decimals and
                 dates with more than 64 values, and doubles, are put into 32 equal bins.
             rows: how many to draw, of persons where there are two tables; by default about as many as there are,
@@ -400,6 +409,12 @@ class Curator(Closing):
         from tacit.releases.synthesis import synthesize
         from tacit.synth.synthesis_request import request_of
 
+        if (source is None) == (from_release is None):
+            raise InputError("source", "state one: a source, or from_release")
+        if from_release is not None:
+            from tacit.releases.synthesis import from_counts
+
+            return from_counts(self.released(from_release) if isinstance(from_release, int) else from_release, rows)
         caller = Caller(analyst or self.analyst, idempotency_key)
         made_from = source if isinstance(source, Mapping) else query_text(source, "source")
         request = request_of(made_from, columns, method, options)

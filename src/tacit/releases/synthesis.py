@@ -39,8 +39,16 @@ from tacit.releases.payment import (
 )
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_mechanism, quoted
 from tacit.releases.release import SYNTHETIC_SUFFIX, TABLE_FORMS, Files, ReleaseKind
-from tacit.releases.synthetic_table import BANNER, MOST_ROWS, StarLayout, SyntheticStar, SyntheticTable, checked_rows
-from tacit.releases.workload import about_measurements, stated_options
+from tacit.releases.synthetic_table import (
+    BANNER,
+    MOST_ROWS,
+    NOT_MADE,
+    StarLayout,
+    SyntheticStar,
+    SyntheticTable,
+    checked_rows,
+)
+from tacit.releases.workload import WorkloadAnswer, about_measurements, stated_options
 from tacit.synth.count_measurement import CountSource
 from tacit.synth.synthesis_request import SynthesisRequest, request_of
 from tacit.synth.synthesis_stages import FittedStage, SynthesisStages
@@ -161,7 +169,9 @@ def check_synthesis(context: CuratorContext, request: SynthesisRequest, *, rows:
         stages = SynthesisStages(context, request)
         _check_rows(stages, rows)
         currency = currency_of(stages.guarantee)
-        return currency.text(currency.amounts_of(stages.guarantee))
+        missing = [name for number in range(len(request.tables)) for name in stages.left_out(number)]
+        cost = currency.text(currency.amounts_of(stages.guarantee))
+        return f"{cost}; {NOT_MADE}{', '.join(missing)}" if missing else cost
 
 
 def drawn_again(context: CuratorContext, position: int, rows: int | None = None) -> SyntheticTable | SyntheticStar:
@@ -181,6 +191,16 @@ def drawn_again(context: CuratorContext, position: int, rows: int | None = None)
         return _drawn(stages, outcome, charge, rows)
 
 
+def from_counts(found: WorkloadAnswer | Sequence[Any], rows: int | None) -> SyntheticTable:
+    """A table from a workload, or from Arrow tables of counts; with the charge and receipt of the workload."""
+    load_arrow()
+    if not isinstance(found, WorkloadAnswer):
+        return SyntheticTable.from_counts(found, rows=rows)
+    made = SyntheticTable.from_counts([each.to_arrow() for each in found.tables()], rows=rows)
+    made.charge, made.receipt = found.charge, found.receipt
+    return made
+
+
 def _check_rows(stages: SynthesisStages, rows: int | None) -> None:
     """Refuse a number of rows that cannot be drawn, before anything is charged."""
     if rows is not None and checked_rows(rows) * (stages.star.most if stages.star else 1) > MOST_ROWS:
@@ -196,11 +216,14 @@ def _drawn(
     star = stages.star
     if star is None:
         made = _made(released[-1], _rows(released[-1], rows))
+        made.left_out = stages.left_out(0)
         made.charge, made.receipt = charge, receipt
         return made
     persons, others = released[-2:]
     size = min(_rows(persons, rows), MOST_ROWS // star.most)
     tables = _made(persons, size), _made(others, _rows(others, None))
+    for number, table in enumerate(tables):
+        table.left_out = stages.left_out(number)
     both = SyntheticStar(*tables, StarLayout.of(star, tables[0].columns))
     both.sign(charge, receipt)
     return both

@@ -37,7 +37,7 @@ from tacit.synth.column_bins import ColumnBins, bins_from_plain, bins_to_plain, 
 from tacit.synth.count_chart import count_chart
 from tacit.synth.count_noise import COUNT_NOISES
 from tacit.synth.expanded_shares import ExpandedShares
-from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, uniform
+from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, fit_model, uniform
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.star_rows import StarNames
 from tacit.synth.value_pools import Pools, pool
@@ -82,6 +82,11 @@ class MarginalQuality:
     times: int = 1
 
 
+#: Begins the list of columns that a synthetic table lacks.
+_COUNTED: Final = ("count", "stddev", "low", "high")
+NOT_MADE: Final = "not made, as neither categories nor bounds are declared (a profile finds them): "
+
+
 class SyntheticTable:
     """A synthetic table, the model it was drawn from, and what was measured; with the charge and the receipt.
 
@@ -111,10 +116,48 @@ class SyntheticTable:
         self.bins = dict(bins)
         #: Columns of persons beside rows of theirs; another table tells about them.
         self.outer: frozenset[str] = frozenset()
+        #: Columns of the source that are not made, because nothing is declared of them.
+        self.left_out: tuple[str, ...] = ()
         self._draw: Callable[[], Any] = lambda: self.sample(self._rows)
         self._is_counted = False
         self.charge: Entry
         self.receipt: Receipt
+
+    @classmethod
+    def from_counts(cls, tables: Iterable[Any], *, rows: int | None = None, name: str = "released") -> SyntheticTable:
+        """A table from noisy counts that were released before, here or elsewhere: post-processing, free.
+
+        Args:
+            tables: Arrow tables with columns of labels, then ``count`` and ``stddev`` of its noise; a row for each
+                combination of labels, as the tables of a workload are.
+            rows: how many to draw; by default about as many as were counted.
+            name: of the table.
+
+        Raises:
+            InputError: a table has other columns, or lacks a combination.
+        """
+        counted = [(found, [c for c in found.column_names if c not in _COUNTED]) for found in tables]
+        values: dict[str, dict[Any, None]] = {}
+        for found, labels in counted:
+            if not {"count", "stddev"} <= set(found.column_names) or not labels:
+                raise InputError("from_release", "needs tables with labels, count and stddev, as of a workload")
+            for label in labels:
+                values.setdefault(label, {}).update(dict.fromkeys(found[label].to_pylist()))
+        columns = {label: tuple(known) for label, known in values.items()}
+        measured = []
+        for found, labels in counted:
+            shape = tuple(len(columns[label]) for label in labels)
+            counts = np.full(shape, np.nan)
+            places = [[columns[label].index(each) for each in found[label].to_pylist()] for label in labels]
+            counts[tuple(places)] = found["count"].to_numpy()
+            if np.isnan(counts).any():
+                raise InputError("from_release", f"{' × '.join(labels)} lacks a combination of values")
+            measured.append(NoisyMarginal(tuple(labels), counts, max(float(found["stddev"].to_numpy().max()), 1e-9)))
+        if not measured:
+            raise InputError("from_release", "needs at least one table of counts")
+        model = fit_model({label: len(known) for label, known in columns.items()}, measured)
+        drawn = rows if rows is not None else min(max(1, round(model.total)), MOST_ROWS)
+        return cls(name, measured, model, columns, {}, checked_rows(drawn))
 
     def draw_as(self, draw: Callable[[], Any], *, counted: bool) -> None:
         """Let the rows be drawn together with those of another table, which says how many there are if ``counted``."""
@@ -340,6 +383,8 @@ class SyntheticTable:
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
             lines.append(f"  not measured, so nothing is promised: {len(missing)} of {pairs} pairs ({shown})")
+        if self.left_out:
+            lines.append(f"  {NOT_MADE}{', '.join(self.left_out)}")
         if self.outer:
             lines.append(
                 "  assumed, not measured: given the person, and how many rows they have, these rows are independent of "

@@ -316,6 +316,15 @@ class SynthesisStages:
             raise InputError("columns", f"{source} has no column with declared categories or bounds; declare some")
         return left
 
+    def left_out(self, number: int) -> tuple[str, ...]:
+        """Columns of a table that were not named and of which nothing is declared, so that they are not made."""
+        if number >= len(self._tables) or self.request.tables[number][1] is not None:
+            return ()
+        table = self._tables[number]
+        made = {each.name for each in self._wanted(number)} | {*self.request.rules.determined, table.unit}
+        keys = set() if self.star is None else {self.star.person, self.star.owner}
+        return tuple(c.name for c in table.columns if c.name not in made | keys and c.name.lower() not in made)
+
     def _bins(self, number: int, found: Mapping[tuple[int, str], ColumnBins]) -> dict[str, ColumnBins]:
         """Bins of the columns of a table: those that were measured, or equal ones."""
         if number >= len(self._tables):
