@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +17,8 @@ from engines import clinic
 from engines.fast_paths import ACCELERATORS, only
 from support.engine_comparison import plain
 from tacit.engines.duckdb import DataSource, DuckDBEngine, fast
+from tacit.engines.duckdb.fast import columns
+from tacit.engines.duckdb.fast.totals import TotalsPlan
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.left_out import loss_table
@@ -132,8 +136,8 @@ def test_equals_the_plain_path(
         "d": pa.decimal128(9, 2),
         "w": pa.string(),
     }
-    columns = zip(*rows, strict=True) if rows else ([] for _ in kinds)
-    made = {name: pa.array(list(cells), type=kind) for (name, kind), cells in zip(kinds.items(), columns, strict=True)}
+    listed = zip(*rows, strict=True) if rows else ([] for _ in kinds)
+    made = {name: pa.array(list(cells), type=kind) for (name, kind), cells in zip(kinds.items(), listed, strict=True)}
     file = tmp_path_factory.mktemp("fast") / "t.parquet"
     pq.write_table(pa.table(made), file)
     declared = catalog(max_groups)
@@ -155,3 +159,84 @@ def test_equals_the_plain_path_on_hostile_rows(tmp_path: Path) -> None:
     for name in ALONE:
         with only(name), DuckDBEngine(clinic.CATALOG, sources) as engine:
             assert [shown(engine.measure(work)) for work in works] == slow, name
+
+
+#: Numbers far from all others, of one person.
+FAR = [-(2**63), -(2**63) + 5, -(10**12), 10**12, 2**62, 2**63 - 1, None]
+CROWD = 3_000
+
+
+def crowd(own_id: int, own: list[int | None]) -> pa.Table:
+    """Many people with close numbers, a row each; and one more with rows of their own."""
+    others = list(range(CROWD))
+    return pa.table(
+        {
+            "id": pa.array([*others, *[own_id] * len(own)], pa.int64()),
+            "k": pa.array([KEYS[i % 5] for i in range(CROWD + len(own))]),
+            "n": pa.array([*[i % 40 for i in others], *own], pa.int64()),
+        }
+    )
+
+
+CROWD_CATALOG = Catalog(
+    (
+        Table(
+            "t",
+            (Column("id", INTEGER), Column("k", TEXT, categories=KEYS), Column("n", INTEGER)),
+            population="p",
+            unit="id",
+            max_groups=3,
+            max_rows=1,
+        ),
+    ),
+    (Population("p"),),
+)
+WIDE = "SUM(CLAMP(n, 0, 2305843009213693951))"
+CROWDED = (
+    f"SELECT k, COUNT(*), {WIDE} FROM t GROUP BY k",
+    "SELECT n, COUNT(*) FROM t GROUP BY n",
+    "SELECT COUNT(DISTINCT n), MEDIAN(CLAMP(n, -9000000000000000000, 9000000000000000000)) FROM t",
+    "SELECT VARIANCE(CLAMP(n, 0, 1073741823)), AVG(CLAMP(n, 0, 1152921504606846975)) FROM t",
+)
+
+
+@pytest.mark.parametrize("own_id", [CROWD + 7, -(2**63), 2**63 - 1, 10**12, -3])
+def test_far_numbers_of_one_person_equal_the_plain_path(own_id: int, tmp_path: Path) -> None:
+    pq.write_table(crowd(own_id, FAR), tmp_path / "t.parquet")
+
+    def measured() -> list[tuple[object, ...]]:
+        with DuckDBEngine(CROWD_CATALOG, {"t": DataSource("parquet", str(tmp_path / "t.parquet"))}) as engine:
+            return [shown(engine.measure(task(sql, CROWD_CATALOG))) for sql in CROWDED]
+
+    fast_answers = measured()
+    with only(None):
+        assert fast_answers == measured()
+
+
+@pytest.mark.parametrize("sql", CROWDED)
+@pytest.mark.parametrize(
+    ("own_id", "own"), [(2**62, [3, 4]), (-(2**63), [3, 4]), (CROWD, [5, 6, 7]), (CROWD, FAR), (10**12, FAR)]
+)
+def test_no_person_decides_how_rows_of_others_are_worked_at(
+    sql: str, own_id: int, own: list[int | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Neither by an id or a value far from all others, nor by a sum that 64 bits might not hold."""
+    sorted_apart, in_memory = [], []
+    unique, measure = np.unique, TotalsPlan.measure
+
+    def watched(values: np.ndarray[Any, Any], **words: Any) -> Any:
+        sorted_apart.append(len(values))
+        return unique(values, **words)
+
+    def told(plan: TotalsPlan, *args: Any) -> Any:
+        found = measure(plan, *args)
+        in_memory.append(found is not None)
+        return found
+
+    monkeypatch.setattr(columns.np, "unique", watched)
+    monkeypatch.setattr(TotalsPlan, "measure", told)
+    pq.write_table(crowd(own_id, own), tmp_path / "t.parquet")
+    with DuckDBEngine(CROWD_CATALOG, {"t": DataSource("parquet", str(tmp_path / "t.parquet"))}) as engine:
+        engine.measure(MeasurementTask(resolve(sql, CROWD_CATALOG).final, SECRET))
+    assert max(sorted_apart, default=0) < CROWD // 10
+    assert all(in_memory)

@@ -71,10 +71,15 @@ class TotalLoss:
         """Distance of each total of a column from its limits, in quarters; None where all are inside.
 
         Raises:
-            TooWideError: when numbers might not be exact.
+            TooWideError: when numbers might not be exact, whatever the rows are.
         """
-        if pairs.longest * self.largest >= (WIDEST if self.divisor is None else _EXACT):
-            raise TooWideError
+        heavy = pairs.widest(self.largest, WIDEST if self.divisor is None else _EXACT)
+        place = self._place(pairs, column)
+        if heavy is not None:
+            place[heavy[0]] = self._place(heavy[1], column)
+        return _AMOUNTS[place] if place.any() else None
+
+    def _place(self, pairs: UnitGroups, column: str) -> Integers:
         total: NDArray[Any] = pairs.totals(column)
         total = total + pairs.counts(column) * self.fill if self.fill else total
         if self.divisor is not None:
@@ -85,7 +90,7 @@ class TotalLoss:
             place = np.searchsorted(np.array(self.highs, dtype=kind), total, side="left")
         if self.lows and len(total) and total.min() < self.lows[0]:
             place = np.maximum(place, np.searchsorted(-np.array(self.lows, dtype=kind), -total, side="left"))
-        return _AMOUNTS[place] if place.any() else None
+        return place
 
 
 @dataclass(frozen=True)

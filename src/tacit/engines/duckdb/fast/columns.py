@@ -8,7 +8,8 @@ bits, decimals) are left to SQL.
 
 Keys, values and units that are not declared are numbered: equal ones get one number, in their own order. Each text is
 hashed and compared once, by DuckDB and by the expressions of its statements, however many rows have it. Whole numbers
-that lie close together are numbered by counting from the smallest.
+that lie close together are numbered by counting. Whether they do is decided by the middle of them, and the few beyond
+are numbered by their ranks: else one person with a far number would decide how the rows of all are worked at.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ _WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USM
 _EXACT = _WHOLE | {"BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP"}
 #: Bytes of a text as an object beside its letters, and of each byte that DuckDB counts, at most.
 _TEXT, _LETTER = 72, 4
-#: Whole numbers are counted from the smallest if there are at most this many places, or this many times more than rows.
+#: Whole numbers are counted if there are at most this many places, or this many times more than rows.
 _PLACES_PER_ROW, _FEW_PLACES = 4, 2**20
+#: Of about so many of them, evenly spread, the middle is taken, without one in so many at either end.
+_SAMPLE, _TRIMMED = 2**12, 32
 _LARGEST = 2**63 - 1
 
 Integers = NDArray[np.int64]
@@ -61,6 +64,7 @@ class WholeColumn:
     def __init__(self) -> None:
         self._chunks: list[NDArray[Any]] = []
         self._missing: list[NDArray[np.bool_] | None] = []
+        self._ends: list[tuple[int, int]] = []
         self.low, self.high = _LARGEST, -_LARGEST - 1
 
     def add(self, values: NDArray[Any], missing: NDArray[np.bool_] | None) -> int:
@@ -68,6 +72,7 @@ class WholeColumn:
         if values.dtype.kind not in "iu":
             raise TooWideError
         there = values if missing is None else values[~missing]
+        low, high = _LARGEST, -_LARGEST - 1
         if len(there):
             low, high = int(there.min()), int(there.max())
             self.low, self.high = min(self.low, low), max(self.high, high)
@@ -77,6 +82,7 @@ class WholeColumn:
             values = values.astype(kind if kind.itemsize < values.dtype.itemsize else values.dtype)
         self._chunks.append(values)
         self._missing.append(missing)
+        self._ends.append((low, high))
         return int(values.nbytes) + (0 if missing is None else int(missing.nbytes))
 
     @property
@@ -100,6 +106,17 @@ class WholeColumn:
         if missing is not None:
             found[missing] = nothing
         return found
+
+    def is_within(self, i: int, low: int, high: int) -> bool:
+        """Whether all numbers of a chunk are."""
+        return low <= self._ends[i][0] and self._ends[i][1] <= high
+
+    def sample(self, count: int) -> Integers:
+        """About so many of the numbers, evenly spread."""
+        step = max(sum(self.sizes) // count, 1)
+        pairs = zip(self._chunks, self._missing, strict=True)
+        some = [c[::step] if m is None else c[::step][~m[::step]] for c, m in pairs]
+        return np.concatenate([part.astype(np.int64) for part in some])
 
     def clear(self) -> None:
         """Let go of the chunks."""
@@ -352,11 +369,9 @@ def number_units(cursor: duckdb.DuckDBPyConnection, chooser: Chooser, column: Co
         folds = np.empty(len(values), dtype=np.uint32)
         folds[found["i"]] = found["x"]
         return Units(lambda i: chunks[i].astype(np.int64), len(values), lambda some: folds[some])
-    low = column.low
-    if column.high - low < max(_FEW_PLACES, _PLACES_PER_ROW * sum(column.sizes)):
-        return Units(
-            lambda i: column.numbers(i, low, 0), column.high - low + 1, lambda some: chooser.folded(some + low)
-        )
+    counted = _Counted.of(column)
+    if counted is not None:
+        return Units(lambda i: counted.numbers(i, 0), counted.count, lambda some: chooser.folded(counted.values(some)))
     different, numbers = np.unique(column.there(), return_inverse=True)
     starts = np.cumsum([0, *column.sizes])
     return Units(
@@ -382,22 +397,89 @@ def number_items(
 
 
 def _counted(chooser: Chooser, column: WholeColumn) -> Items | None:
-    """Whole numbers counted from the smallest; None where they are far apart."""
-    low, high = (0, -1) if column.is_empty else (column.low, column.high)
-    nothing = high - low + 1
-    if nothing >= max(_FEW_PLACES, _PLACES_PER_ROW * sum(column.sizes)) or high == _LARGEST:
+    """Whole numbers counted; None where they are far apart."""
+    counted = _Counted.of(column)
+    if counted is None:
         return None
+    nothing = counted.count
 
     def parts(some: Integers) -> NDArray[np.uint64]:
-        found = chooser.numbers(some + low)
+        found = chooser.numbers(counted.values(np.minimum(some, nothing - 1)))
         found[some == nothing] = chooser.nothing
         return found
 
     def shown(some: Integers) -> list[Any]:
-        return [None if place == nothing else place + low for place in some.tolist()]
+        values = counted.values(np.minimum(some, nothing - 1)).tolist()
+        return [None if place == nothing else value for place, value in zip(some.tolist(), values, strict=True)]
 
     missing = nothing if column.has_nulls else None
-    return Items(lambda i: column.numbers(i, low, nothing), nothing + 1, parts, shown, missing)
+    return Items(lambda i: counted.numbers(i, nothing), nothing + 1, parts, shown, missing)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Whole numbers of a column as places: counted from the first one in a range, by their ranks beyond it.
+
+    Args:
+        column: of the numbers.
+        low: the first of the range.
+        high: the last.
+        below: numbers below, in order.
+        above: numbers above.
+    """
+
+    column: WholeColumn
+    low: int
+    high: int
+    below: Integers
+    above: Integers
+
+    @classmethod
+    def of(cls, column: WholeColumn) -> _Counted | None:
+        """The middle of a column, three times as wide; None where that has too many places."""
+        none = np.empty(0, dtype=np.int64)
+        if column.is_empty:
+            return cls(column, 0, 0, none, none)
+        rows, some = sum(column.sizes), np.sort(column.sample(_SAMPLE))
+        if not len(some):
+            return None
+        first, last = int(some[len(some) // _TRIMMED]), int(some[-1 - len(some) // _TRIMMED])
+        width = max(last - first + 1, _FEW_PLACES // 4)
+        low, high = max(first - width, column.low), min(last + width, column.high)
+        if high - low >= max(_FEW_PLACES, _PLACES_PER_ROW * rows) or low - rows < -_LARGEST or high == _LARGEST:
+            return None
+        if low == column.low and high == column.high:
+            return cls(column, low, high, none, none)
+        far = [column.numbers(i, 0, low) for i in range(len(column.sizes)) if not column.is_within(i, low, high)]
+        beyond = np.concatenate(far)
+        return cls(column, low, high, np.unique(beyond[beyond < low]), np.unique(beyond[beyond > high]))
+
+    @property
+    def count(self) -> int:
+        """Number of places, some of them without a row."""
+        return len(self.below) + self.high - self.low + 1 + len(self.above)
+
+    def numbers(self, i: int, nothing: int) -> Integers:
+        """The places of a chunk, with ``nothing`` for NULL."""
+        found = self.column.numbers(i, self.low - len(self.below), nothing)
+        if self.column.is_within(i, self.low, self.high):
+            return found
+        values = self.column.numbers(i, 0, self.low)
+        for far, first, among in (
+            (values < self.low, 0, self.below),
+            (values > self.high, self.count - len(self.above), self.above),
+        ):
+            found[far] = first + np.searchsorted(among, values[far])
+        return found
+
+    def values(self, some: Integers) -> Integers:
+        """What is in some places."""
+        found = some + (self.low - len(self.below))
+        if len(self.below) or len(self.above):
+            first = self.count - len(self.above)
+            below, above = some < len(self.below), some >= first
+            found[below], found[above] = self.below[some[below]], self.above[some[above] - first]
+        return found
 
 
 def _ranked(chooser: Chooser, column: WholeColumn) -> Items:

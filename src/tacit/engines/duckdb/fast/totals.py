@@ -5,9 +5,10 @@ a value is y = q(x) - low + 1, which is 1 or more, and 0 for NULL. So Σ q(x) = 
 positive y. Sorted rows (:mod:`.segments`) are looked at block by block: each pair of a unit and a group it keeps has
 one share per measurement, and shares are added up by group. The same rows tell the table of bias (:mod:`.bias`).
 
-Everything is 64-bit integers. A share fits, by the clamp of its measure. Whether the sum of a unit's rows does is
-checked before it is trusted; where it might not, :class:`~.columns.TooWideError` sends the query back to SQL, which
-adds up in 128 bits. Sums over units that might not fit are added up by upper and lower halves (:class:`GroupSums`).
+Everything is 64-bit integers. A share fits, by the clamp of its measure. Where the sum of the rows of a unit might not,
+it alone is added up again by upper and lower halves; what is too wide by the text of the query is left to SQL, which
+adds up in 128 bits. No unit decides how the rows of others are added up. Sums over units that might not fit are added
+up by upper and lower halves (:class:`GroupSums`).
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ class UnitGroups:
         full: columns in which every row counts.
         lengths: how many rows each pair has.
         most: how many rows of each pair count, where rows are bounded in all groups together; None for no such bound.
+        wide: whether sums are Python's integers, because 64 bits might not do.
     """
 
     def __init__(
@@ -144,8 +146,11 @@ class UnitGroups:
         full: Collection[str],
         lengths: Integers,
         most: Integers | None = None,
+        *,
+        wide: bool = False,
     ) -> None:
         self.most = most
+        self._wide = wide
         self.lengths = lengths
         self.longest = int(lengths.max(initial=0))
         self._full = full
@@ -154,8 +159,27 @@ class UnitGroups:
 
     def sums(self, values: NDArray[Any]) -> Integers:
         """Sums per pair."""
+        if self._wide:
+            upper, lower = (run_sums(half, self.lengths) for half in halves(values.astype(np.int64)))
+            return joined(upper, lower)
         # Most units have one row in a group.
         return values.astype(np.int64, copy=False) if self.longest == 1 else run_sums(values, self.lengths)
+
+    def widest(self, largest: int, most: int = WIDEST) -> tuple[NDArray[np.bool_], UnitGroups] | None:
+        """The pairs whose sums of sizes up to ``largest`` might reach ``most``, for exact sums; None for none.
+
+        Raises:
+            TooWideError: those of one row might.
+        """
+        if largest >= most:
+            raise TooWideError
+        if self.longest * largest < most:
+            return None
+        heavy = self.lengths >= -(-most // max(largest, 1))
+        rows, bound = rows_of(heavy, self.lengths), None if self.most is None else self.most[heavy]
+        return heavy, UnitGroups(
+            lambda name: self.values(name)[rows], self._full, self.lengths[heavy], bound, wide=True
+        )
 
     def values(self, name: str) -> Integers:
         """Every row's y."""
@@ -194,8 +218,25 @@ class UnitShare:
         """The clamped integer of each pair.
 
         Raises:
-            TooWideError: when a sum over one pair's rows might not fit.
+            TooWideError: when a sum over one pair's rows might not fit, whatever the rows are.
         """
+        measure = self.measure
+        if measure.kind not in TOTALS:
+            return self._clamped(pairs)
+        largest = measure.high - measure.low + 1 + abs(self._start)
+        largest = largest**2 if measure.kind is MeasureKind.CENTRED_SQUARES else largest
+        heavy = pairs.widest(max(largest, 2 * measure.rows + 1))
+        found = self._clamped(pairs)
+        if heavy is not None:
+            found = found.copy()
+            found[heavy[0]] = self._clamped(heavy[1])
+        return found
+
+    @property
+    def _start(self) -> int:
+        return self.measure.low - 1 - self.measure.centre
+
+    def _clamped(self, pairs: UnitGroups) -> Integers:
         measure = self.measure
         if measure.kind not in TOTALS:
             count = pairs.lengths if self.column is None else pairs.counts(self.column)
@@ -206,7 +247,7 @@ class UnitShare:
             value = np.minimum(value, pairs.most)
         elif pairs.most is not None and measure.kind is MeasureKind.SUM:
             low, high = min(0, measure.low), max(0, measure.high)
-            if int(pairs.most.max(initial=0)) * max(-low, high) >= WIDEST:
+            if measure.rows * max(-low, high) >= WIDEST:
                 raise TooWideError
             value = np.minimum(np.maximum(value, pairs.most * low), pairs.most * high)
         low, high = measure.clamp
@@ -217,13 +258,9 @@ class UnitShare:
     def _total(self, pairs: UnitGroups) -> Integers:
         if self.column is None:
             raise InternalError("a sum needs a column")
-        measure, start = self.measure, self.measure.low - 1 - self.measure.centre
-        largest = measure.high - measure.low + 1 + abs(start)
-        square = measure.kind is MeasureKind.CENTRED_SQUARES
-        if pairs.longest * max(largest**2 if square else largest, 2 * measure.rows + 1) >= WIDEST:
-            raise TooWideError
+        measure, start = self.measure, self._start
         count = pairs.counts(self.column)
-        if square:
+        if measure.kind is MeasureKind.CENTRED_SQUARES:
             values = pairs.values(self.column)
             distance = np.where(values > 0, values + start, 0)
             total = pairs.sums(distance * distance)
@@ -295,19 +332,25 @@ class GroupSums:
 
     def add(self, groups: Integers, shares: Integers) -> None:
         """Add each share to its group."""
-        if len(self._halves) == 1:
-            np.add.at(self._halves[0], groups, shares)
-        else:
-            np.add.at(self._halves[0], groups, shares >> 31)
-            np.add.at(self._halves[1], groups, shares & (2**31 - 1))
+        parts = (shares,) if len(self._halves) == 1 else halves(shares)
+        for half, part in zip(self._halves, parts, strict=True):
+            np.add.at(half, groups, part)
 
     def of(self, groups: Integers) -> NDArray[Any]:
         """The sums of some groups."""
         found = [half[groups] for half in self._halves]
-        if len(found) == 1:
-            return found[0]
-        whole: NDArray[Any] = found[0].astype(object) * 2**31 + found[1].astype(object)
-        return whole
+        return found[0] if len(found) == 1 else joined(*found)
+
+
+def halves(values: Integers) -> tuple[Integers, Integers]:
+    """Upper and lower halves."""
+    return values >> 31, values & (2**31 - 1)
+
+
+def joined(upper: Integers, lower: Integers) -> NDArray[Any]:
+    """What sums of upper and lower halves stand for, in Python's integers."""
+    found: NDArray[Any] = upper.astype(object) * 2**31 + lower.astype(object)
+    return found
 
 
 @dataclass(frozen=True)
