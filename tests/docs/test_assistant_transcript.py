@@ -24,7 +24,7 @@ from tacit.curator.curator import Conversation
 from tacit.curator.opening import open_curator
 from tacit.project.example_hospital import make_hospital
 from tacit.server.mcp.doors import CuratorDoor
-from tacit.server.mcp.protocol import assistant_server, result_of
+from tacit.server.mcp.endpoint import assistant_server, result_of
 from tacit.server.mcp.tools import AssistantTools
 
 PAGE = Path(__file__).parents[2] / "docs" / "connect-your-tools.md"

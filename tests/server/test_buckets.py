@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tacit.server import shared_token_buckets as counted
+from tacit.server import rate_limit as counted
 from tacit.server.errors import TooMany
-from tacit.server.rate_limit import RateLimit
-from tacit.server.shared_token_buckets import Buckets
+from tacit.server.rate_limit import Buckets, RateLimit
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from support.crowds import Crowd
 from tacit.core.errors import InputError
 from tacit.server.identity import Job
-from tacit.server.identity.credentials import new_id
+from tacit.server.identity.context import new_id
 
 
 def put(crowd: Crowd, analyst: str = "alice", request: str = '{"sql": "…"}') -> Job:
@@ -142,7 +142,7 @@ def test_the_outcome_is_not_in_the_repr(crowd: Crowd) -> None:
 
 def test_only_so_many_outcomes_are_kept_for_one_person(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeats cost nothing, so the number of answers that a person can have kept must end somewhere."""
-    monkeypatch.setattr("tacit.server.identity.jobs._MOST_FINISHED", 3)
+    monkeypatch.setattr("tacit.server.identity.stored_queries._MOST_FINISHED", 3)
     waiting, others = put(crowd), put(crowd, "bob")
     assert crowd.people.jobs.finish(others.id, "bob's")
     mine = [put(crowd) for _ in range(6)]

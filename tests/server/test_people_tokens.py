@@ -12,7 +12,7 @@ from support.crowds import Crowd, add, rows_of, token
 from tacit.core.errors import InputError
 from tacit.ledger import BusyError, LedgerError
 from tacit.server.identity import Role, TokenScope
-from tacit.server.identity.credentials import Code
+from tacit.server.identity.context import Code
 
 
 def test_a_token_is_its_person(crowd: Crowd) -> None:

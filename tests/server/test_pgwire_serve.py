@@ -11,9 +11,9 @@ import pytest
 from support.serving import COUNT, Server, make_clinic, make_tokens, spent
 from tacit.core.errors import InputError
 from tacit.server.pgwire.cancel_keys import CancelKeys
-from tacit.server.serve.listen import check_place
+from tacit.server.rate_limit import Buckets
+from tacit.server.serve.supervisor import check_place
 from tacit.server.settings import Settings
-from tacit.server.shared_token_buckets import Buckets
 
 
 def test_colleagues_connect_to_any_worker_and_a_stop_is_told(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_what_cannot_be_kept_is_refused(crowd: Crowd, monkeypatch: pytest.Monkey
     for title, sql in (("", SQL), ("x" * 121, SQL), ("a\nb", SQL), ("t", " "), ("t", "x" * 20_001), ("t", "a\0b")):
         with pytest.raises(InputError):
             kept.save(alice, title, sql, OPTIONS, populations=(), shared=False)
-    monkeypatch.setattr("tacit.server.identity.saved_questions._MOST", 2)
+    monkeypatch.setattr("tacit.server.identity.stored_queries._MOST", 2)
     for title in ("one", "two"):
         kept.save(alice, title, SQL, OPTIONS, populations=(), shared=False)
     with pytest.raises(InputError, match="delete one first"):

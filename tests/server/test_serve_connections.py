@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from tacit.core.errors import InputError
-from tacit.server.serve.connection_limit import Connections
-from tacit.server.serve.listen import tls_context
-from tacit.server.serve.protocol import GuardedProtocol, guarded
+from tacit.server.serve.http_protocol import Connections, GuardedProtocol, guarded
+from tacit.server.serve.supervisor import tls_context
 from tacit.server.settings import Settings
 
 

@@ -22,7 +22,7 @@ from support.serving import COUNT, PATIENCE, Server, certificate, fetch, make_cl
 from support.warm import run_warm
 from tacit.client.client_errors import RemoteError, SignInError
 from tacit.core.errors import InputError
-from tacit.server.serve.listen import bind, check_place, is_loopback, tls_context
+from tacit.server.serve.supervisor import bind, check_place, is_loopback, tls_context
 from tacit.server.settings import Settings
 
 

@@ -17,9 +17,9 @@ from prometheus_client import generate_latest
 from support.served import COUNT, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
-from tacit.server.serve import metrics, worker
-from tacit.server.serve.access_log import AccessLog, Lines
-from tacit.server.serve.metrics import Counters, MetricsPage
+from tacit.server.serve import access_log as metrics
+from tacit.server.serve import worker
+from tacit.server.serve.access_log import AccessLog, Counters, Lines, MetricsPage
 
 QUESTIONS: list[dict[str, Any]] = [
     {"sql": COUNT, "epsilon": 0.5},

@@ -18,8 +18,8 @@ from tacit.noise import entropy
 from tacit.query.planning.work import WholeWork
 from tacit.query.refusal import Refusal
 from tacit.server.errors import TooMany
+from tacit.server.rate_limit import Buckets
 from tacit.server.settings import Settings
-from tacit.server.shared_token_buckets import Buckets
 from tacit.server.timing import (
     LATER,
     LEAST,
@@ -277,7 +277,7 @@ def test_what_is_late_at_its_last_departure_is_given_up() -> None:
 
 
 def test_counters_are_never_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.server.shared_token_buckets._COUNTERS", 8)
+    monkeypatch.setattr("tacit.server.rate_limit._COUNTERS", 8)
     found = Buckets(shared=True)
     assert [found.add("a", 2) for _ in range(3)] == [True, True, False]
     assert not found.add("none", 0)

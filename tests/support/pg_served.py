@@ -11,7 +11,7 @@ from typing import Any
 
 from support.served import Served, serve
 from tacit.server.pgwire.server import PostgresServer, postgres_tls
-from tacit.server.serve.connection_limit import Connections
+from tacit.server.serve.http_protocol import Connections
 
 #: Nothing here is about rates; those have tests of their own.
 GENEROUS = dict.fromkeys(("asks_per_minute", "quotes_per_minute", "reads_per_minute", "failures_per_minute"), 10000000)

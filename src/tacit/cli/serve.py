@@ -285,14 +285,14 @@ def mcp(
 
         from tacit.curator.curator import Conversation
         from tacit.server.mcp.doors import CuratorDoor
-        from tacit.server.mcp.protocol import serve_curator
+        from tacit.server.mcp.endpoint import serve_curator
 
         with opened(Path(place), analyst=analyst) as curator:
             serve_curator(CuratorDoor(curator, Conversation.stated(conversation, epsilon)))
 
 
 def _bridge(place: str, epsilon: str | None, conversation: str, analyst: str | None) -> None:
-    from tacit.server.mcp.protocol import serve_bridge
+    from tacit.server.mcp.endpoint import serve_bridge
 
     if analyst is not None:
         raise InputError("analyst", "is the person whose token is shown; leave it out")

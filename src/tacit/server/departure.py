@@ -22,7 +22,7 @@ from tacit.server.timing import TICKS, Decided, DepartureSchedule, LateAnswers, 
 
 if TYPE_CHECKING:
     from tacit.releases.payment import TimedWork
-    from tacit.server.shared_token_buckets import Buckets
+    from tacit.server.rate_limit import Buckets
 
 #: Seconds after which a thread that waits looks whether the loop still runs.
 _PATIENCE: Final = 0.5

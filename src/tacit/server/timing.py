@@ -27,7 +27,7 @@ from tacit.engines.protocol import Engine
 from tacit.mechanisms.sparse_vector import SparseVector
 from tacit.query.refusal import Refusal
 from tacit.server.errors import TooMany
-from tacit.server.shared_token_buckets import Buckets
+from tacit.server.rate_limit import Buckets
 
 if TYPE_CHECKING:
     from tacit.releases.payment import TimedWork

@@ -29,10 +29,10 @@ from tacit.server.api.routes import ROUTES
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.console import console
 from tacit.server.errors import Busy, RequestError
+from tacit.server.rate_limit import Buckets
 from tacit.server.response_slots import ResponseSlots
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
-from tacit.server.shared_token_buckets import Buckets
 
 if TYPE_CHECKING:
     from tacit.server.identity.oidc import OpenIDProvider

@@ -27,7 +27,7 @@ from tacit.server.api.request import ApiRequest, ApiResponse
 from tacit.server.api.request_body import JobRequest, job_back, job_text
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
-from tacit.server.identity.credentials import new_id
+from tacit.server.identity.context import new_id
 from tacit.server.service import ADMIN, ASK
 from tacit.server.timing import LateLimit
 

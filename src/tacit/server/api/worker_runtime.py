@@ -15,11 +15,10 @@ from tacit.releases.planner import WeightedLRUCache
 from tacit.server.api.thread_pools import FairExecutor
 from tacit.server.departure import QuestionDeparture, RunningQueries
 from tacit.server.errors import TooMany, Unauthenticated
-from tacit.server.rate_limit import RateLimit, network_of
+from tacit.server.rate_limit import Buckets, RateLimit, network_of
 from tacit.server.response_slots import ResponseSlots
 from tacit.server.service import CuratorService
 from tacit.server.settings import Settings
-from tacit.server.shared_token_buckets import Buckets
 from tacit.server.timing import DepartureSchedule, LateAnswers, ProcessorShares
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tacit.ledger import LedgerError
 from tacit.releases.receipt import outcome_problem
 from tacit.server.console.page_request import PageRequest
 from tacit.server.identity import Job, TokenScope
-from tacit.server.identity.credentials import new_id
+from tacit.server.identity.context import new_id
 
 _VERIFICATION: Final = "verification"
 _STOPPED: Final = {

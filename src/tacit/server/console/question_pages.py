@@ -9,7 +9,7 @@ from starlette.responses import Response
 from tacit.server.console.page_request import PageRequest
 from tacit.server.console.quotes import AskForm
 from tacit.server.errors import Unknown
-from tacit.server.identity.saved_questions import SavedQuestion
+from tacit.server.identity.stored_queries import SavedQuestion
 
 _TITLE_START = 80
 

@@ -165,7 +165,7 @@ class Job:
     """A question that is answered later, by whichever worker takes it.
 
     Args:
-        id: as :func:`~tacit.server.identity.credentials.new_id` makes them.
+        id: as :func:`~tacit.server.identity.context.new_id` makes them.
         analyst: its owner, who alone finds it.
         request: the question, as :func:`tacit.server.api.request_body.job_text` writes it.
         outcome: the answer or the failure, in JSON.

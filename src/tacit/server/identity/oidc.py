@@ -39,7 +39,7 @@ from joserfc.jws import JWSRegistry
 from tacit.core.errors import InputError
 from tacit.project.project_file import OpenIDModel
 from tacit.server.errors import NotSignedIn, ProviderDown
-from tacit.server.identity.credentials import Code
+from tacit.server.identity.context import Code
 from tacit.server.identity.models import Identity, Role
 from tacit.server.settings import is_loopback
 

@@ -15,7 +15,6 @@ from tacit.ledger import Ledger
 from tacit.ledger.memory import MEMORY
 from tacit.server.errors import NotSignedIn
 from tacit.server.identity.context import NO_NAME, Clock, IdentityContext
-from tacit.server.identity.jobs import JobStore
 from tacit.server.identity.ledger_people import details_of, end, open_chain, person_of, spelled
 from tacit.server.identity.models import (
     Access,
@@ -28,9 +27,9 @@ from tacit.server.identity.models import (
     TokenInfo,
     TokenScope,
 )
-from tacit.server.identity.saved_questions import SavedQuestions
 from tacit.server.identity.scram import ITERATIONS, ClientProof
 from tacit.server.identity.sessions import LINK, SET_UP, Entries, Links, Sessions
+from tacit.server.identity.stored_queries import JobStore, SavedQuestions
 from tacit.server.identity.tables import open_tables
 from tacit.server.identity.tokens import Tokens
 

@@ -14,8 +14,7 @@ from typing import Any, Final
 from tacit.core.errors import InputError
 from tacit.ledger import BusyError
 from tacit.server.identity import ledger_people as chain
-from tacit.server.identity.context import NO_NAME, IdentityContext, from_stamp, line
-from tacit.server.identity.credentials import Code
+from tacit.server.identity.context import NO_NAME, Code, IdentityContext, from_stamp, line
 from tacit.server.identity.models import Access, Opened, Person, SessionInfo
 
 #: What opens a session, beside the names of providers.

@@ -10,8 +10,7 @@ from typing import Any, Final
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact_positive, exact_text
 from tacit.ledger import BusyError
-from tacit.server.identity.context import NO_NAME, IdentityContext, from_stamp, line, stamp
-from tacit.server.identity.credentials import Code
+from tacit.server.identity.context import NO_NAME, Code, IdentityContext, from_stamp, line, stamp
 from tacit.server.identity.ledger_people import ISSUED, WITHDRAWN, spelled, withdraw
 from tacit.server.identity.models import Access, Issued, Person, TokenInfo, TokenScope
 from tacit.server.identity.scram import ClientProof, ScramVerifier

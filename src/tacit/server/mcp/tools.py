@@ -29,8 +29,7 @@ from tacit.query.request import Request
 from tacit.releases.accounts import Budget
 from tacit.server.api.errors import describe, failure_json
 from tacit.server.api.request_body import read_json
-from tacit.server.mcp.affordable import affordable_request, is_used_up
-from tacit.server.mcp.doors import AssistantDoor
+from tacit.server.mcp.doors import AssistantDoor, affordable_request, is_used_up
 
 INSTRUCTIONS: Final = (
     "Protected data about people, asked in SQL. Answers have noise, and each is charged to a privacy budget that does "

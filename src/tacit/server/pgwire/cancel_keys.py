@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from tacit.noise import entropy
-from tacit.server.shared_token_buckets import Buckets
+from tacit.server.rate_limit import Buckets
 
 _PURPOSE: Final = "cancel"
 _SECRET: Final = {0: 4, 2: 32}

@@ -42,7 +42,7 @@ from tacit.server.pgwire.session import WireSession
 from tacit.server.pgwire.sqlstates import error_of
 from tacit.server.pgwire.stream import WireStream
 from tacit.server.pgwire.variables import REPORTED, SessionVariables, read_options
-from tacit.server.serve.connection_limit import Connections
+from tacit.server.serve.http_protocol import Connections
 
 if TYPE_CHECKING:
     from tacit.server.settings import Settings
@@ -61,7 +61,7 @@ def postgres_tls(settings: Settings) -> ssl.SSLContext | None:
     """TLS 1.3 by the certificate and key of the server; None where there are none."""
     if settings.tls_cert is None or settings.tls_key is None:
         return None
-    from tacit.server.serve.listen import tls_context
+    from tacit.server.serve.supervisor import tls_context
 
     context = tls_context(settings)
     if context is not None:

@@ -1,14 +1,10 @@
 """Serving: sockets, TLS, worker processes, connection limits, logs and metrics.
 
 Modules:
-* :mod:`.access_log` — Access log and request counters
-* :mod:`.connection_limit` — Limits on open connections per worker and address
-* :mod:`.listen` — Listening sockets and TLS
-* :mod:`.malloc` — Memory settings of the C allocator for worker processes
-* :mod:`.metrics` — Metrics for operators, independent of the data
-* :mod:`.protocol` — HTTP/1.1 protocol with limits on top of uvicorn and httptools
-* :mod:`.supervisor` — Supervisor of worker processes
-* :mod:`.worker` — Worker process with its own curator on the shared ledger
+* :mod:`.access_log` — Access log, and metrics for Prometheus on loopback: independent of the data
+* :mod:`.http_protocol` — HTTP/1.1 with limits of connections, heads and bodies, on top of uvicorn and httptools
+* :mod:`.supervisor` — Supervisor of worker processes, their listening sockets and TLS
+* :mod:`.worker` — Worker process with its own curator on the shared ledger, and its memory
 """
 
 from __future__ import annotations

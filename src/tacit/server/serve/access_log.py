@@ -1,20 +1,121 @@
-"""Access log and request counters.
+"""Access log, and metrics for Prometheus on loopback: independent of the data.
 
-The line says who asked, which route, what came of it, what was charged and where in the ledger it stands. It never
-holds a released number, and of a question only the digest of its text. It has no duration: how long a question took
-depends on the data.
+A line of the log says who asked, which route, what came of it, what was charged and where in the ledger it stands; of a
+query only the digest of its text. Counted are requests by route and status, charges by population, free repeats,
+refusals by code, and workers that were replaced. There are no times of queries, no sizes of answers, no rows, no load
+of the engine: those depend on the data, and a dashboard is often seen by more people than a table.
+
+Workers count for themselves and send increments to the supervisor, which adds them up and serves the page.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from io import BytesIO
 from typing import Any, Final, TextIO
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+import prometheus_client
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tacit.server.serve.metrics import Counters
+from tacit.core.errors import InputError
+
+#: The counters, their labels and descriptions.
+FAMILIES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "tacit_requests": (("route", "status"), "Requests, by route and status."),
+    "tacit_charges": (("population",), "Questions that were charged."),
+    "tacit_repeats": ((), "Questions that got an existing answer for nothing."),
+    "tacit_refusals": (("code",), "Requests that were refused, by error code."),
+    "tacit_workers_replaced": ((), "Workers that ended and were replaced."),
+}
+#: One increment: the family, its labels, the number.
+Added = tuple[str, tuple[str, ...], int]
+#: However odd the requests are, there are only so many different lines.
+_MOST_LINES: Final = 2000
+_OTHER: Final = "other"
+
+
+class Counters:
+    """Increments of one worker since the last report."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+
+    def add(self, family: str, *labels: str) -> None:
+        """Count one."""
+        self._counts[family, labels] += 1
+
+    def news(self) -> list[Added]:
+        """The increments since the last call."""
+        counts, self._counts = self._counts, Counter()
+        return [(family, labels, count) for (family, labels), count in counts.items()]
+
+
+class MetricsPage(WSGIServer):
+    """The page for Prometheus at ``/metrics``; the supervisor serves a request when its socket becomes readable.
+
+    Args:
+        port: on loopback; 0 for any free one; None to count without a page.
+    """
+
+    def __init__(self, port: int | None = None) -> None:
+        # A time of creation tells nothing here, and would be the only time on the page.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = prometheus_client.CollectorRegistry()
+        self.workers = prometheus_client.Gauge("tacit_workers", "Workers that run.", registry=self.registry)
+        self._families = {
+            name: prometheus_client.Counter(name, words, labels, registry=self.registry)
+            for name, (labels, words) in FAMILIES.items()
+        }
+        self._lines: set[tuple[str, tuple[str, ...]]] = set()
+        self._page = prometheus_client.make_wsgi_app(self.registry)
+        try:
+            super().__init__(("127.0.0.1", port or 0), _Request, bind_and_activate=port is not None)
+        except (OSError, OverflowError) as problem:
+            raise InputError("metrics_port", f"{port} cannot be used: {problem}") from None
+        self.socket.setblocking(False)
+        self.set_app(self._serve)
+
+    @property
+    def address(self) -> str:
+        """The address to point Prometheus at."""
+        return f"http://127.0.0.1:{self.server_port}/metrics"
+
+    def add(self, added: Iterable[Added]) -> None:
+        """Add increments of a worker."""
+        for family, labels, count in added:
+            line = (family, tuple(labels))
+            if line not in self._lines and len(self._lines) >= _MOST_LINES:
+                line = (family, (_OTHER,) * len(labels))
+            self._lines.add(line)
+            counter = self._families[family]
+            (counter.labels(*line[1]) if labels else counter).inc(count)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+    def _serve(self, environ: dict[str, Any], start: Callable[..., Any]) -> Any:
+        if environ["PATH_INFO"] != "/metrics":
+            start("404 Not Found", [])
+            return [b""]
+        return self._page(environ, start)
+
+
+class _Request(WSGIRequestHandler):
+    """A request that is short and there at once: the supervisor waits for no client."""
+
+    timeout = 0.25
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = BytesIO(self.request.recv(8192))
+
+    def log_message(self, *_: Any) -> None:
+        """Write no line."""
+
 
 #: Key of a scope under which the application puts public facts about a request.
 ABOUT: Final = "tacit.about"
