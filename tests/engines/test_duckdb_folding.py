@@ -18,6 +18,7 @@ from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import DuckDBWriter
 from tacit.engines.duckdb.fast import segments
 from tacit.engines.duckdb.fast.columns import TooWideError
+from tacit.engines.duckdb.fast.spreads import SpreadPlan
 from tacit.engines.duckdb.fast.totals import GroupSums, TotalsPlan, UnitGroups, UnitShare
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -111,7 +112,9 @@ def test_equals_sql(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_of(final: FinalAggregation, engine: DuckDBEngine) -> TotalsPlan | None:
-    return DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET, loss_table(final)).totals_plan()
+    plan = DuckDBWriter.of(DUCKDB, final, engine._tables, SECRET, loss_table(final)).row_plans()[0]
+    assert not isinstance(plan, SpreadPlan)
+    return plan
 
 
 def shares_of(sql: str) -> tuple[UnitShare, ...]:
@@ -138,7 +141,30 @@ def test_which_questions_are_folded() -> None:
             assert found is not None, sql
             assert found.totals, sql
             assert found.cells, sql
-            assert plan.measure(DuckDBSession(cursor), 20, 1) is None, sql
+            again = plan_of(resolve(sql, catalog(INTEGER)).final, engine)
+            assert again is not None
+            assert again.measure(DuckDBSession(cursor), 20, 1) is None, sql
+
+
+def test_the_rows_of_a_query_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For sums, places, distinct values and their sum; and for places alone, which tell the units as well."""
+    read: list[str] = []
+    real = segments.fetch
+    monkeypatch.setattr(segments, "fetch", lambda *given, **more: (read.append(given[1]), real(*given, **more))[1])
+    data = {"t": DataSource("frame", None, frame(pa.int64(), lambda i: i, 500))}
+    queries = (
+        "SELECT k, SUM(x), MEDIAN(n), COUNT(DISTINCT n), SUM(DISTINCT n) FROM t GROUP BY k",
+        "SELECT k, MEDIAN(x) FROM t GROUP BY k",
+    )
+    with DuckDBEngine(catalog(INTEGER), data) as engine:
+        for sql in queries:
+            read.clear()
+            final = resolve(sql, catalog(INTEGER)).final
+            found = integers(engine.measure(MeasurementTask(final, SECRET)))
+            assert len(read) == 1
+            with monkeypatch.context() as alone:
+                alone.setattr(engine, "_most_rows", 0)
+                assert integers(engine.measure(MeasurementTask(final, SECRET))) == found
 
 
 def test_memory_limits_the_rows_that_are_held() -> None:

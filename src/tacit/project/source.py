@@ -317,9 +317,9 @@ class Source:
         """
         if is_spark_frame(frame) or isinstance(frame, PlainFrame):
             return cls("frame", None, frame)
+        rows = as_arrow(frame, "source", "a path or a pandas, Polars, Arrow or Spark frame")
         import pyarrow as pa
 
-        rows = as_arrow(frame, "source", "a path or a pandas, Polars, Arrow or Spark frame")
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from tacit.engines.duckdb.database import DuckDBSession, SourceStates, TimeoutWatcher
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.fast.bias import loss_plan
-from tacit.engines.duckdb.fast.segments import MOST_ROWS, ROW_BYTES, GroupPlan
+from tacit.engines.duckdb.fast.segments import MOST_ROWS, ROW_BYTES, GroupPlan, RowSource
 from tacit.engines.duckdb.fast.spreads import SpreadPlan
 from tacit.engines.duckdb.fast.totals import SharedRows, TotalsPlan, read_shares
 from tacit.engines.duckdb.sources import MOST_PLACES, DuckDBTable
@@ -27,11 +27,11 @@ from tacit.engines.sql.relations import (
     slots_of,
     tables_of,
 )
-from tacit.engines.sql.statements import Statement, Writer
+from tacit.engines.sql.statements import SPREAD, Statement, Writer
 from tacit.engines.sql.unit_totals import quantised_sql
 from tacit.query.catalog import Catalog
 from tacit.query.planning.left_out import LossTable
-from tacit.query.planning.measures import Measure, MeasureKind
+from tacit.query.planning.measures import MeasureKind
 from tacit.query.question import FinalAggregation
 from tacit.query.relational.algebra import FilterRows, RelationNode, Scan
 from tacit.query.relational.expressions import Reference
@@ -58,65 +58,50 @@ class DuckDBWriter(Writer):
 
     def statements(self) -> tuple[DuckDBStatement, ...]:
         """All statements of a question."""
-        first = self.first()
-        rows = self.totals_plan()
-        return (
-            DuckDBStatement(first.write, first.measures, first.is_spread, rows=rows),
-            *(
-                DuckDBStatement(
-                    other.write,
-                    other.measures,
-                    other.is_spread,
-                    rows=self.spread_plan(self.final.measures[other.measures[0]]),
-                )
-                for other in self.others()
-            ),
+        plain = super().statements()
+        plans = [None] * len(plain) if self.alone else self.row_plans()
+        return tuple(
+            DuckDBStatement(each.write, each.measures, each.is_spread, rows=plan)
+            for each, plan in zip(plain, plans, strict=True)
         )
 
-    @property
-    def _group_plan(self) -> GroupPlan:
-        kinds = None if self.groups.is_public else self.groups.types
-        return GroupPlan(self.chooser, kinds, self.groups.count if kinds is None else 0, self.final.max_groups)
-
-    def spread_plan(self, measure: Measure) -> SpreadPlan | None:
-        """The rows of :meth:`spread` one by one; None where every row is a unit."""
-        if self.alone:
-            return None
-        value, kind = self._value(measure)
-        is_sum = measure.kind is MeasureKind.DISTINCT_SUM
-        read = slots_of([measure.argument, measure.where])
-        loose = self._reading_places(read) if self.groups.is_public else self
-        rows = loose.all_rows({"x": value, **({"y": quantised_sql(self.d, measure)} if is_sum else {})}, read)
-        if not self.must_choose:
-            # Where no group is chosen, rows without a value tell nothing.
-            rows = f"SELECT * FROM ({rows}) WHERE x IS NOT NULL"
-        if is_sum:
-            bounds = measure.centre, measure.reach
-            return SpreadPlan(rows, self._group_plan, kind, measure.width, measure.rows, *bounds)
-        counted = None if measure.kind is not MeasureKind.DISTINCT else kind
-        return SpreadPlan(rows, self._group_plan, counted, measure.width, measure.rows)
-
-    def totals_plan(self) -> TotalsPlan | None:
-        """The rows of :meth:`sums` one by one, where memory can take over; None for wide sums and units of one row."""
-        measures = [self.final.measures[i] for i in self.summed]
-        found = None if self.alone else read_shares(measures)
-        if found is None:
-            return None
-        columns, shares = found
-        losses = None
-        if self.left_out is not None:
-            known = {share.measure: share.column for share in shares}
-            losses = loss_plan(self.final, self.left_out, columns, known)
-            measures = [*self.final.measures]
-        read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
+    def row_plans(self) -> list[TotalsPlan | SpreadPlan | None]:
+        """The faster forms of all statements, over rows that are read once; None for sums of wide values."""
+        measures = self.final.measures
+        summed = [measures[i] for i in self.summed]
+        spread = [measure for measure in measures if measure.kind in SPREAD]
+        found, losses = read_shares(summed), None
+        columns, shares = found or ({}, ())
+        if found is not None and self.left_out is not None:
+            losses = loss_plan(self.final, self.left_out, columns, {share.measure: share.column for share in shares})
+        reads = {name: made.sql for name, made in (*columns.items(), *(losses.columns if losses else {}).items())}
+        for i, measure in enumerate(spread):
+            reads[f"x{i}"] = self._value(measure)[0]
+            if measure.kind is MeasureKind.DISTINCT_SUM:
+                reads[f"d{i}"] = quantised_sql(self.d, measure)
         # Rows outside the public list come along with NULL for a group: a condition would compute the group twice.
-        loose = self.reading_loosely(measures)
+        loose = self.reading_loosely(
+            [*measures] if losses else summed, slots_of(e for m in spread for e in (m.argument, m.where))
+        )
+        read = slots_of(e for measure in measures for e in (measure.argument, measure.where))
         loose = loose._reading_places(read) if self.groups.is_public else loose
-        more = {} if losses is None else losses.columns
-        rows = loose.all_rows({name: made.sql for name, made in (*columns.items(), *more.items())}, read)
+        kinds = None if self.groups.is_public else self.groups.types
+        groups = GroupPlan(self.chooser, kinds, self.groups.count if kinds is None else 0, self.final.max_groups)
+        sums = found is not None and bool(shares or losses or kinds is not None)
+        listed = kinds is None and losses is None
+        source = RowSource(loose.all_rows(reads, read), groups, [*reads], listed=listed, times=sums + len(spread))
         total = self.final.max_total
         in_all = None if total is None else SharedRows(total, self.final.most_in_group)
-        return TotalsPlan(rows, self._group_plan, columns, shares, losses, in_all)
+        plans: list[TotalsPlan | SpreadPlan | None] = [
+            None if found is None else TotalsPlan(source, columns, shares, losses, in_all)
+        ]
+        for i, measure in enumerate(spread):
+            counted = self._value(measure)[1] if measure.kind.traits.unites else None
+            plan = SpreadPlan(source, f"x{i}", counted, measure.width, measure.rows)
+            if measure.kind is MeasureKind.DISTINCT_SUM:
+                plan = replace(plan, summed=f"d{i}", centre=measure.centre, largest=measure.reach)
+            plans.append(plan)
+        return plans
 
     def _reading_places(self, read: frozenset[int]) -> Self:
         """The same with numbers of keys instead of keys, where the table has them and nothing else reads the keys."""
@@ -195,9 +180,9 @@ class DuckDBEngine(SqlEngine):
         rows = statement.rows
         if rows is None:
             return statement.sql
-        kept = f"keeps its first {rows.groups.most} groups" if rows.groups.must_choose else "is bounded"
+        kept = f"keeps its first {rows.source.groups.most} groups" if rows.source.groups.must_choose else "is bounded"
         then = "its values are counted" if isinstance(rows, SpreadPlan) else "its shares are added up"
-        shown = f"{rows.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then {then}."
+        shown = f"{rows.source.sql}\n-- Of these rows each unit {kept}, in memory or by SQL; then {then}."
         lost = "\n-- The same rows tell what was left out of each unit, and so its cell in the table of that."
         return shown + lost if statement.tells_left_out else shown
 

@@ -239,7 +239,8 @@ class SqlEngine(Engine):
         planned = [statement.keyed(work.key_secret) for statement in self._checked.written(final, tables, table)]
         if not planned:
             planned = [*self.writer.of(self.dialect, final, tables, work.key_secret, table).statements()]
-        answered = [self._answer(session, statement) for statement in planned]
+        # The first at last: what it asks may be known by then.
+        answered = [self._answer(session, statement) for statement in reversed(planned)][::-1]
         return answered if table is None else [with_cells(each, final, table) for each in answered]
 
     def rows(self, relation: RelationNode, *, most: int) -> tuple[tuple[Value | None, ...], ...]:
@@ -334,7 +335,7 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
     width = len(groups.columns)
     first = answered[0].rows
     if isinstance(first, SpreadRows):
-        raise InternalError("the first statement is that of sums")
+        raise InternalError("the first statement is that of sums, or counts units")
     keys: tuple[KeyTuple, ...] | None = None
     places: dict[tuple[Any, ...], int] = {}
     if isinstance(first, KeyTotals):
@@ -344,6 +345,9 @@ def read_measurements(final: FinalAggregation, answered: Sequence[Answered]) -> 
         public = groups.is_public
         keys, places = groups.numbered() if public else keys_in_order(groups, [tuple(row[:width]) for row in first])
     units = np.zeros(len(keys), dtype=np.int64)
+    if answered[0].statement.is_spread and isinstance(first, list):
+        for row in first:
+            units[places[tuple(row[:width])]] += int(row[width + 1])
     arrays: dict[int, NDArray[Any]] = {}
     for statement, rows in [(answered[0].statement, first), *((other.statement, other.rows) for other in answered[1:])]:
         for index in statement.measures:

@@ -91,7 +91,8 @@ class SpreadRows(NamedTuple):
         """The same of rows whose first ``width`` columns tell groups apart."""
         known: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
         for row in rows:
-            known.setdefault(tuple(row[:width]), []).append((int(row[width]), int(row[width + 1])))
+            if row[width] is not None:
+                known.setdefault(tuple(row[:width]), []).append((int(row[width]), int(row[width + 1])))
         return cls(list(known), [np.array(sorted(cells), dtype=np.int64) for cells in known.values()])
 
 
@@ -161,7 +162,13 @@ class Writer:
 
     def statements(self) -> tuple[Statement, ...]:
         """All statements of a question."""
-        return (self.first(), *self.others())
+        return self.others() if self.tells_units else (self.first(), *self.others())
+
+    @property
+    def tells_units(self) -> bool:
+        """Whether counts of places tell how many units a group has, so that nothing is summed: every row is one."""
+        kinds = [measure.kind for measure in self.final.measures]
+        return self.alone and self.groups.is_public and all(kind in SPREAD and not kind.traits.unites for kind in kinds)
 
     @property
     def alone(self) -> bool:
@@ -278,7 +285,8 @@ class Writer:
             place, count = ("0", "count(DISTINCT x)") if measure.kind is MeasureKind.DISTINCT else ("x", "count(*)")
             source = self.d.derived(self.rows({"x": value}, read))
             by = names if place == "0" else f"{names}, x"
-            return f"SELECT {names}, {place} AS place, {count} AS n FROM {source} WHERE x IS NOT NULL GROUP BY {by}"
+            where = "" if self.tells_units else " WHERE x IS NOT NULL"
+            return f"SELECT {names}, {place} AS place, {count} AS n FROM {source}{where} GROUP BY {by}"
         rows = self.kept({"x": value}, read)
         source = self.d.derived(f"SELECT * FROM {rows.name} WHERE x IS NOT NULL")
         if measure.kind is MeasureKind.DISTINCT:

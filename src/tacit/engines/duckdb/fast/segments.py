@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit.core.errors import InternalError
 from tacit.engines.duckdb.fast.columns import (
     Column,
     Integers,
@@ -31,6 +32,7 @@ from tacit.engines.duckdb.fast.columns import (
     TooWideError,
     Units,
     WholeColumn,
+    fetch,
     number_items,
     number_units,
 )
@@ -274,6 +276,57 @@ class SortedRows:
             return
         with ThreadPoolExecutor(threads) as pool:
             yield from pool.map(made, pairwise(cuts))
+
+
+class RowSource:
+    """The rows of a query, which are read once and sorted for each of its measurements.
+
+    Args:
+        sql: whose columns are ``u``, the group columns, and others.
+        groups: of the query.
+        names: of the others.
+        listed: whether rows outside the public list are left out.
+        times: how often rows will be sorted; the columns are let go after the last time.
+    """
+
+    def __init__(self, sql: str, groups: GroupPlan, names: Sequence[str], *, listed: bool, times: int) -> None:
+        self.sql = sql
+        self.groups = groups
+        #: Public groups that have a unit, and how many they have, once that is known.
+        self.units: list[tuple[int, int]] | None = None
+        self._names, self._listed, self._times = names, listed, times
+        self._columns: list[Column] = []
+        self._rows: GroupedRows | None = None
+        self._failure: TooWideError | None = None
+        self._is_read = False
+
+    def read(self, session: DuckDBSession, most_rows: int) -> tuple[GroupedRows | None, dict[str, Column]]:
+        """Units and groups, and the other columns by name; None where there is no row.
+
+        Raises:
+            TooWideError: where SQL has to do it.
+        """
+        if not self._is_read:
+            self._is_read = True
+            try:
+                self._columns = fetch(session, self.sql, most_rows * ROW_BYTES, listed=self._listed)
+                self._rows = GroupedRows.of(session, self.groups, self._columns) if self._columns else None
+            except TooWideError as failure:
+                self._failure = failure
+        if self._failure is not None:
+            raise self._failure
+        return self._rows, dict(zip(self._names, self._columns[1 + self.groups.columns :], strict=bool(self._columns)))
+
+    def sorted(self, fields: Mapping[str, Field]) -> SortedRows:
+        """The rows by unit, group and these fields, after they were read."""
+        if self._rows is None:
+            raise InternalError("rows are read before they are sorted")
+        found = SortedRows.of(self._rows, fields)
+        self._times -= 1
+        if not self._times:
+            for column in self._columns:
+                column.clear()
+        return found
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.engines.duckdb.fast.columns import Column, Integers, Items, TooWideError, WholeColumn, fetch, number_items
+from tacit.engines.duckdb.fast.columns import Column, Integers, Items, TooWideError, WholeColumn, number_items
 from tacit.engines.duckdb.fast.segments import (
-    ROW_BYTES,
     Field,
-    GroupedRows,
-    GroupPlan,
+    RowSource,
     SortedRows,
     UnitBlock,
     Words,
@@ -30,6 +28,7 @@ from tacit.engines.duckdb.fast.segments import (
     run_sums,
 )
 from tacit.engines.duckdb.fast.totals import WIDEST, BoundedTotals
+from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.statements import SpreadRows
 from tacit.query.types import SqlType
 
@@ -41,65 +40,68 @@ _VALUE = "x"
 
 @dataclass(frozen=True)
 class SpreadPlan:
-    """SQL whose columns are ``u``, the group columns, ``x`` and in sums ``y``, and what to do with its rows.
+    """What to count of the rows of a query.
 
     Args:
-        sql: of the rows.
-        groups: of the question.
+        source: of the rows.
+        value: the column of the values.
         kind: type of the values whose distinct ones are counted; None where places are.
         width: number of places.
         most: how many values of a unit count in a group.
-        centre: from which the y of distinct values are added up; None where they are counted.
+        summed: the column whose y are added up for distinct values; None where they are counted.
+        centre: from which these y are counted.
         largest: the largest distance of a y from there.
     """
 
-    sql: str
-    groups: GroupPlan
+    source: RowSource
+    value: str
     kind: SqlType | None
     width: int
     most: int
-    centre: int | None = None
+    summed: str | None = None
+    centre: int = 0
     largest: int = 0
 
     def measure(self, session: DuckDBSession, most_rows: int, threads: int) -> BoundedTotals | None:
         """As :meth:`tacit.engines.duckdb.fast.totals.TotalsPlan.measure`."""
         try:
-            return BoundedTotals(_spread(self, session, most_rows * ROW_BYTES, threads), None)
+            return BoundedTotals(_spread(self, session, most_rows, threads), None)
         except TooWideError:
             return None
 
 
 def _spread(
-    plan: SpreadPlan, session: DuckDBSession, most_bytes: int, threads: int
+    plan: SpreadPlan, session: DuckDBSession, most_rows: int, threads: int
 ) -> SpreadRows | list[tuple[Any, ...]]:
     """Group columns, place (0 for distinct values) and count, or the sum of distinct values.
 
     Raises:
         TooWideError: where SQL has to do it.
     """
-    listed = plan.groups.kinds is None
-    fetched = fetch(session, plan.sql, most_bytes, listed=listed)
-    if not fetched:
+    rows, columns = plan.source.read(session, most_rows)
+    if rows is None:
+        plan.source.units = []
         return []
-    rows = GroupedRows.of(session, plan.groups, fetched)
-    summed = None if plan.centre is None else fetched[-1]
-    column = fetched[1 + plan.groups.columns]
+    column = columns[plan.value]
     if plan.kind is None:
-        items = _places(plan, column)
+        items = _places(plan, rows.plan.chooser, column)
     else:
-        items = number_items(session.cursor, plan.groups.chooser, "values", plan.kind, column)
-    distances = None if summed is None else _distances(plan, items, summed)
-    source = SortedRows.of(rows, {_VALUE: Field(items.numbers, items.count - 1)})
+        items = number_items(session.cursor, rows.plan.chooser, "values", plan.kind, column)
+    distances = None if plan.summed is None else _distances(plan, items, columns[plan.summed])
+    source = plan.source.sorted({_VALUE: Field(items.numbers, items.count - 1)})
     if source.apart:
         raise TooWideError
-    for each in fetched:
-        each.clear()
     session.check()
     # What is kept takes the place of rows that have been looked at.
     kept, count = source.words.view(np.int64), 0
-    for some in source.blocks(lambda block: _kept(plan, source, items, block), threads, session.check):
+    units = np.zeros(rows.groups.count, dtype=np.int64)
+    for groups, some in source.blocks(lambda block: _kept(plan, source, items, block), threads, session.check):
+        np.add.at(units, groups, 1)
         kept[count : count + len(some)] = some
         count += len(some)
+    if rows.plan.kinds is None:
+        present = np.flatnonzero(units)
+        plan.source.units = list(zip(present.tolist(), units[present].tolist(), strict=True))
     kept = kept[:count]
     kept.sort()
     starts = changes(kept)
@@ -131,11 +133,11 @@ def _distances(plan: SpreadPlan, items: Items, column: Column) -> Integers:
         raise TooWideError
     found = np.zeros(items.count, dtype=np.int64)
     for i in range(len(column.sizes)):
-        found[items.numbers(i)] = column.numbers(i, plan.centre or 0, 0)
+        found[items.numbers(i)] = column.numbers(i, plan.centre, 0)
     return found
 
 
-def _places(plan: SpreadPlan, column: Column) -> Items:
+def _places(plan: SpreadPlan, chooser: Chooser, column: Column) -> Items:
     """Places are numbers already; beyond the last stands NULL."""
     if not isinstance(column, WholeColumn):
         raise TooWideError
@@ -143,24 +145,22 @@ def _places(plan: SpreadPlan, column: Column) -> Items:
     return Items(
         lambda i: column.numbers(i, 0, width),
         width + 1,
-        plan.groups.chooser.numbers,
+        chooser.numbers,
         lambda some: some.tolist(),
         nothing,
     )
 
 
-def _kept(plan: SpreadPlan, source: SortedRows, items: Items, block: UnitBlock) -> Integers:
-    """Group and value of all that is kept in a block of whole units, as one number."""
-    words, chooser = block.words, plan.groups.chooser
+def _kept(plan: SpreadPlan, source: SortedRows, items: Items, block: UnitBlock) -> tuple[Integers, Integers]:
+    """Groups that units of a block keep, and group and value of all that is kept in them, as one number."""
+    words, groups, chooser = block.words, block.groups, source.rows.plan.chooser
     if block.kept is not None:
-        words = words[rows_of(block.kept, block.lengths)]
+        words, groups = words[rows_of(block.kept, block.lengths)], groups[block.kept]
     # Groups are chosen among all that a unit has, also those without a value.
     if items.nothing is not None:
         words = words[source.read(_VALUE, words) != items.nothing]
-    if plan.kind is not None and len(words):
+    if plan.kind is not None:
         words = words[changes(words)]
-    if not len(words):
-        return np.zeros(0, dtype=np.int64)
 
     starts = changes(words >> np.uint64(source.below))
     lengths = run_lengths(starts, len(words))
@@ -174,7 +174,7 @@ def _kept(plan: SpreadPlan, source: SortedRows, items: Items, block: UnitBlock) 
 
     kept = kept_items(lengths, plan.most, ranks)
     words = words if kept is None else words[kept]
-    return (words & np.uint64(2 ** (source.below + source.group_bits) - 1)).view(np.int64)
+    return groups, (words & np.uint64(2 ** (source.below + source.group_bits) - 1)).view(np.int64)
 
 
 def _copies(words: Words) -> Integers:

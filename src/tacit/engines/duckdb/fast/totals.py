@@ -23,19 +23,17 @@ from numpy.typing import NDArray
 
 from tacit.core.errors import InternalError
 from tacit.engines.duckdb.dialect import DUCKDB
-from tacit.engines.duckdb.fast.columns import Integers, TooWideError, WholeColumn, fetch
+from tacit.engines.duckdb.fast.columns import Integers, TooWideError, WholeColumn
 from tacit.engines.duckdb.fast.segments import (
-    ROW_BYTES,
     Field,
     GroupedRows,
-    GroupPlan,
+    RowSource,
     SortedRows,
     UnitBlock,
     Words,
     rows_of,
     run_sums,
 )
-from tacit.engines.sql.group_choice import Chooser
 from tacit.engines.sql.statements import KeyTotals, SpreadRows
 from tacit.engines.sql.unit_totals import TOTALS, counts_sql, quantised_sql
 from tacit.query.planning.measures import Measure, MeasureKind
@@ -296,7 +294,7 @@ class SharedRows:
     most: int
     in_group: int
 
-    def of(self, chooser: Chooser, rows: GroupedRows, block: UnitBlock) -> Integers | None:
+    def of(self, rows: GroupedRows, block: UnitBlock) -> Integers | None:
         """How many rows of each kept pair count; None where all do that fit their group."""
         lengths, groups, breadths = block.lengths, block.groups, block.breadths
         if block.kept is not None:
@@ -312,7 +310,7 @@ class SharedRows:
         owners = np.repeat(np.arange(len(runs)), runs)
         if rows.plan.must_choose:
             among = among[np.lexsort((rows.groups.ranks(np.repeat(folded, runs), groups[among]), owners))]
-        offset = chooser.offsets(folded, whole)[owners]
+        offset = rows.plan.chooser.offsets(folded, whole)[owners]
         ends = np.cumsum(found[among])
         # Counted from the first of each unit.
         ends -= (np.cumsum(whole) - whole)[owners]
@@ -355,19 +353,17 @@ def joined(upper: Integers, lower: Integers) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class TotalsPlan:
-    """SQL whose columns are ``u``, the group columns and those that shares read, and what to do with its rows.
+    """What to add up of the rows of a query.
 
     Args:
-        sql: of the rows.
-        groups: of the query.
-        columns: after the group columns, by name.
+        source: of the rows.
+        columns: that shares read, by name.
         shares: one per sum.
         losses: the table of bias, if it is asked for and the rows can tell it.
         in_all: the bound of the rows of a unit in all groups together; None for no such bound.
     """
 
-    sql: str
-    groups: GroupPlan
+    source: RowSource
     columns: Mapping[str, Read]
     shares: tuple[UnitShare, ...]
     losses: LossPlan | None = None
@@ -381,61 +377,61 @@ class TotalsPlan:
             most_rows: that are held at once, of :data:`~.segments.ROW_BYTES` each.
             threads: for adding up.
         """
+        if self.source.groups.kinds is None and not self.shares and self.losses is None:
+            # The rows told it while their values were counted.
+            return None if self.source.units is None else BoundedTotals(self.source.units, None)
         try:
-            return self._totals(session, most_rows * ROW_BYTES, threads)
+            return self._totals(session, most_rows, threads)
         except TooWideError:
             return None
 
-    def _totals(self, session: DuckDBSession, most_bytes: int, threads: int) -> BoundedTotals:
-        losses, excess = self.losses, {} if self.losses is None else self.losses.columns
-        fetched = fetch(session, self.sql, most_bytes, listed=self.groups.kinds is None and losses is None)
-        if not fetched:
+    def _totals(self, session: DuckDBSession, most_rows: int, threads: int) -> BoundedTotals:
+        losses = self.losses
+        rows, columns = self.source.read(session, most_rows)
+        if rows is None:
             return BoundedTotals([], None if losses is None else [0] * losses.table.cells)
-        rows = GroupedRows.of(session, self.groups, fetched)
         fields: dict[str, Field] = {}
         full = set()
-        for (name, read), column in zip(
-            (*self.columns.items(), *excess.items()), fetched[1 + self.groups.columns :], strict=True
-        ):
+        for name, read in (*self.columns.items(), *({} if losses is None else losses.columns).items()):
+            column = columns[name]
             if not isinstance(column, WholeColumn):
                 raise TooWideError
-            if name not in excess or column.high > 0:
+            if name in self.columns or column.high > 0:
                 # A column of excess that is 0 throughout, as where data keeps to its bounds, is none.
                 fields[name] = Field(partial(_counted_from, column, read.fill), read.largest)
             if not column.has_nulls:
                 full.add(name)
-        del fetched
-        source = SortedRows.of(rows, fields)
+        sorted_rows = self.source.sorted(fields)
         session.check()
 
         def one(block: UnitBlock) -> tuple[Integers, list[Integers], Integers | None]:
-            pairs, groups = UnitGroups(partial(_read, source, block.words), full, block.lengths), block.groups
+            pairs, groups = UnitGroups(partial(_read, sorted_rows, block.words), full, block.lengths), block.groups
             cells = None if losses is None else losses.cells(pairs, block, fields)
             if block.kept is not None:
                 groups, words = groups[block.kept], block.words[rows_of(block.kept, block.lengths)]
-                pairs = UnitGroups(partial(_read, source, words), full, block.lengths[block.kept])
+                pairs = UnitGroups(partial(_read, sorted_rows, words), full, block.lengths[block.kept])
             if self.in_all is not None:
-                pairs.most = self.in_all.of(self.groups.chooser, rows, block)
+                pairs.most = self.in_all.of(rows, block)
             return groups, [share.of(pairs) for share in self.shares], cells
 
         units = np.zeros(rows.groups.count, dtype=np.int64)
-        sums = [GroupSums(rows.groups.count, wide=share.largest * len(source.words) >= WIDEST) for share in self.shares]
+        count = len(sorted_rows.words)
+        sums = [GroupSums(rows.groups.count, wide=share.largest * count >= WIDEST) for share in self.shares]
         cells: Integers | None = None if losses is None else np.zeros(losses.table.cells, dtype=np.int64)
-        for groups, shares, own in source.blocks(one, threads, session.check):
+        for groups, shares, own in sorted_rows.blocks(one, threads, session.check):
             np.add.at(units, groups, 1)
             for total, share in zip(sums, shares, strict=True):
                 total.add(groups, share)
             cells = None if cells is None or own is None else cells + own
         present = np.flatnonzero(units)
         totals = KeyTotals(rows.groups.shown(present), [units[present], *(total.of(present) for total in sums)])
-        return BoundedTotals(
-            totals if self.groups.kinds is not None else totals.rows(), None if cells is None else cells.tolist()
-        )
+        public = rows.plan.kinds is None
+        return BoundedTotals(totals.rows() if public else totals, None if cells is None else cells.tolist())
 
 
 def _counted_from(column: WholeColumn, fill: int, i: int) -> Integers:
     return column.numbers(i, fill, 0)
 
 
-def _read(source: SortedRows, words: Words, name: str) -> Integers:
-    return source.read(name, words)
+def _read(rows: SortedRows, words: Words, name: str) -> Integers:
+    return rows.read(name, words)
