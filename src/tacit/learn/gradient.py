@@ -33,6 +33,10 @@ LARGEST_WEIGHT: Final = 1 << 12
 RATE_STEPS: Final = 1 << 32
 #: Momentum of the steps where the gradients are hardly noisy: a curvature of a hundredth of its bound converges.
 MOMENTUM: Final = 0.8
+#: Up to so many steps, their curvature says how noisy their average is; the halves of more are far enough apart.
+_FEW_STEPS: Final = 200
+#: The factor of slopes that noise explains.
+_LEAST_KEPT: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -84,27 +88,64 @@ class Descent:
     momentum: float = 0.0
     settled: float = 0.5
 
-    def run(self, table: GradientTable, *, title: str = "fit") -> NDArray[np.float64]:
+    def run(self, table: GradientTable, *, title: str = "fit") -> tuple[NDArray[np.float64], float]:
         """The weights, one column per output: the average over the last steps, shrunk as far as it may be noise.
 
-        Two halves of these steps have averages of their own. Half of their difference is as noisy as the average of
-        all, so it tells how much of the average's length is noise, whatever the loss, the clipping and the steps did.
+        The second number is the factor by which slopes were shrunk.
+
+        How much of its length is noise follows from the curvature that the gradients met (:meth:`_noise_of_average`).
+        Two halves of the last steps tell it once more: half of the difference of their averages is noise too, and tells
+        enough of many steps. The larger of both counts.
         """
         weights = np.zeros((table.shape[1], self.outputs))
-        ahead, seen = weights, []
+        ahead, path, gradients, seen = weights, [], [], []
         inverse = np.linalg.inv(self.penalty + self.bound * np.eye(len(weights)))
         unit = WHOLE * UNIT * float_nearest(self.rate)
         late = int(self.steps * self.settled)
         for step in progress(range(self.steps), title):
             noisy = release.release_gaussian(self.raw_sum(table, to_grid(ahead)), self.sigma2) / unit
+            if self.steps <= _FEW_STEPS:
+                path.append(ahead)
+                gradients.append(noisy)
             found = shorten(ahead - inverse @ (noisy + self.penalty @ ahead))
             ahead, weights = shorten(found + self.momentum * (found - weights)), found
             if step >= late:
                 seen.append(weights)
         middle = np.mean(seen, axis=0)
         apart = middle - np.mean(seen[: (len(seen) + 1) // 2], axis=0)
-        size = float((middle**2).sum())
-        return cast("NDArray[np.float64]", middle * (max(1 - float((apart**2).sum()) / size, 0.0) if size else 1.0))
+        variance = float((apart**2).mean())
+        if path:
+            noise = float_nearest(self.sigma2) / unit**2
+            variance = max(variance, self._noise_of_average(np.array(path), np.array(gradients), noise))
+        return shrunk(middle, variance)
+
+    def _noise_of_average(self, path: NDArray[np.float64], gradients: NDArray[np.float64], variance: float) -> float:
+        """Variance of a weight in the average of the last steps, for noise of ``variance`` in a gradient.
+
+        It depends on how much the losses bend: the slope of the gradients in the weights at which they were taken, by
+        least squares. The noise of a gradient moves later weights and so their mean, which looks like a slope too, and
+        the more so the less the losses bend. So the largest curvature is taken that explains no more than is seen.
+        """
+        away = path - path.mean(axis=0)
+        squares, seen = float((away**2).sum()), float((away * gradients).sum())
+        late = int(self.steps * self.settled) + 1
+        for curvature in (*(self.bound * np.logspace(0, -3, 31)), 0.0):
+            response = self._responses(float(curvature))
+            by_noise = -variance * path[0].size * float(response[:-1].mean(axis=0).sum())
+            if curvature * squares + by_noise <= seen:
+                break
+        return float((response[late:].mean(axis=0) ** 2).sum()) * variance
+
+    def _responses(self, curvature: float) -> NDArray[np.float64]:
+        """What a unit of noise in one step (column) does to the weights before another step (row) and at the end."""
+        held = float(np.trace(self.penalty)) / len(self.penalty)
+        ahead = weights = np.zeros(self.steps)
+        rows = [ahead]
+        for noise in np.eye(self.steps):
+            found = ahead - ((curvature + held) * ahead + noise) / (held + self.bound)
+            ahead, weights = found + self.momentum * (found - weights), found
+            rows.append(ahead)
+        return np.array(rows)
 
     def raw_sum(self, table: GradientTable, weights: NDArray[np.float64]) -> Integers:
         """The sum of clipped gradients of a sample before noise, exactly; a row moves it by at most clip·UNIT."""
@@ -120,6 +161,21 @@ class Descent:
             clipped = clip_residuals(residuals, self.clip * UNIT // lengths(rows))
             total += exact_product(rows, clipped.astype(np.float64), self.clip * UNIT)
         return total
+
+
+def shrunk(weights: NDArray[np.float64], variance: float) -> tuple[NDArray[np.float64], float]:
+    """Weights less what noise of ``variance`` in each adds to their length (James and Stein). Post-processing.
+
+    Slopes that are no longer than noise alone keep a tenth: the model falls back to its constants, the base rate, and
+    still ranks by what little there may be. The second number is the factor of the slopes.
+
+    Args:
+        weights: a row for each feature and a last one of constants.
+        variance: of the noise in each weight.
+    """
+    slopes, constants = weights[:-1], weights[-1:]
+    kept = max(1 - slopes.size * variance / max(float((slopes**2).sum()), 1e-300), _LEAST_KEPT)
+    return np.vstack([slopes * kept, constants**3 / (constants**2 + variance + 1e-300)]), kept
 
 
 def lengths(rows: NDArray[np.float64]) -> Integers:

@@ -14,7 +14,7 @@ from tacit.core.errors import InputError
 from tacit.core.numbers import Number, check_count, exact_positive, exact_probability, float_nearest
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.budget_allocation import FitPrice, check_privacy
-from tacit.learn.estimator import PrivateEstimator
+from tacit.learn.estimator import NOISE_RULES, PrivateEstimator
 from tacit.learn.feature_map import Survey
 from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import Integers
@@ -197,6 +197,10 @@ class LinearClassifier(ClassifierMixin, ClassLabels, Weighted, PrivateEstimator)
             self.coef_, self.intercept_ = self._model.slopes.T.copy(), self._model.constants.copy()
         self.n_iter_ = plan.steps
         self._keep(plan.price)
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Caution about slopes that are mostly noise."""
+        return (NOISE_RULES,) if self._model.hidden else ()
 
     def _logits(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self, "coef_")

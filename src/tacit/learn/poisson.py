@@ -131,6 +131,7 @@ class PoissonRegressor(LinearPredictor):
         targets = (joint[:, -1:] + start) * factor >> _FACTOR_BITS
         counts = np.ones(len(joint), np.bool_)
         model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
+        self._hidden = model.hidden
         self._mean = (GRID << _FACTOR_BITS) / factor / FINE * float(box.half_width[0])
         return model.slopes[:, 0], float(model.constants[0])
 

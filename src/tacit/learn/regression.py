@@ -20,7 +20,7 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import Relation, as_relation
 from tacit.learn.budget_allocation import FitPrice, Spent, check_gaussian_privacy
-from tacit.learn.estimator import BoundedTarget
+from tacit.learn.estimator import NOISE_RULES, BoundedTarget
 from tacit.learn.feature_map import Survey
 from tacit.learn.gradient import rate_on_grid
 from tacit.learn.integer_rows import FINE, Box, Integers
@@ -54,6 +54,7 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget):  # type: ignore[
     intercept_: float
 
     _box: Box
+    _hidden: bool
     _target_bounds: Box
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearPredictor:
@@ -103,8 +104,13 @@ class LinearPredictor(RegressorMixin, Weighted, BoundedTarget):  # type: ignore[
         targets = (joint[:, -1:] - middle) * factor >> shift
         counts = np.ones(len(joint), np.bool_)
         model = fit.on_whitened(joint[:, :-1], targets, counts, found.part(columns), sigma2, shares)
+        self._hidden = model.hidden
         unit = GRID * 2.0**shift / (factor * FINE)
         return model.slopes[:, 0] * unit, float(model.constants[0]) * unit + middle / FINE
+
+    def _cautions(self) -> tuple[str, ...]:
+        """Caution about slopes that are mostly noise."""
+        return (NOISE_RULES,) if self._hidden else ()
 
     def _keep_line(self, scaled: NDArray[np.float64], constant: float) -> None:
         """The model of raw values, of slopes and a constant for features and target between -1 and 1."""

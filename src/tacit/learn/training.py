@@ -32,7 +32,7 @@ from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.learn import release
 from tacit.learn.budget_allocation import FitPrice, Phase, Spent, spend
 from tacit.learn.feature_map import LONGEST_ROW, AffineMap, RowMap, corner
-from tacit.learn.gradient import MOMENTUM, Descent, GradientTable
+from tacit.learn.gradient import MOMENTUM, Descent, GradientTable, shrunk
 from tacit.learn.integer_rows import FINE, UNIT, Box, Integers, beside_bias
 from tacit.learn.losses import WHOLE, Loss
 from tacit.learn.objective_perturbation import ObjectiveRelease
@@ -88,21 +88,28 @@ class Data:
 class Linear:
     """A linear model of values between -1 and 1: slopes, one column per output, and constants.
 
-    ``rows`` maps values where the model is one of rows stretched to one length, which no slopes can express.
+    ``rows`` maps values where the model is one of rows stretched to one length, which no slopes can express. ``kept``
+    is the factor by which slopes were shrunk, because the rest of their length is noise.
     """
 
     slopes: NDArray[np.float64]
     constants: NDArray[np.float64]
     rows: RowMap | None = None
+    kept: float = 1.0
+
+    @property
+    def hidden(self) -> bool:
+        """Whether most of what the slopes were is noise."""
+        return self.kept < 0.5
 
     @classmethod
-    def of_rows(cls, weights: NDArray[np.float64], row_map: RowMap) -> Linear:
+    def of_rows(cls, weights: NDArray[np.float64], row_map: RowMap, kept: float = 1.0) -> Linear:
         """The model of weights of finished rows."""
         constants = weights[-1] * (row_map.bias / UNIT)
         if row_map.normalize:
-            return cls(weights[:-1], constants, row_map)
+            return cls(weights[:-1], constants, row_map, kept)
         unit = beside_bias(row_map.bias) / UNIT * FINE / corner(row_map.box, len(weights) - 1)
-        return cls(weights[:-1] * unit, constants)
+        return cls(weights[:-1] * unit, constants, kept=kept)
 
     def logits(self, box: Box, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of values, clipped to their bounds."""
@@ -241,14 +248,15 @@ class GradientFit:
         penalty[:-1, :-1] = self.regularization * (matrix * scales) @ matrix.T / radius**2
         scene = _Scene(found.rows_estimate, largest / radius**2, typical / radius, penalty)
         table = GradientTable(affine(steps), targets, counts, shares)
-        return Linear(*affine.unmapped(self._descent(scene, sigma2).run(table, title=self.title)))
+        weights, kept = self._descent(scene, sigma2).run(table, title=self.title)
+        return Linear(*affine.unmapped(weights), kept=kept)
 
     def on_bounded(self, data: Data, rows_estimate: float, sigma2: Fraction) -> Linear:
         """The model of rows as their bounds measure them."""
         row_map = RowMap(data.box, normalize=False)
         scene = _Scene(rows_estimate, 1.0, 1.0, np.zeros((self.columns + 1, self.columns + 1)))
-        weights = self._descent(scene, sigma2).run(data.table(row_map(data.values)), title=self.title)
-        return Linear.of_rows(weights, row_map)
+        weights, kept = self._descent(scene, sigma2).run(data.table(row_map(data.values)), title=self.title)
+        return Linear.of_rows(weights, row_map, kept)
 
     def _descent(self, scene: _Scene, sigma2: Fraction) -> Descent:
         noise = self.noise(sigma2)
@@ -322,7 +330,9 @@ def plan_output(
     def train(data: Data) -> Linear:
         row_map = RowMap(data.box)
         problem = _problem(data.table(row_map(data.values)), made)
-        return Linear.of_rows(made.release_laplace(problem, scale), row_map)
+        variance = 2 * float_nearest(scale * made.step) ** 2
+        weights, kept = shrunk(made.release_laplace(problem, scale), variance)
+        return Linear.of_rows(weights, row_map, kept)
 
     event = DiscreteLaplaceEvent(scale, Fraction(l1), dimension=dimension, relation=relation)
     line = f"minimiser: {dimension} numbers, Laplace noise {float(scale / l1):.4g} × what one row moves"
