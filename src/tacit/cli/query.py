@@ -446,34 +446,22 @@ def _lines(curator: Curator, answer: Answer) -> list[str]:
 
 
 def _write(curator: Curator, answer: Answer, form: str, output: Path | None) -> None:
-    if form == "parquet":
-        pq = load_arrow("pyarrow.parquet")
+    from tacit.client.responses import answer_json
+    from tacit.releases.answer import plain
 
-        pq.write_table(answer.intervals(), output)
+    if form == "parquet":
+        load_arrow("pyarrow.parquet").write_table(answer.intervals(), output)
         return
-    text = {"csv": _csv, "json": _json, "table": _table}[form](curator, answer)
+    if form == "csv":
+        names, kinds, rows = answer.interval_rows()
+        shown = ([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
+        text = csv_text(names, shown)
+    else:
+        text = f"{json_line(answer_json(curator, answer)) if form == 'json' else answer}\n"
     if output is None:
         typer.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8", newline="")
-
-
-def _csv(_: Curator, answer: Answer) -> str:
-    from tacit.releases.answer import plain
-
-    names, kinds, rows = answer.interval_rows()
-    shown = ([plain(value, kind) for value, kind in zip(row, kinds, strict=True)] for row in rows)
-    return csv_text(names, shown)
-
-
-def _json(curator: Curator, answer: Answer) -> str:
-    from tacit.client.responses import answer_json
-
-    return json_line(answer_json(curator, answer)) + "\n"
-
-
-def _table(_: Curator, answer: Answer) -> str:
-    return f"{answer}\n"
 
 
 # -- the prompt

@@ -9,7 +9,7 @@ import datetime as dt
 import html
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -45,24 +45,13 @@ if TYPE_CHECKING:
 
 def arrow_type(kind: SqlType) -> pa.DataType:
     pa = load_arrow()
-
-    match kind.kind:
-        case Kind.BOOLEAN:
-            return pa.bool_()
-        case Kind.INTEGER:
-            return pa.int64()
-        case Kind.DECIMAL:
-            return pa.decimal128(DECIMAL_DIGITS, kind.scale)
-        case Kind.DOUBLE:
-            return pa.float64()
-        case Kind.TEXT:
-            return pa.string()
-        case Kind.DATE:
-            return pa.date32()
-        case Kind.TIMESTAMP:
-            return pa.timestamp("us")
-        case _:
-            return pa.null()
+    if kind.kind is Kind.DECIMAL:
+        return pa.decimal128(DECIMAL_DIGITS, kind.scale)
+    made = {
+        Kind.BOOLEAN: pa.bool_(), Kind.INTEGER: pa.int64(), Kind.DOUBLE: pa.float64(), Kind.TEXT: pa.string(),
+        Kind.DATE: pa.date32(), Kind.TIMESTAMP: pa.timestamp("us"),
+    }  # fmt: skip
+    return made.get(kind.kind, pa.null())
 
 
 def plain(value: Value | None, kind: SqlType) -> Any:
@@ -121,37 +110,26 @@ def text_table(answer: AnswerViews, width: int = 120) -> str:
 
 def html_table(answer: AnswerViews) -> str:
     """Answer as HTML for a notebook; every text is escaped."""
+
+    def cell(value: str, spread: str) -> str:
+        quiet = f'<span style="opacity:.6">{html.escape(spread)}</span>' if spread else ""
+        return f'<td style="text-align:right">{html.escape(value)}{quiet}</td>'
+
     head = "".join(f"<th>{html.escape(column.name)}</th>" for column in answer.columns)
-    body = "".join(f"<tr>{''.join(_html_cell(*cell) for cell in cells)}</tr>" for cells in _rows(answer))
+    body = "".join(f"<tr>{''.join(cell(*each) for each in cells)}</tr>" for cells in _rows(answer))
     note = html.escape(_caption(answer))
     return f'<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p style="opacity:.6">{note}</p>'
 
 
-def _html_cell(value: str, spread: str) -> str:
-    quiet = f'<span style="opacity:.6">{html.escape(spread)}</span>' if spread else ""
-    return f'<td style="text-align:right">{html.escape(value)}{quiet}</td>'
-
-
-def _rows(answer: AnswerViews) -> list[list[tuple[str, str]]]:
-    """Texts of each cell shown and of its interval."""
+def _rows(answer: AnswerViews) -> Iterator[list[tuple[str, str]]]:
+    """Texts of each cell shown and of its interval, with the mark where its bias may exceed that."""
     finished = answer.finished
-    return [
-        [
-            _marked(_cell(value, ends, column.type, known), mark)
-            for (value, ends), column, known, mark in zip(
-                cells, answer.columns, finished.has_interval, marks, strict=True
-            )
-        ]
-        for cells, marks in zip(answer.displayed(rows=MOST_SHOWN), _marks(answer), strict=True)
-    ]
-
-
-def _marks(answer: AnswerViews) -> tuple[tuple[bool, ...], ...]:
-    return answer.finished.marked(rows=MOST_SHOWN)
-
-
-def _marked(cell: tuple[str, str], mark: bool) -> tuple[str, str]:
-    return (cell[0], f"{cell[1]}{_MARK}") if mark else cell
+    for cells, marks in zip(answer.displayed(rows=MOST_SHOWN), finished.marked(rows=MOST_SHOWN), strict=True):
+        row = []
+        for (value, ends), column, known, mark in zip(cells, answer.columns, finished.has_interval, marks, strict=True):
+            text, spread = _cell(value, ends, column.type, known)
+            row.append((text, spread + _MARK if mark else spread))
+        yield row
 
 
 def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: SqlType, known: bool) -> tuple[str, str]:
@@ -216,7 +194,7 @@ def cut_note(answer: AnswerViews) -> str:
 
 def has_marks(answer: AnswerViews) -> bool:
     """Whether a cell of the table has the mark."""
-    return any(mark for row in _marks(answer) for mark in row)
+    return any(map(any, answer.finished.marked(rows=MOST_SHOWN)))
 
 
 def _caption(answer: AnswerViews) -> str:
@@ -227,37 +205,29 @@ def _caption(answer: AnswerViews) -> str:
 def plot(answer: AnswerViews, column: str | None, confidence: Number | None, path: str | Path | None) -> Any:
     """An Altair chart of one column, or of all that have an interval side by side; saved when ``path`` is given."""
     alt = altair()
-    charts = [_chart(answer, index, confidence) for index in _chosen(answer, column)]
+    able = [i for i, known in enumerate(answer.finished.has_interval) if known]
+    names = [answer.columns[i].name for i in able]
+    if not able:
+        raise InputError("column", "the answer has no column with an interval to plot")
+    if column is not None and column not in names:
+        raise InputError("column", f"must be one of {', '.join(names)}; got {column!r}")
+    chosen = able if column is None else [able[names.index(column)]]
+    charts = [_chart(answer, index, confidence) for index in chosen]
     chart = charts[0] if len(charts) == 1 else alt.hconcat(*charts)
     if path is not None:
         save_chart(chart, path)
     return offline(chart)
 
 
-def _chosen(answer: AnswerViews, column: str | None) -> list[int]:
-    able = [i for i, known in enumerate(answer.finished.has_interval) if known]
-    names = [answer.columns[i].name for i in able]
-    if column is None:
-        if not able:
-            raise InputError("column", "the answer has no column with an interval to plot")
-        return able
-    if column not in names:
-        raise InputError("column", f"must be one of {', '.join(names)}; got {column!r}")
-    return [able[names.index(column)]]
-
-
 def _chart(answer: AnswerViews, index: int, confidence: Number | None) -> Any:
     column = answer.columns[index]
     labels = [i for i, c in enumerate(answer.columns) if not answer.finished.has_interval[i] and i != index]
-    records = [
-        {
-            "group": _label(cells, labels),
-            "value": _place(cells[index][0]),
-            "low": _place(cells[index][1][0]),
-            "high": _place(cells[index][1][1]),
-        }
-        for cells in answer.displayed(confidence)
-    ]
+    records = []
+    for cells in answer.displayed(confidence):
+        value, (low, high) = cells[index]
+        group = ", ".join("NULL" if cells[i][0] is None else str(cells[i][0]) for i in labels)
+        places = {"value": _place(value), "low": _place(low), "high": _place(high)}
+        records.append({"group": visible(group) or "all", **places})
     kind: Literal["temporal", "quantitative"] = "temporal" if column.type.is_temporal else "quantitative"
     title = ", ".join(answer.columns[i].name for i in labels)
     drawn = error_bars(records, x=title, y=column.name, kind=kind, counts=answer.finished.not_negative[index])
@@ -288,20 +258,10 @@ def error_bars(
     return (bars + points).properties(width=alt.Step(40), height=260)
 
 
-def _label(cells: Sequence[tuple[Value | None, Ends]], labels: list[int]) -> str:
-    return visible(", ".join("NULL" if cells[i][0] is None else str(cells[i][0]) for i in labels)) or "all"
-
-
 def _place(value: Value | None) -> float | str | None:
     if isinstance(value, dt.date):
         return value.isoformat()
     return None if value is None or isinstance(value, str) else float(value)
-
-
-def _from_zero(value: Value | None, ends: Ends) -> tuple[Value | None, Ends]:
-    """A cell whose truth is not negative, with 0 in place of what is."""
-    low, high = ends
-    return _not_below(value), (_not_below(low), _not_below(high))
 
 
 def _not_below(value: Value | None) -> Value | None:
@@ -408,7 +368,7 @@ class AnswerViews:
         at_least = [known and not self.as_released for known in self.finished.not_negative]
         return [
             [
-                _from_zero(value, pair) if cut else (value, pair)
+                (_not_below(value), (_not_below(pair[0]), _not_below(pair[1]))) if cut else (value, pair)
                 for value, pair, cut in zip(row, pairs, at_least, strict=True)
             ]
             for row, pairs in zip(values, ends, strict=True)

@@ -152,7 +152,13 @@ def _prepare(context: CuratorContext, estimator: Any, sql: str, weight: str | No
     from tacit.learn.model_format import model_to_text
 
     declared = _declared(estimator, rows, columns)
-    price = _price_fit(declared, columns)
+    # Read off the estimator's parameters: what it releases does not depend on rows.
+    told = declared.price(len(columns.features))
+    if columns.weight is not None:
+        declared.check_weighed()
+    if not told.guarantee.epsilon:
+        raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
+    price = _Price(told.guarantee, told.event)
     # A model with a parameter that cannot be written down would be paid for and lost.
     model_to_text(declared)
     population = context.catalog.population(rows.population or "")
@@ -199,7 +205,14 @@ def fit_privately(
         context.version(dict.fromkeys(scanned(rows)))
 
         def run(_: Reservation) -> Any:
-            _fit(declared, context.engine, rows, columns, context.keys.group_secret(population.name))
+            secret = context.keys.group_secret(population.name)
+            raw_features, raw_labels, weights = columns.read(context.engine, rows, secret)
+            weighted = {} if weights is None else {"sample_weight": weights}
+            try:
+                declared.fit(raw_features, raw_labels, **weighted)
+            except Exception as problem:
+                # Words of a failure may quote rows, whatever its class.
+                raise InternalError("a fit failed on its rows") from problem
             if declared.event_ != price.event:
                 raise InternalError("a fit released other things than it was priced for")
             return declared
@@ -240,16 +253,6 @@ def _fitted(outcome: Outcome, entry: Entry, told: dict[str, Any], model: Any = N
     )
 
 
-def _fit(declared: Any, engine: Engine, rows: RelationNode, columns: _Columns, secret: bytes) -> None:
-    raw_features, raw_labels, weights = columns.read(engine, rows, secret)
-    weighted = {} if weights is None else {"sample_weight": weights}
-    try:
-        declared.fit(raw_features, raw_labels, **weighted)
-    except Exception as problem:
-        # Words of a failure may quote rows, whatever its class.
-        raise InternalError("a fit failed on its rows") from problem
-
-
 def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns:
     # Entered here only: scikit-learn is an extra.
     from tacit.learn.estimator import PrivateEstimator
@@ -263,7 +266,14 @@ def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns
     params = estimator.get_params()
     if "candidates" in params:
         raise InputError("estimator", "must be one model; fit the candidates of a search one by one")
-    weighing = None if weight is None else _weight(rows, visible, params, weight)
+    weighing = None
+    if weight is not None:
+        weighing = next((slot for slot in visible if rows.fields[slot].name == weight), None)
+        if weighing is None:
+            shown = ", ".join(str(rows.fields[slot].name) for slot in visible)
+            raise InputError("weight", f"must be a column of the SELECT; there are {shown}")
+        if "max_weight" not in params:
+            raise InputError("weight", "this estimator takes no weights; leave it out")
     visible = [slot for slot in visible if slot != weighing]
     # An estimator with classes or bounds of a target learns from labels.
     supervised = "classes" in params or "target_bounds" in params
@@ -286,17 +296,6 @@ def _columns(rows: RelationNode, estimator: Any, weight: str | None) -> _Columns
     return _Columns(tuple(features), classes, target, weighing)
 
 
-def _weight(rows: RelationNode, visible: list[int], params: Mapping[str, Any], weight: str) -> int:
-    """Slot of the column that weighs rows."""
-    named = [slot for slot in visible if rows.fields[slot].name == weight]
-    if not named:
-        shown = ", ".join(str(rows.fields[slot].name) for slot in visible)
-        raise InputError("weight", f"must be a column of the SELECT; there are {shown}")
-    if "max_weight" not in params:
-        raise InputError("weight", "this estimator takes no weights; leave it out")
-    return named[0]
-
-
 def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     """A copy of the estimator, told what the catalogue says of the columns wherever its maker left that open."""
     given = estimator.get_params()
@@ -315,20 +314,18 @@ def _declared(estimator: Any, rows: RelationNode, columns: _Columns) -> Any:
     if columns.target is not None and params["target_bounds"] is None:
         stated["target_bounds"] = _ends(rows.fields[columns.target])
     if columns.classes is not None:
-        _check_kind(rows.fields[columns.classes], params["classes"])
+        # Classes of another type than the column would count every row for nothing.
+        part, classes = rows.fields[columns.classes], params["classes"]
+        is_text = part.type.kind is Kind.TEXT
+        listed = list(classes) if isinstance(classes, list | tuple | range) else []
+        if any(isinstance(each, int | float) if is_text else isinstance(each, str) for each in listed):
+            words = f"and {part.name}, which is {part.type}, are of different types; give both as one"
+            raise InputError("classes", words)
     if isinstance(params.get("classes"), str):
         raise InputError("estimator", "classes must be declared for a fit on an account; a catalogue's categories do")
     if "relation" in params and as_relation(params["relation"]) is not ADD_REMOVE:
         raise InputError("estimator", "a fit protects units that are added or removed; use relation='add_remove'")
     return type(estimator)(**(params | stated))
-
-
-def _check_kind(part: RowField, classes: Any) -> None:
-    """Refuse declared classes of another type than the column: every row would count for nothing."""
-    is_text = part.type.kind is Kind.TEXT
-    listed = list(classes) if isinstance(classes, list | tuple | range) else []
-    if any(isinstance(each, int | float) if is_text else isinstance(each, str) for each in listed):
-        raise InputError("classes", f"and {part.name}, which is {part.type}, are of different types; give both as one")
 
 
 def _categories(rows: RelationNode, columns: _Columns, given: Any) -> Any:
@@ -388,16 +385,6 @@ def _classes(part: RowField) -> list[Any]:
     if not values:
         raise Refusal("no_categories", f"{part.name} has no declared categories; give the estimator its classes.")
     return values
-
-
-def _price_fit(declared: Any, columns: _Columns) -> _Price:
-    """The price of a fit, read off the estimator's parameters: what it releases does not depend on rows."""
-    price = declared.price(len(columns.features))
-    if columns.weight is not None:
-        declared.check_weighed()
-    if not price.guarantee.epsilon:
-        raise InputError("estimator", "learns nothing from the rows as it is set; it can be fitted without them")
-    return _Price(price.guarantee, price.event)
 
 
 class ModelRequest(RequestModel):

@@ -124,7 +124,7 @@ def synthesize(
                 [said], f"one of {stages.population}", kind, stages.guarantee, context.catalog.digest
             )
 
-        paid = pay(context, order, run, _to_text, statement)
+        paid = pay(context, order, run, lambda made: transcripts_to_text([each.transcript for each in made]), statement)
         check_succeeded(paid.outcome)
         if progress is not None:
             progress("fitting the model")
@@ -275,11 +275,6 @@ def _lines(made: FittedStage, one_of_several: bool) -> list[dict[str, Any]]:
     if not one_of_several:
         return lines
     return [line | {"name": f"{made.stage.name}: {line['name']}"} for line in lines]
-
-
-def _to_text(made: Sequence[FittedStage]) -> str:
-    """The text of what was released that the ledger keeps."""
-    return transcripts_to_text([each.transcript for each in made])
 
 
 def _from_text(text: str, stages: SynthesisStages) -> list[FittedStage]:

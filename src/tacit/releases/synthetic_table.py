@@ -40,7 +40,7 @@ from tacit.synth.expanded_shares import ExpandedShares
 from tacit.synth.graphical_model import GraphicalModel, NoisyMarginal, Shares, fit_model, uniform
 from tacit.synth.junction_tree import model_cells
 from tacit.synth.star_rows import StarNames
-from tacit.synth.value_pools import Pools, pool
+from tacit.synth.value_pools import pool
 
 MOST_ROWS: Final = 10_000_000
 _FORMAT: Final = "tacit-synthetic-table"
@@ -448,8 +448,8 @@ class SyntheticTable:
         rest = iter(arrays)
         measured = [
             NoisyMarginal(
-                tuple(m["columns"]), _checked(next(rest)), _positive(m["stddev"]), _pools(m.get("pools", ())),
-                COUNT_NOISES[m.get("noise", "rho")],
+                tuple(m["columns"]), _checked(next(rest)), _positive(m["stddev"]),
+                tuple(p if p is None else tuple(p) for p in m.get("pools", ())), COUNT_NOISES[m.get("noise", "rho")],
             )
             for m in head["measured"]
         ]  # fmt: skip
@@ -525,10 +525,6 @@ def checked_rows(rows: object) -> int:
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= MOST_ROWS:
         raise InputError("rows", f"must be a whole number from 1 to {MOST_ROWS:,}, or left out")
     return rows
-
-
-def _pools(told: Sequence[Sequence[int] | None]) -> Pools:
-    return tuple(None if groups is None else tuple(groups) for groups in told)
 
 
 def _to_plain(value: Any) -> Any:

@@ -44,7 +44,7 @@ from tacit.releases.release import TABLE_FORMS, Files, ReleaseKind
 from tacit.synth.count_measurement import CountMeasurement
 from tacit.synth.count_price import count_prices, meant_delta, settled
 from tacit.synth.marginal_counts import MarginalCounts, countable_rows
-from tacit.synth.workload import Factor, ProductPart, Workload
+from tacit.synth.workload import ProductPart, Workload
 from tacit.synth.workload_answer import WorkloadEstimates
 from tacit.synth.workload_form import workload_from_plain, workload_to_plain
 from tacit.synth.workload_plan import WorkloadPlan, plan_workload
@@ -187,7 +187,18 @@ def answer_workload(
         # With these the answers can be read again from the ledger alone, for nothing.
         stated = stated_options(options if priced.delta is None else {**options, "delta": priced.delta})
         told = {"source": source, "parts": workload_to_plain(workload), "options": stated}
-        kept = told if sum(len(row) for f in _factors(workload) for row in f.rows) <= _MOST_TOLD else {}
+        kept = (
+            told
+            if sum(
+                len(row)
+                for part in workload.parts
+                if isinstance(part, ProductPart)
+                for factor in part.factors
+                for row in factor.rows
+            )
+            <= _MOST_TOLD
+            else {}
+        )
         version = context.version(counts.tables())
         # Integers are read by what was measured, so that with another strategy or other noise it is another release.
         parts = [_FORMAT, text, context.catalog.digest, priced.relation.value, repr(priced.guarantee), repr(version),
@@ -307,10 +318,6 @@ def _price(
     counts.check(context, best.sets)
     check_charge(ComposedEvent(tuple(m.event for m in best.plan.measurements), relation=relation), best.guarantee)
     return best
-
-
-def _factors(workload: Workload) -> list[Factor]:
-    return [factor for part in workload.parts if isinstance(part, ProductPart) for factor in part.factors]
 
 
 def noisy_to_text(noisy: Sequence[NDArray[np.int64]]) -> str:
