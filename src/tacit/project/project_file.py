@@ -344,13 +344,9 @@ def validate(kind: type[_Model], content: object, where: str = "") -> _Model:
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
-        raise InputError(place or "project", _words(first["type"], first["msg"])) from None
-
-
-def _words(kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return "is an unknown setting; check the spelling"
-    return "is missing" if kind == "missing" else message[0].lower() + message[1:]
+        message = first["msg"][0].lower() + first["msg"][1:]
+        known = {"extra_forbidden": "is an unknown setting; check the spelling", "missing": "is missing"}
+        raise InputError(place or "project", known.get(first["type"], message)) from None
 
 
 _FORM = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format", "null_values")
@@ -397,21 +393,29 @@ def build(
 
 def _table(name: str, model: TableModel, source: Source, known: Mapping[str, SqlType | None] | None) -> Table:
     stored = known if known is not None else column_types(source, f"tables.{name}.source")
+    keys = []
     for column, said in model.columns.items():
+        where = f"tables.{name}.columns.{column}"
         if stored is not None and (said.source or column) not in stored:
             words = "is not a column of the source" if said.source is None else f"{said.source!r} is not in the source"
-            raise InputError(f"tables.{name}.columns.{column}", words)
+            raise InputError(where, words)
         if stored is None and said.type is None and declared_type(said) is None:
             raise InputError(
-                f"tables.{name}.columns.{column}",
-                "needs a type: this kind of source does not state one, and neither bounds nor categories say it",
+                where, "needs a type: this kind of source does not state one, and neither bounds nor categories say it"
             )
+        if said.references is not None:
+            other, _, references = said.references.partition(".")
+            if not other or not references:
+                raise InputError(f"{where}.references", f"must be 'table.column', got {said.references!r}")
+            keys.append(ForeignKey(column, other, references))
     called = {said.source: column for column, said in model.columns.items() if said.source is not None}
-    names = (
-        [*model.columns]
-        if stored is None
-        else [called.get(c, c) for c, kind in stored.items() if _is_listed(c, kind, model, called)]
-    )
+    names = [*model.columns] if stored is None else []
+    for each, kind in (stored or {}).items():
+        stated = model.columns.get(each)
+        if each in called:
+            names.append(called[each])
+        elif (stated is None and kind is not None and is_name(each)) or (stated is not None and stated.source is None):
+            names.append(each)
     if not names:
         raise InputError(f"tables.{name}.columns", "must list the columns: this kind of source does not state them")
     columns = []
@@ -419,7 +423,6 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         said = model.columns.get(column, ColumnModel())
         known_type = (stored or {}).get(said.source or column)
         columns.append(_column(f"tables.{name}.columns.{column}", column, said, known_type))
-    keys = [_foreign_key(name, c, said.references) for c, said in model.columns.items() if said.references is not None]
     return Table(
         name,
         tuple(columns),
@@ -437,14 +440,6 @@ def _table(name: str, model: TableModel, source: Source, known: Mapping[str, Sql
         schema=model.named_in,
         unread=tuple(column for column, kind in (stored or {}).items() if kind is None and column not in model.columns),
     )
-
-
-def _is_listed(stored: str, kind: SqlType | None, model: TableModel, called: Mapping[str, str]) -> bool:
-    """Whether a column of a source that states its columns is one of the table's."""
-    if stored in called:
-        return True
-    taken = stored in model.columns and model.columns[stored].source is not None
-    return not taken and ((kind is not None and is_name(stored)) or stored in model.columns)
 
 
 def declared_type(said: ColumnModel) -> str | None:
@@ -508,10 +503,3 @@ def _column(where: str, name: str, model: ColumnModel, stored: SqlType | None) -
     except InputError as problem:
         other = "" if is_column_name(name) else f"; give it such a name and write source = {name!r} beside its type"
         raise InputError(where, problem.problem + other) from None
-
-
-def _foreign_key(table: str, column: str, target: str) -> ForeignKey:
-    other, dot, references = target.partition(".")
-    if not dot or not other or not references:
-        raise InputError(f"tables.{table}.columns.{column}.references", f"must be 'table.column', got {target!r}")
-    return ForeignKey(column, other, references)

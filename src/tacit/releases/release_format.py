@@ -33,10 +33,8 @@ from tacit.query.planning.auto_limits import FoundLimits
 from tacit.query.planning.found_parts import with_bounds, with_limits
 from tacit.query.planning.plan import Plan
 from tacit.query.planning.quantile_tree import NoisyTree, Tree
-from tacit.query.planning.rank_choice import RankChoice
-from tacit.query.planning.releases import Release
 from tacit.query.postprocess.parts_in_turn import in_turn
-from tacit.query.release import KeyTuple, NoisyLevels, NoisyRelease
+from tacit.query.release import NoisyLevels, NoisyRelease
 from tacit.query.types import Kind, SqlType, Value
 
 _FORMAT: Final = "tacit-released"
@@ -102,34 +100,26 @@ def released_from_text(text: str, plan: Plan) -> NoisyRelease:
 
 def _read_part(content: dict[str, Any], plan: Plan) -> NoisyRelease:
     if "limits" in content:
-        plan = with_limits(plan, _read_limits(content["limits"]))
+        limits = content["limits"]
+        numbers = [limits[name] for name in ("max_groups", "max_rows", "max_rows_total")]
+        if not all(number is None or (type(number) is int and number > 0) for number in numbers):
+            raise ValueError("limits are whole numbers")
+        counts, seen = tuple(int(count) for count in limits["counts"]), bool(limits["seen"])
+        plan = with_limits(plan, FoundLimits(numbers[0], numbers[1], seen=seen, total=numbers[2], counts=counts))
     if "found" in content:
         plan = with_bounds(plan, [(Fraction(low), Fraction(high)) for low, high in content["found"]])
     types = [key.expression.type for key in plan.final.keys]
-    keys = tuple(_read_key(key, types) for key in content["keys"])
+    keys = tuple(tuple(_read(value, kind) for value, kind in zip(key, types, strict=True)) for key in content["keys"])
     laws = tuple(plan.priced.release_of(i).law(i) for i in range(len(plan.final.measures)))
     noisy = tuple(
         _read_noisy(entry, plan, i, len(keys)) for i, entry in zip(range(len(laws)), content["noisy"], strict=True)
     )
-    return NoisyRelease(keys, noisy, laws, plan, _read_left_out(content, plan))
-
-
-def _read_left_out(content: dict[str, Any], plan: Plan) -> tuple[int, ...] | None:
-    part = plan.priced.left_out
-    if part is None:
-        return None
-    counts = tuple(int(count) for count in content["left_out"])
-    if len(counts) != part.table.cells:
-        raise ValueError("a table of another size")
-    return counts
-
-
-def _read_limits(content: dict[str, Any]) -> FoundLimits:
-    numbers = [content[name] for name in ("max_groups", "max_rows", "max_rows_total")]
-    if not all(number is None or (type(number) is int and number > 0) for number in numbers):
-        raise ValueError("limits are whole numbers")
-    counts = tuple(int(count) for count in content["counts"])
-    return FoundLimits(numbers[0], numbers[1], seen=bool(content["seen"]), total=numbers[2], counts=counts)
+    left_out = None
+    if plan.priced.left_out is not None:
+        left_out = tuple(int(count) for count in content["left_out"])
+        if len(left_out) != plan.priced.left_out.table.cells:
+            raise ValueError("a table of another size")
+    return NoisyRelease(keys, noisy, laws, plan, left_out)
 
 
 def _write(value: Value | None, kind: SqlType) -> object:
@@ -144,10 +134,6 @@ def _write(value: Value | None, kind: SqlType) -> object:
             return value.isoformat()  # type: ignore[union-attr]
         case _:
             return _write_integer(int(value))  # type: ignore[arg-type]
-
-
-def _read_key(key: list[Any], types: list[SqlType]) -> KeyTuple:
-    return tuple(_read(value, kind) for value, kind in zip(key, types, strict=True))
 
 
 def _read(value: Any, kind: SqlType) -> Value | None:
@@ -196,34 +182,26 @@ def _write_array(array: NDArray[Any]) -> dict[str, object]:
 def _read_noisy(entry: dict[str, Any], plan: Plan, index: int, groups: int) -> NDArray[Any] | NoisyTree | NoisyLevels:
     each = plan.priced.release_of(index)
     if each.levels:
-        return _read_levels(entry, each)
+        arrays = tuple(_read_array(level) for level in entry["levels"])
+        further = (each.block.width,) if each.block.spread else ()
+        shapes = [(*(each.sizes[axis] for axis in level.axes), *further) for level in each.levels]
+        if [array.shape for array in arrays] != shapes:
+            raise ValueError("other levels")
+        return NoisyLevels(each.basis, arrays)
     array = _read_array(entry)
     tree, width = each.block.tree, plan.final.measures[index].width
-    if tree is not None:
-        if Tree(*entry["tree"]) != tree or array.shape != (groups, tree.nodes):
-            raise ValueError("a tree of another shape")
-        return NoisyTree(tree, array, each.law(index), _read_drawn(entry, each.choice, groups))
-    if "tree" in entry or array.shape != ((groups, width) if each.block.spread else (groups,)):
-        raise ValueError("another shape")
-    return array
-
-
-def _read_levels(entry: dict[str, Any], each: Release) -> NoisyLevels:
-    arrays = tuple(_read_array(level) for level in entry["levels"])
-    further = (each.block.width,) if each.block.spread else ()
-    shapes = [(*(each.sizes[axis] for axis in level.axes), *further) for level in each.levels]
-    if [array.shape for array in arrays] != shapes:
-        raise ValueError("other levels")
-    return NoisyLevels(each.basis, arrays)
-
-
-def _read_drawn(entry: dict[str, Any], choice: RankChoice | None, groups: int) -> NDArray[Any] | None:
-    if choice is None:
-        return None
-    drawn = _read_array(entry["drawn"])
-    if drawn.shape != (groups, len(choice.fractions)) or ((drawn < 0) | (drawn >= choice.width)).any():
-        raise ValueError("other quantiles")
-    return drawn
+    if tree is None:
+        if "tree" in entry or array.shape != ((groups, width) if each.block.spread else (groups,)):
+            raise ValueError("another shape")
+        return array
+    if Tree(*entry["tree"]) != tree or array.shape != (groups, tree.nodes):
+        raise ValueError("a tree of another shape")
+    drawn, choice = None, each.choice
+    if choice is not None:
+        drawn = _read_array(entry["drawn"])
+        if drawn.shape != (groups, len(choice.fractions)) or ((drawn < 0) | (drawn >= choice.width)).any():
+            raise ValueError("other quantiles")
+    return NoisyTree(tree, array, each.law(index), drawn)
 
 
 def _read_array(entry: dict[str, Any]) -> NDArray[Any]:
