@@ -43,7 +43,7 @@ def test_a_proposal_says_what_it_leaves_out() -> None:
     """Without words it has the tables, columns, conditions and values of the refused text."""
     found = [(sql, _refusal(sql).proposal) for _, sql in (*REFUSED, *ASKED_REFUSED)]
     proposals = [(sql, proposal) for sql, proposal in found if proposal is not None]
-    assert len(proposals) >= 400
+    assert len(proposals) >= 380
     for sql, proposal in proposals:
         assert ":" not in proposal.change
         refused, proposed = " ".join(sql.split()), " ".join(proposal.sql.split())
@@ -63,6 +63,21 @@ def _parts(sql: str) -> set[str]:
 @pytest.mark.parametrize(
     ("sql", "change", "instead"),
     [
+        (
+            "SELECT TOP_K(doctor, 3) FROM visits WHERE urgent",
+            "with a row for each value",
+            "SELECT doctor, COUNT(*) AS n FROM visits WHERE urgent GROUP BY doctor ORDER BY n DESC LIMIT 3",
+        ),
+        (
+            "SELECT HISTOGRAM(nights, 6) FROM visits",
+            "with a row for each value",
+            "SELECT WIDTH_BUCKET(nights, 6), COUNT(*) AS n FROM visits GROUP BY WIDTH_BUCKET(nights, 6)",
+        ),
+        (
+            "SELECT ward, MEDIAN(nights) OVER (PARTITION BY ward) AS m FROM visits",
+            "with one row for each partition",
+            "SELECT DISTINCT ward, MEDIAN(nights) OVER (PARTITION BY ward) AS m FROM visits",
+        ),
         ("SELECT COUNT(*) FROM visit", "with visits for visit", "SELECT COUNT(*) FROM visits"),
         ("SELECT AVG(costs) FROM visits", "with cost for costs", "SELECT AVG(cost) FROM visits"),
         (
@@ -126,6 +141,8 @@ def test_the_nearest_query(sql: str, change: str, instead: str) -> None:
     "sql",
     [
         "SELECT SQTR(cost) AS k, COUNT(*) FROM visits GROUP BY k",
+        "SELECT AVG(SIN(nights)) FROM visits",
+        "SELECT SKEWNESS(cost) FROM visits",
         "SELECT COUNT(*) FROM visits WHERE nights & 1 = 1",
         "DELETE FROM visits",
         "SELECT AVG(cost) FROM visits AS OF YESTERDAY",
@@ -138,7 +155,7 @@ def test_where_nothing_near_is_accepted_nothing_is_proposed(sql: str) -> None:
 
 
 def test_a_function_is_named_before_its_arguments() -> None:
-    assert "TIMESTAMP_SUB is not supported" in str(_refusal("SELECT AVG(TIMESTAMP_SUB(HOUR, seen)) FROM visits"))
+    assert "SOUNDEX is not supported" in str(_refusal("SELECT AVG(SOUNDEX(HOUR, seen)) FROM visits"))
 
 
 def test_a_column_of_a_type_that_no_query_reads_is_no_missing_column() -> None:

@@ -914,7 +914,7 @@ _HAND: list[tuple[str, str]] = [
     ("literal", "SELECT COUNT(*) FROM visits WHERE admitted + INTERVAL '' > admitted"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE STRFTIME(admitted, '%c') = 'x'"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE STRFTIME(admitted, '%') = 'x'"),
-    ("function", "SELECT COUNT(*) FROM visits WHERE TO_CHAR(admitted, 'YYYY') = 'x'"),
+    ("literal", "SELECT COUNT(*) FROM visits WHERE TO_CHAR(admitted, 'Mon YYYY') = 'x'"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE TO_TIMESTAMP(note, 'YYYY-MON-DD') IS NULL"),
     ("literal", "SELECT COUNT(*) FROM visits WHERE DATE_FORMAT(admitted, 'yyyy') = 'x'"),
     ("arguments", "SELECT COUNT(*) FROM visits WHERE STRFTIME(admitted, note) = 'x'"),

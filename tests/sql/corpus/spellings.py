@@ -106,6 +106,14 @@ SPELLINGS: tuple[tuple[str, str], ...] = (
         "SELECT COUNT(*) FROM visits WHERE seen < '2024-01-01T10:00:00Z'",
         "SELECT COUNT(*) FROM visits WHERE seen < '2024-01-01 10:00:00'",
     ),
+    (
+        "SELECT TO_CHAR(seen, 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY 1",
+        "SELECT STRFTIME(seen, '%Y-%m') AS m, COUNT(*) FROM visits GROUP BY 1",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE TIMESTAMP_SUB(seen, INTERVAL 3 DAY) > '2023-01-01'",
+        "SELECT COUNT(*) FROM visits WHERE DATE_SUB(seen, INTERVAL 3 DAY) > '2023-01-01'",
+    ),
     # names between backticks and brackets
     (
         "SELECT `v`.`ward`, COUNT(*) AS `how many` FROM `main.visits` AS v GROUP BY `v`.`ward` ORDER BY `how many`",

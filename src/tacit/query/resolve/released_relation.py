@@ -150,7 +150,8 @@ class ReleasedRelation:
             raise Refusal(
                 "several_aggregations",
                 "How many rows an aggregated result has must follow from the text before rows of persons are joined "
-                "with it: group it by declared categories or bounded numbers, or end it with LIMIT.",
+                "with it: group it by declared categories, bounded numbers or a column that is equal to one of a "
+                "joined public table, or end it with LIMIT.",
             )
         limits.check_size(most, limits.MAX_ROWS_BELOW, "released rows that rows of persons are joined with")
         fields = tuple(

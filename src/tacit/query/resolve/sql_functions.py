@@ -21,22 +21,26 @@ def _words(text: str) -> frozenset[str]:
 
 
 #: Statistics of many rows that are not released: none of them is a person's own value.
-_STATISTICS: Final = _words("""
+STATISTICS: Final = _words("""
     product geomean geometric_mean fsum kahan_sum sumkahan favg bit_and bit_or bit_xor bool_xor entropy kurtosis
     kurtosis_pop skewness skew mad sem checksum wavg weighted_avg
 """)
 
 #: Aggregates that are not released: those, and those that return a person's own value or an unbounded collection.
-RAW_AGGREGATES: Final = _STATISTICS | _words("""
+RAW_AGGREGATES: Final = STATISTICS | _words("""
     any_value arbitrary first first_value last last_value nth_value arg_max arg_min argmax argmin max_by min_by
     arg_max_null arg_min_null list array_agg string_agg group_concat listagg histogram histogram_exact approx_top_k
     reservoir_quantile top_k json_group_array json_group_object json_group_structure
-    map_from_entries bitstring_agg array_concat_agg
+    map_from_entries bitstring_agg array_concat_agg approx_top_count
 """)
+#: Those that list values with their numbers.
+LISTS_OF_VALUES: Final = _words("histogram histogram_exact top_k approx_top_k approx_top_count")
 #: Of these, the ones that list or describe values; a list of values would hold persons' own.
 _INSTEAD_OF_LISTS: Final = {
     **dict.fromkeys(("histogram", "histogram_exact"), "COUNT(*) with GROUP BY x or WIDTH_BUCKET(x, 10)"),
-    **dict.fromkeys(("top_k", "approx_top_k"), "COUNT(*) AS n with GROUP BY x ORDER BY n DESC LIMIT 5"),
+    **dict.fromkeys(
+        ("top_k", "approx_top_k", "approx_top_count"), "COUNT(*) AS n with GROUP BY x ORDER BY n DESC LIMIT 5"
+    ),
     **dict.fromkeys(("reservoir_quantile", "quantile_disc", "percentile_disc"), "QUANTILE(x, 0.5)"),
     **dict.fromkeys(("map_from_entries", "bitstring_agg"), "COUNT(*) with GROUP BY"),
 }
@@ -72,7 +76,7 @@ def refuse_aggregate(name: str) -> Refusal:
         )
     if word in _INSTEAD:
         return Refusal("raw_aggregate", f"{shown} is not released directly; use {_INSTEAD[word]}.")
-    if word in _STATISTICS:
+    if word in STATISTICS:
         return Refusal(
             "raw_aggregate",
             f"{shown} is not one of the aggregates that can be released; use COUNT, SUM, AVG, VARIANCE, MEDIAN or "
@@ -141,10 +145,9 @@ def check_function(name: str) -> None:
         raise Refusal("volatile", f"{name.upper()} does not depend on the data alone; write the value as a constant.")
     if word in RAW_AGGREGATES or word in SQL_NAMES or word in WINDOW_ONLY:
         raise refuse_aggregate(name)
-    sentence = f"The function {name.upper()[:40]} is not supported; the page What can be asked lists all."
-    if word == "to_char":
-        sentence = "TO_CHAR has formats of letters; write STRFTIME(x, '%Y-%m-%d')."
-    raise Refusal("function", sentence, at=name)
+    raise Refusal(
+        "function", f"The function {name.upper()[:40]} is not supported; the page What can be asked lists all.", at=name
+    )
 
 
 def function_meanings() -> dict[str, str]:

@@ -24,7 +24,7 @@ from tacit.query.parsing.spellings import listed_part
 from tacit.query.refusal import Proposal, Refusal
 from tacit.query.resolve.category_constants import misspelt_constants
 from tacit.query.resolve.scalars import conjuncts_of, function_name, has_aggregate, is_aggregate
-from tacit.query.resolve.sql_functions import function_meanings
+from tacit.query.resolve.sql_functions import LISTS_OF_VALUES, STATISTICS, function_meanings
 from tacit.query.resolve.time_functions import PARTS, UNIT_CALLS
 from tacit.query.types import TEXT
 
@@ -377,6 +377,8 @@ def _numbers(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:
 
 def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     """Another statistic of the same value, in place of the aggregates that are not released."""
+    if any(function_name(node) in STATISTICS for node in tree.find_all(exp.Anonymous)):
+        return
     for name in ("MEDIAN", "AVG", "COUNT"):
         again, renamed = tree.copy(), []
         for node in list(again.find_all(exp.Anonymous)):
@@ -388,6 +390,25 @@ def _other_aggregate(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  #
                     renamed.append((function_name(node).upper(), name))
                     node.replace(exp.Anonymous(this=name, expressions=[value.copy()]))
         yield _instead_of(renamed), again
+
+
+def _rows_of_values(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
+    """A row for each value, with its number, in place of a list of values."""
+    item = tree.expressions[0].unalias() if isinstance(tree, exp.Select) and len(tree.expressions) == 1 else None
+    if not isinstance(item, exp.Anonymous) or tree.args.get("group") or function_name(item) not in LISTS_OF_VALUES:
+        return
+    value, *rest = item.expressions
+    by_size = function_name(item) in ("top_k", "approx_top_k", "approx_top_count")
+    if rest and not by_size:
+        value = exp.Anonymous(this="WIDTH_BUCKET", expressions=[value.copy(), *(part.copy() for part in rest)])
+    counted = exp.alias_(exp.Anonymous(this="COUNT", expressions=[exp.Star()]), "n")
+    tree.set("expressions", [value.copy(), counted])
+    tree.set("group", exp.Group(expressions=[value.copy()]))
+    if by_size and rest:
+        order = exp.Ordered(this=exp.column("n"), desc=True)
+        tree.set("order", exp.Order(expressions=[order]))
+        tree.set("limit", exp.Limit(expression=rest[0].copy()))
+    yield "with a row for each value", tree
 
 
 def _plain_arguments(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
@@ -463,7 +484,9 @@ def _in_whole_weeks(called: exp.Anonymous) -> bool:
 def _known_function(tree: exp.Query, catalog: Catalog) -> Iterator[Changed]:  # noqa: ARG001
     known, renamed = [*function_meanings(), *SQL_NAMES], []
     for node in tree.find_all(exp.Anonymous):
-        close = [] if function_name(node) in known else _close(function_name(node), known, 0.8)
+        # What other databases call so is no slip of the pen.
+        foreign = function_name(node).upper() in exp.FUNCTION_BY_NAME
+        close = [] if foreign or function_name(node) in known else _close(function_name(node), known, 0.8)
         if close:
             renamed.append((function_name(node).upper(), close[0].upper()))
             node.set("this", close[0].upper())
@@ -575,7 +598,7 @@ _EDITS: Final[dict[str, tuple[Edit, ...]]] = {
     "join_kind": (_plain_joins, _joined_on_units),
     "bounds": (_bounded,),
     "contribution_bounds": (_bounded,),
-    "raw_aggregate": (_other_aggregate,),
+    "raw_aggregate": (_rows_of_values, _other_aggregate),
     "aggregate": (_other_aggregate, _counted),
     "quantile": (_plain_arguments,),
     "volatile": (_constants,),

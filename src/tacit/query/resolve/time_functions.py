@@ -235,14 +235,27 @@ def moved_by(value: Expression, unit: str, count: Expression, sign: int) -> Expr
 
 Resolve = Callable[[exp.Expr], Expression]
 #: Functions that take an interval, or the bare name of a unit.
-INTERVAL_CALLS: Final = frozenset(("time_bucket", "date_bin", "date_add", "date_sub", "dateadd", "timestampadd"))
+INTERVAL_CALLS: Final = frozenset(
+    (
+        "time_bucket",
+        "date_bin",
+        "date_add",
+        "date_sub",
+        "dateadd",
+        "timestampadd",
+        "timestamp_add",
+        "timestamp_sub",
+        "datetime_add",
+        "datetime_sub",
+    )
+)
 
 
 def interval_call(name: str, args: Sequence[exp.Expr], resolve: Resolve) -> Expression:
     """TIME_BUCKET, DATE_BIN, DATE_ADD, DATE_SUB or DATEADD; ``resolve`` reads the arguments that are values."""
     if name in ("time_bucket", "date_bin"):
         return _bucketed(name, args, resolve)
-    sign = -1 if name == "date_sub" else 1
+    sign = -1 if name.endswith("_sub") else 1
     if name in ("dateadd", "timestampadd") and len(args) == 3:
         return moved_by(resolve(args[2]), args[0].name, resolve(args[1]), sign)
     if len(args) == 2 and isinstance(args[1], exp.Interval):
@@ -564,6 +577,7 @@ TIME_FUNCTIONS: Final[dict[str, Callable[[Sequence[Expression]], Expression]]] =
     "dayname": _one("dayname", lambda value: _in_format("dayname", value, "%A")),
     "strftime": _format("strftime", str),
     "date_format": _format("date_format", _signs),
+    "to_char": _format("to_char", signs_of_letters),
     "format_date": _format("format_date", str, first=True),
     "format_timestamp": _format("format_timestamp", str, first=True),
     "strptime": _parse("strptime", str, TIMESTAMP),
