@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -300,6 +301,24 @@ def test_a_published_table_is_like_the_real_one(published: tuple[Curator, Synthe
         ours, theirs = (Counter(zip(*(t[name].to_pylist() for name in pair), strict=True)) for t in (drawn, real))
         apart = sum(abs(ours[key] - theirs[key]) for key in ours | theirs)
         assert apart / 2 / 3000 < 0.05
+
+
+def test_the_report_compares_with_independent_columns(published: tuple[Curator, SyntheticTable]) -> None:
+    """Its columns depend on one another; shuffled ones do not, and a table of single columns cannot know."""
+    _, table = published
+    seen, noise = table.beyond_independence() or (0, 0)
+    assert seen > 3 * noise > 0
+    assert "independent columns" in table.report()
+    assert "no more than independent columns" not in table.report()
+    rows, made = people(1000), np.random.default_rng(2)
+    apart = pa.table({name: rows.column(name).take(made.permutation(1000)) for name in rows.column_names})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tacit.noise.entropy.current", partial(SeededBits, 5))
+        shuffled = open_people(apart).synthesize("people", ["sex", "ward", "age"], rho="0.2", method="mst")
+        single = open_people(rows).synthesize("people", ["sex", "ward"], rho="1", method="independent")
+    assert "the table is worth no more than independent columns" in shuffled.report()
+    assert single.beyond_independence() is None
+    assert "the table is one of independent columns" in single.report()
 
 
 def test_it_is_charged_once_and_its_receipt_lists_every_release(published: tuple[Curator, SyntheticTable]) -> None:

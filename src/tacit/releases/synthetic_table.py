@@ -49,6 +49,8 @@ _MOST_BYTES: Final = 2**31
 _MOST_CELLS: Final = 20_000_000
 #: Share of rows that noise moves, from which on counts tell next to nothing.
 _HIDDEN: Final = 0.5
+#: Distance from independent columns over that which chance alone makes, from which on pairs tell something.
+_TELLING: Final = 1.2
 #: Errors of content that is damaged, encrypted, too deep, or says that it is larger than it is.
 _NO_MODEL: Final = (
     KeyError, TypeError, ValueError, AttributeError, StopIteration, OSError, EOFError, RuntimeError, MemoryError,
@@ -358,6 +360,29 @@ class SyntheticTable:
             found.setdefault(each.columns, []).append(each)
         return tuple(replace(min(group, key=lambda each: each.stddev), times=len(group)) for group in found.values())
 
+    def beyond_independence(self) -> tuple[float, float] | None:
+        """Distance of the measured marginals of several columns from independent columns, and what chance makes of it.
+
+        Chance is the noise and the draw of the rows. Both are shares of the rows, means over the marginals; None where
+        columns were measured individually.
+        """
+        several = [each for each in self.measured if len(each.columns) > 1]
+        if not several:
+            return None
+        total, found = max(self.model.total, 1.0), []
+        single = self.model.marginals([(name,) for each in several for name in each.columns])
+        for each in several:
+            apart = np.ones(())
+            for name in each.columns:
+                apart = np.multiply.outer(apart, single[(name,)] / total)
+            expected = pool(apart * total, each.pools)
+            distance = float(np.abs(expected - each.counts).sum())
+            # Rows of independent columns are not evenly spread either: about as a Poisson number in each cell.
+            alone = np.sqrt((each.noise.mean_size * each.stddev) ** 2 + 2 / math.pi * np.maximum(expected, 0))
+            found.append((distance / 2 / total, float(alone.sum()) / 2 / total))
+        seen, chance = np.mean(found, axis=0)
+        return float(seen), float(chance)
+
     @property
     def not_measured(self) -> tuple[tuple[str, str], ...]:
         """Pairs of columns about which nothing is promised."""
@@ -379,6 +404,7 @@ class SyntheticTable:
             lines.append(
                 "  noise hides what was measured: at this price the table tells next to nothing of the real one"
             )
+        lines.append(f"  {self._beside_independence()}")
         missing, pairs = self.not_measured, math.comb(len(self.columns), 2) - math.comb(len(self.outer), 2)
         if missing:
             shown = ", ".join(" × ".join(pair) for pair in missing[:5]) + (", …" if len(missing) > 5 else "")
@@ -391,6 +417,18 @@ class SyntheticTable:
                 "one another; nothing that several rows of a person tell together (order, changes, repeats) is promised"
             )
         return "\n".join(lines)
+
+    def _beside_independence(self) -> str:
+        found = self.beyond_independence()
+        if found is None:
+            return "columns were measured individually: the table is one of independent columns"
+        seen, chance = found
+        words = (
+            f"the measured marginals are {_percent(seen)} from independent columns, by chance alone {_percent(chance)}"
+        )
+        if seen < _TELLING * chance:
+            return f"{words}: the table is worth no more than independent columns"
+        return words
 
     # -- files of models
 
