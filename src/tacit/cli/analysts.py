@@ -22,7 +22,7 @@ from tacit.project.project_template import read_project
 if TYPE_CHECKING:
     from tacit.curator.curator import Curator
     from tacit.ledger import Ledger
-    from tacit.server.identity import Issued, People, Person, TokenInfo, TokenScope
+    from tacit.server.identity import Issued, People, Person, TokenInfo
 
 
 _Name = Annotated[str, typer.Argument(help="Name of the person.", show_default=False)]
@@ -55,9 +55,14 @@ def token(
 
     tacit analysts token alice --label assistant --share 0.5
     """
+    from tacit.server.identity import TokenScope
+
     with reported("name", as_json=as_json), _people(project) as people:
         until = moment_of(expires)
-        scopes = _scopes(scope)
+        try:
+            scopes = [TokenScope(word) for word in scope] if scope else None
+        except ValueError:
+            raise InputError("scope", f"must be one of {', '.join(TokenScope)}") from None
         who = operator_name(operator)
         issued = people.issue(name, label=label, scopes=scopes, expires=until, operator=who, share=share)
         if as_json:
@@ -75,7 +80,19 @@ def tokens(
     with reported("name", as_json=as_json), _people(project) as people:
         found = people.tokens(name)
         if as_json:
-            print_json({"tokens": [_info_json(one) for one in found]})
+            print_json(
+                {
+                    "tokens": [
+                        {
+                            **asdict(one),
+                            "scopes": sorted(one.scopes),
+                            "issued": _iso(one.issued),
+                            "expires": _iso(one.expires),
+                        }
+                        for one in found
+                    ]
+                }
+            )
         elif found:
             _show_tokens(found)
         else:
@@ -158,20 +175,6 @@ def show_issued(issued: Issued) -> None:
 def _people(project: Path) -> Iterator[People]:
     with opened_ledger(project) as ledger, people_of(ledger, project) as people:
         yield people
-
-
-def _scopes(said: list[str] | None) -> list[TokenScope] | None:
-    from tacit.server.identity import TokenScope
-
-    try:
-        return [TokenScope(word) for word in said] if said else None
-    except ValueError:
-        raise InputError("scope", f"must be one of {', '.join(TokenScope)}") from None
-
-
-def _info_json(one: TokenInfo) -> dict[str, Any]:
-    moments = {"issued": _iso(one.issued), "expires": _iso(one.expires)}
-    return {**asdict(one), "scopes": sorted(one.scopes), **moments}
 
 
 def _show_tokens(found: tuple[TokenInfo, ...]) -> None:

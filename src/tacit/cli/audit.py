@@ -115,10 +115,14 @@ def audit(
 def _project_checks(project: Path, questions: list[str], samples: int) -> list[AuditCheck]:
     from tacit.audit.checks import AuditCheck
     from tacit.audit.project_audit import project_checks
+    from tacit.ledger import Ledger
     from tacit.project.project_file import load
 
     place = _ledger_of(project)
-    asked = [] if place is None else _history(place)
+    asked: list[str] = []
+    if place is not None:
+        with Ledger.open(place.ledger, anchor=place.anchor, create=False) as ledger:
+            asked = list(dict.fromkeys(record.sql for record in ledger.history()))
     checks, strange = project_checks(load(project), questions, asked=asked, samples=samples)
     if place is not None:
         checks.append(AuditCheck("the ledger and every receipt in it", "verify", lambda: _verified(place)))
@@ -136,13 +140,6 @@ def _ledger_of(project: Path) -> LedgerLocation | None:
             raise
         return None
     return place if place.exists else None
-
-
-def _history(place: LedgerLocation) -> list[str]:
-    from tacit.ledger import Ledger
-
-    with Ledger.open(place.ledger, anchor=place.anchor, create=False) as ledger:
-        return list(dict.fromkeys(record.sql for record in ledger.history()))
 
 
 def _verified(place: LedgerLocation) -> Verdict:

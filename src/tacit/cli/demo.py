@@ -370,7 +370,12 @@ def _attack(at: Scenery) -> dict[str, Any]:
     at.stage.say(f"Was patient {first} in oncology? Two harmless counts, one patient apart, give it away:")
     at.stage.sql("\n".join(_folded(sql) for sql in (EVERYONE, all_but(first))))
     bare = difference(lambda sql: int(at.bare(sql)[0][0]), victims)
-    asked = difference(lambda sql: _count(at.curator, sql), victims)
+
+    def count(sql: str) -> int:
+        answer = at.curator.sql(sql, epsilon=_ATTACK_EPSILON, analyst="mallory")
+        return round(_float(answer.finished.values[0][0]))
+
+    asked = difference(count, victims)
     at.stage.grid(_compared(bare, asked), right=(2, 4))
     right = sum(guess.is_right for guess in asked)
     at.stage.bad(f"Unprotected, Mallory is right about {sum(g.is_right for g in bare)} of {_VICTIMS} patients.")
@@ -461,11 +466,6 @@ def _farewell(stage: Stage, seconds: float) -> None:
         ]
     )
     stage.screen.print()
-
-
-def _count(curator: Curator, sql: str) -> int:
-    answer = curator.sql(sql, epsilon=_ATTACK_EPSILON, analyst="mallory")
-    return round(_float(answer.finished.values[0][0]))
 
 
 def _bars(answer: Answer, truth: dict[Any, tuple[Any, ...]], column: int, *, keyed: bool = True) -> dict[Any, DemoBar]:

@@ -53,7 +53,10 @@ def with_question_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        command(**{name: value for name, value in given.items() if name not in OPTIONS}, options=_stated(given))
+        others = {name: value for name, value in given.items() if name not in OPTIONS}
+        # The options that were typed: counts as numbers, all else as a list of texts.
+        stated = {name: given[name] for name in OPTIONS if given.get(name) not in (None, [])}
+        command(**others, options={name: [each] if isinstance(each, str) else each for name, each in stated.items()})
 
     run.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -72,12 +75,6 @@ def _parameter(option: QuestionOption) -> inspect.Parameter:
     told = typer.Option(help=f"{option.help[0].upper()}{option.help[1:]}: {example}.")
     place = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Parameter(option.name, place, default=None, annotation=Annotated[kind, told])
-
-
-def _stated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were typed: counts as numbers, all else as a list of texts."""
-    stated = {name: given[name] for name in OPTIONS if given.get(name) not in (None, [])}
-    return {name: [value] if isinstance(value, str) else value for name, value in stated.items()}
 
 
 def read_sql(sql: str | None, file: Path | None) -> str | None:
@@ -129,7 +126,12 @@ def query(
         price = request_of(options)
         form = check_output(form, output, as_json)
         if plot is not None:
-            _check_plot(plot)
+            endings = (".svg", ".png", ".html", ".json")
+            if plot.suffix.lower() not in endings:
+                raise InputError("plot", f"must end in one of {', '.join(endings)}")
+            # Before the charge: an answer that is paid for can be plotted.
+            altair()
+            check_writable(plot, "plot")
         if receipt is not None:
             check_writable(receipt, "receipt")
         asked = sql is not None or file is not None or not is_interactive()
@@ -200,15 +202,6 @@ def _save(write: Callable[[], object], path: Path, option: str) -> None:
         raise InputError(option, problem.problem) from None
     except OSError as problem:
         raise InputError(option, f"cannot write {path}: {problem.strerror}; ask again, free") from None
-
-
-def _check_plot(plot: Path) -> None:
-    endings = (".svg", ".png", ".html", ".json")
-    if plot.suffix.lower() not in endings:
-        raise InputError("plot", f"must end in one of {', '.join(endings)}")
-    # Before the charge: an answer that is paid for can be plotted.
-    altair()
-    check_writable(plot, "plot")
 
 
 @with_question_options

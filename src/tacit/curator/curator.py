@@ -636,7 +636,9 @@ class ProgressBar:
 @contextmanager
 def terminal_progress() -> Iterator[ProgressBar | None]:
     """Progress bar for questions asked inside, or None where standard error is no terminal."""
-    if not _is_watched():
+    # Several threads that ask at once, as in a server, would draw over one another, and their callers sit elsewhere.
+    here = threading.current_thread() is threading.main_thread()
+    if not here or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     bar = ProgressBar(sys.stderr)
@@ -644,9 +646,3 @@ def terminal_progress() -> Iterator[ProgressBar | None]:
         yield bar
     finally:
         bar.close()
-
-
-def _is_watched() -> bool:
-    # Several threads that ask at once, as in a server, would draw over one another, and their callers sit elsewhere.
-    here = threading.current_thread() is threading.main_thread()
-    return here and sys.stderr is not None and sys.stderr.isatty()

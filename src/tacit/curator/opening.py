@@ -25,7 +25,7 @@ from tacit.ledger.protocol import Reader
 from tacit.project.project_file import ColumnModel, Project, ProjectModel, build, load, validate, written_as
 from tacit.project.source import Digests, Source, table_name
 from tacit.project.source_binding import BoundUnits, SourceBinder, declared_terms, unit_terms
-from tacit.query.catalog import UNIT_ROWS, Table
+from tacit.query.catalog import UNIT_ROWS
 from tacit.query.contribution import ContributionNumber
 from tacit.query.relational.algebra import scanned
 from tacit.query.resolve import resolve
@@ -112,6 +112,10 @@ def open_curator(
         return open_project(load(source), analyst=analyst, session=session)
     if unit is None:
         raise InputError("unit", "say which column names the person a row belongs to, or unit='row'")
+    words = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format", "null_values")
+    for word in csv or {}:
+        if word not in words:
+            raise InputError(f"csv.{word}", f"is none of {', '.join(words)}")
     place = Source.of(str(source)) if isinstance(source, (str, Path)) else Source.of_frame(source)
     name = table or table_name(place)
     people = population or "people"
@@ -128,7 +132,7 @@ def open_curator(
                 "max_groups_limit": max_groups_limit,
                 "max_rows_limit": max_rows_limit,
                 "columns": {column: _column(column, said) for column, said in (columns or {}).items()},
-                **_csv_form(csv),
+                **(csv or {}),
             }
         },
     }
@@ -244,14 +248,6 @@ def _context(project: Project, engine: Engine, opened: OpenedLedger) -> Question
 def _engine(project: Project, session: Any) -> Engine:
     address = project.engine if session is None else session
     return open_engine(address, project.catalog, project.sources, project.limits.model_dump())
-
-
-def _csv_form(csv: Mapping[str, Any] | None) -> dict[str, Any]:
-    words = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format", "null_values")
-    for word in csv or {}:
-        if word not in words:
-            raise InputError(f"csv.{word}", f"is none of {', '.join(words)}")
-    return dict(csv or {})
 
 
 def _with_header(model: ProjectModel, name: str, place: Source) -> ProjectModel:
@@ -394,19 +390,14 @@ def fix_units(
             found = [(table, sources.fingerprint(table)) for table in project.catalog.tables]
             for table, fingerprint in found:
                 if table.population == population:
-                    _check_owner(ledger, table, [*map(veil, fingerprint.marks)])
+                    for owner in filter(None, map(ledger.source_of, map(veil, fingerprint.marks))):
+                        if owner != plain_name(population, "population"):
+                            words = f"this source belongs to the population {owner!r}"
+                            raise InputError(f"tables.{table.name}.population", words)
             known = [binding for owner, binding in bound.bindings(found) if owner == population]
             before = ledger.units.unit_of(population)
             ledger.units.change_unit(population, units[population], known, reason=reason, operator=operator)
     return before, units[population]
-
-
-def _check_owner(ledger: Ledger, table: Table, marks: list[str]) -> None:
-    """Refuse a source that belongs to another population."""
-    for mark in marks:
-        owner = ledger.source_of(mark)
-        if owner is not None and owner != plain_name(table.population or "", "population"):
-            raise InputError(f"tables.{table.name}.population", f"this source belongs to the population {owner!r}")
 
 
 #: The public name, ``tacit.open``.

@@ -82,7 +82,8 @@ class PublicSizes:
             # Every statement begins with the number of rows.
             rows, numbers = _whole(found[0]), list(found[1:])
             for column in columns:
-                width = _width(column)
+                # Three numbers of a column, and two ends where values have an order of places.
+                width = 5 if column.type.is_ordered else 3
                 facts[column.name.lower()] = _Facts(*numbers[:width])
                 del numbers[:width]
         values = self._values(table, scan, facts)
@@ -105,7 +106,13 @@ class PublicSizes:
         for slots in listed.values():
             for start in range(0, len(slots), _TOGETHER):
                 some = slots[start : start + _TOGETHER]
-                relation = ownership.stack([_distinct(scan, slot) for slot in some])
+                relation = ownership.stack(
+                    [
+                        ownership.compute(alike, [("slot", literal(slot, INTEGER)), ("value", reference(alike, 0))])
+                        for slot in some
+                        for alike in (_alike(scan, slot),)
+                    ]
+                )
                 for place, value in self._engine.rows(relation, most=len(some) * MAX_VALUES):
                     if isinstance(place, int) and value is not None:
                         found[table.columns[place].name.lower()].append(value)
@@ -138,11 +145,6 @@ def _is_declared(column: Column) -> bool:
     return column.categories is not None or column.bounds is not None
 
 
-def _width(column: Column) -> int:
-    """Numbers that are read of a column: three, and two ends where values have an order of places."""
-    return 5 if column.type.is_ordered else 3
-
-
 def _counted(scan: RelationNode, start: int, columns: Sequence[Column]) -> RelationNode:
     """One row: how many rows there are, then for each column what :class:`_Facts` says."""
     found = ownership.group(scan, [], [(_COUNT, Domain())])
@@ -165,11 +167,6 @@ def _alike(scan: RelationNode, slot: int) -> RelationNode:
     """The values of a column other than NULL, each with the number of its rows."""
     there = ownership.keep(scan, call("not", call("is_null", reference(scan, slot))))
     return ownership.group(there, [(None, reference(there, slot))], [(_COUNT, Domain())])
-
-
-def _distinct(scan: RelationNode, slot: int) -> RelationNode:
-    alike = _alike(scan, slot)
-    return ownership.compute(alike, [("slot", literal(slot, INTEGER)), ("value", reference(alike, 0))])
 
 
 def _domain(column: Column, facts: _Facts, rows: int, values: list[Value] | None) -> Domain:

@@ -72,7 +72,14 @@ def _pay(
     action: str,
 ) -> DirectRelease:
     with hide_internal_errors():
-        _check_label(label)
+        # It is kept for good, in the ledger and in the receipt.
+        given: object = label
+        if not isinstance(given, str) or not given.strip() or len(given) > _LONGEST_LABEL:
+            raise InputError(
+                "label",
+                f"say in a word or two, and in {_LONGEST_LABEL:,} characters at most, what is released; it stands in "
+                "the history and the receipt",
+            )
         relation = context.catalog.population(population).relation
         currency = currency_named(context.accounts[population].kind)
         guarantee = currency.price(charge, relation)
@@ -103,16 +110,6 @@ def _pay(
         value = _from_plain(json.loads(paid.outcome.result)["value"]) if paid.outcome.repeated else paid.made
         entry = entry_of(paid.outcome, sql=label, analyst=caller.analyst, paid=paid.now)
         return DirectRelease(value, entry, paid.receipt)
-
-
-def _check_label(label: object) -> None:
-    # It is kept for good, in the ledger and in the receipt.
-    if not isinstance(label, str) or not label.strip() or len(label) > _LONGEST_LABEL:
-        raise InputError(
-            "label",
-            f"say in a word or two, and in {_LONGEST_LABEL:,} characters at most, what is released; it stands in the "
-            f"history and the receipt",
-        )
 
 
 def event_for(charge: Charge, guarantee: AccountGuarantee) -> Event:

@@ -27,7 +27,7 @@ class ChargeList(tuple["Entry", ...]):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        rows = [(str(entry.number), entry.analyst, _amounts(entry), entry.sql) for entry in self[-_MOST_ROWS:]]
+        rows = [(str(entry.number), entry.analyst, entry.cost, entry.sql) for entry in self[-_MOST_ROWS:]]
         before = len(self) - len(rows)
         note = f"{before} earlier ones are not shown." if before > 0 else "" if self else "Nothing was asked yet."
         return html_rows(("", "analyst", "charged", "question"), rows, note)
@@ -121,7 +121,3 @@ def _arrow_html(table: pa.Table) -> str:
 
 def _shown(value: Any) -> str:
     return "–" if value is None else f"{value:,.6g}" if isinstance(value, float) else str(value)
-
-
-def _amounts(entry: Entry) -> str:
-    return entry.cost

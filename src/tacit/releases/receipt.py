@@ -447,7 +447,7 @@ def outcome_problem(outcome: Outcome, *, ledger: str, public_key: str) -> str | 
 def _about_privacy(said: Mapping[str, Any]) -> list[ReceiptCheck]:
     relation = as_relation(said["relation"])
     lines = [line for answer in said["answers"] for line in answer["mechanisms"]]
-    events = [_event(line) for line in lines]
+    events = [event_from_json(json.dumps(line["event"])) for line in lines]
     guarantee = _guarantee(said["guarantee"], relation)
     together = ComposedEvent(tuple(events), relation=relation)
     mistaken = [line["name"] for line, event in zip(lines, events, strict=True) if not _is_true(line, event)]
@@ -455,7 +455,7 @@ def _about_privacy(said: Mapping[str, Any]) -> list[ReceiptCheck]:
     charged = tuple(Amount(name, exact(text, "charge")) for name, text in said["charge"].items())
     expected = charge_of(said["account"], guarantee)
     place = said["ledger"]
-    return [
+    checks = [
         ReceiptCheck(
             "mechanisms",
             not mistaken,
@@ -475,15 +475,11 @@ def _about_privacy(said: Mapping[str, Any]) -> list[ReceiptCheck]:
             f"it stands at position {place['position']} of ledger {place['id']}, after {place['previous'][:16]}…: "
             "a ledger that ends before it, or has another entry there, is not the one that issued it",
         ),
-        *_about_failure(said),
     ]
-
-
-def _about_failure(said: Mapping[str, Any]) -> list[ReceiptCheck]:
-    if all(answer["released"] != FAILED_DIGEST for answer in said["answers"]):
-        return []
-    words = "nothing was released: the run failed after it was charged, and stays failed"
-    return [ReceiptCheck("failure", True, words)]
+    if any(answer["released"] == FAILED_DIGEST for answer in said["answers"]):
+        words = "nothing was released: the run failed after it was charged, and stays failed"
+        checks.append(ReceiptCheck("failure", True, words))
+    return checks
 
 
 def charge_of(account: str, guarantee: Guarantee) -> tuple[Amount, ...]:
@@ -509,10 +505,6 @@ def guarantee_covers(guarantee: Guarantee, event: ComposedEvent) -> tuple[bool, 
     total = compose([event], delta=guarantee.delta, method="best")
     words = currency.text({"epsilon": total.epsilon, "delta": total.delta})
     return total.epsilon <= guarantee.epsilon, f"{words} ({total.method})"
-
-
-def _event(line: Mapping[str, Any]) -> Event:
-    return event_from_json(json.dumps(line["event"]))
 
 
 def _is_true(line: Mapping[str, Any], event: Event) -> bool:
