@@ -119,6 +119,13 @@ def test_a_person_with_one_row_counts_once() -> None:
     assert final.measures[0].clamp == (0, 1)
 
 
+@pytest.mark.parametrize("word", ["UNION", "INTERSECT", "EXCEPT"])
+def test_a_set_of_persons_has_one_row_each(word: str) -> None:
+    asked = f"SELECT COUNT(*) FROM (SELECT id FROM patients {word} SELECT patient_id FROM visits WHERE urgent)"
+    measure = resolve(asked, CATALOG).final.measures[0]
+    assert measure.rows == 1
+
+
 @pytest.mark.parametrize(
     ("key", "count"),
     [

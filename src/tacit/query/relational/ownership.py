@@ -294,7 +294,9 @@ def _stacked(columns: list[Field]) -> Field:
     first = columns[0]
     labels = {column.identifies for column in columns}
     label = first.identifies if len(labels) == 1 else None
-    return Field(first.name, first.type, union((c.domain for c in columns), first.type), label, first.origin)
+    domain = union((c.domain for c in columns), first.type)
+    # The unit in all parts is one value in all rows of a unit; other columns may differ from part to part.
+    return Field(first.name, first.type, domain, label, first.origin, (label or "").startswith("unit "))
 
 
 def complete_keys(
