@@ -18,6 +18,7 @@ from engines.fast_paths import ACCELERATORS, only
 from support.engine_comparison import plain
 from tacit.engines.duckdb import DataSource, DuckDBEngine, fast
 from tacit.engines.duckdb.fast import columns
+from tacit.engines.duckdb.fast.segments import SortedRows
 from tacit.engines.duckdb.fast.totals import TotalsPlan
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -240,3 +241,24 @@ def test_no_person_decides_how_rows_of_others_are_worked_at(
         engine.measure(MeasurementTask(resolve(sql, CROWD_CATALOG).final, SECRET))
     assert max(sorted_apart, default=0) < CROWD // 10
     assert all(in_memory)
+
+
+def test_no_person_decides_how_wide_all_rows_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A value outside its bounds, or none, needs no field that the rows of all others then have as well."""
+    widths = []
+    sort = SortedRows.of
+
+    def told(*args: Any) -> SortedRows:
+        found = sort(*args)
+        widths.append((found.below, found.group_bits, sorted(found.fields), sorted(found.apart)))
+        return found
+
+    monkeypatch.setattr(SortedRows, "of", told)
+    columns_of = (Column("id", INTEGER), Column("n", INTEGER, bounds=(0, 39)))
+    declared = Catalog((Table("t", columns_of, population="p", unit="id"),), (Population("p"),))
+    for own in ([], [3], [None], [10**9]):
+        pq.write_table(crowd(CROWD, own).drop(["k"]), tmp_path / f"{own}.parquet")
+        with DuckDBEngine(declared, {"t": DataSource("parquet", str(tmp_path / f"{own}.parquet"))}) as engine:
+            engine.measure(task("SELECT SUM(n), VARIANCE(n) FROM t", declared))
+    assert len(widths) == 4
+    assert len({str(width) for width in widths}) == 1

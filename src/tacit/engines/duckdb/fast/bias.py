@@ -9,7 +9,7 @@ Everything is 64-bit integers. Sizes are bounded by the number of rows that are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -126,7 +126,7 @@ class ValueLoss:
     def excess_of(self, pairs: UnitGroups) -> Integers | None:
         """How far values of each pair are outside their bounds, in parts of a row; None where none is."""
         places = pairs.values(str(self.excess))
-        if self.count is not None:
+        if self.count is not None and places.any():
             # NULL and doubles that are not finite are outside as well, and are no values.
             places = np.where(pairs.values(self.count) > 0, places, 0)
         return pairs.sums(_AMOUNTS[places]) if places.any() else None
@@ -153,13 +153,12 @@ class LossPlan:
         """Whether the table tells units apart that have rows outside the public list."""
         return KEYS in self.table.causes
 
-    def cells(self, pairs: UnitGroups, block: UnitBlock, fields: Collection[str]) -> Integers | None:
+    def cells(self, pairs: UnitGroups, block: UnitBlock) -> Integers | None:
         """Number of units of a block in each cell; None where SQL has to count them.
 
         Args:
             pairs: of all groups that units have, also of those they do not keep.
             block: the units.
-            fields: columns that are there; no value is outside its bounds where that of the excess is not.
         """
         if block.outside is not None and not self.has_others:
             return None
@@ -174,7 +173,7 @@ class LossPlan:
                 number, lost = per_unit(number), None if cut is None else per_unit(cut)
                 if loss.values.most is not None and loss.cut:
                     lost = np.maximum(number - loss.values.most * self.table.parts, 0)
-                own = None if loss.excess not in fields else loss.excess_of(pairs)
+                own = None if loss.excess is None else loss.excess_of(pairs)
                 found.append((number, lost, None if own is None else per_unit(own)))
         except TooWideError:
             return None

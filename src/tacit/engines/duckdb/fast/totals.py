@@ -187,7 +187,11 @@ class UnitGroups:
         """Count the rows of each pair that have a positive value."""
         if name in self._full:
             return self.lengths
-        return self._once("counts", name, lambda: self.sums(self.values(name) > 0))
+        return self._once("counts", name, lambda: self._counted(self.values(name)))
+
+    def _counted(self, values: Integers) -> Integers:
+        # NULL is 0; one of them somewhere is not worked at here.
+        return self.lengths if values.all() else self.sums(values > 0)
 
     def totals(self, name: str) -> Integers:
         """The sum of each pair."""
@@ -396,9 +400,8 @@ class TotalsPlan:
             column = columns[name]
             if not isinstance(column, WholeColumn):
                 raise TooWideError
-            if name in self.columns or column.high > 0:
-                # A column of excess that is 0 throughout, as where data keeps to its bounds, is none.
-                fields[name] = Field(partial(_counted_from, column, read.fill), read.largest)
+            # Also a column of excess that is 0 throughout: whether it is must not decide how wide all rows are.
+            fields[name] = Field(partial(_counted_from, column, read.fill), read.largest)
             if not column.has_nulls:
                 full.add(name)
         sorted_rows = self.source.sorted(fields)
@@ -406,7 +409,7 @@ class TotalsPlan:
 
         def one(block: UnitBlock) -> tuple[Integers, list[Integers], Integers | None]:
             pairs, groups = UnitGroups(partial(_read, sorted_rows, block.words), full, block.lengths), block.groups
-            cells = None if losses is None else losses.cells(pairs, block, fields)
+            cells = None if losses is None else losses.cells(pairs, block)
             if block.kept is not None:
                 groups, words = groups[block.kept], block.words[rows_of(block.kept, block.lengths)]
                 pairs = UnitGroups(partial(_read, sorted_rows, words), full, block.lengths[block.kept])
