@@ -64,6 +64,27 @@ PROJECT_KEYS: Mapping[str, Mapping[str, str]] = {
         "accounting": "`pure`, `approx`, `zcdp` or `gdp`: how charges add up",
         "relation": "`add_remove` or `replace_one`: which databases are neighbours",
         "query_delta": "delta of a question that needs one and states none; by default a hundredth of the budget's",
+        "policy": "what the owner allows within the budget; the table below",
+    },
+    "populations.NAME.policy": {
+        "per_query": "the most epsilon that one query may cost",
+        "per_analyst": "the most epsilon that one analyst may spend, fixed with their first charge",
+        "per_version": "the most epsilon that all charges in one `version` may amount to",
+        "version": "a word for the data as they are, or for a period; another word begins another one",
+        "warn_at": "per cent of a budget or a share from which a warning is shown",
+    },
+    "server.oidc.NAME": {
+        "issuer": "address of the identity provider",
+        "client_id": "what the provider calls this server",
+        "client_secret": "where the secret is: `env:NAME` or `file:/run/secrets/name`, never the secret itself",
+        "name_claim": "the claim with a person's name; may be a path such as `realm_access.name`",
+        "groups_claim": "the claim that lists a person's groups; may be a path",
+        "scopes": "the scopes that are asked for",
+        "groups": "by group of the provider, the first that a person is in decides; the table below",
+    },
+    "server.oidc.NAME.groups.NAME": {
+        "role": "`owner`, `analyst` or `auditor`",
+        "populations": "the populations that the group may see; without it all of them",
     },
     "tables.NAME": {
         "source": "a file, a folder of files, a table of the database",
@@ -271,6 +292,9 @@ def project_models() -> dict[str, dict[str, tuple[str, str]]]:
         "project": models.ProjectModel.model_fields["project"].annotation,
         "limits": models.LimitsModel,
         "populations.NAME": models.PopulationModel,
+        "populations.NAME.policy": models.PolicyModel,
+        "server.oidc.NAME": models.OpenIDModel,
+        "server.oidc.NAME.groups.NAME": models.GroupModel,
         "tables.NAME": models.TableModel,
         "tables.NAME.columns.NAME": models.ColumnModel,
     }
