@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from tacit.engines.duckdb.database import TableCache
 from tacit.engines.duckdb.fast.spreads import SpreadPlan
-from tacit.engines.duckdb.fast.table_cache import TableCache
 from tacit.engines.duckdb.fast.totals import TotalsPlan
 
 

@@ -19,9 +19,9 @@ from support.engine_comparison import final_of, shown
 from support.resident_files import CATALOG, COLUMNS, engine_on, write
 from tacit.core.errors import EngineError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
+from tacit.engines.duckdb import database as residents
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import DuckDBWriter
-from tacit.engines.duckdb.fast import table_cache as residents
 from tacit.engines.protocol import Measurements, MeasurementTask
 from tacit.query.catalog import Catalog, Population, Table
 from tacit.query.resolve import resolve
@@ -124,7 +124,7 @@ def test_declared_texts_are_looked_up_once(sql: str, looked_up: bool, tmp_path: 
         with engine._sources.latest.residents.reading({"t"}) as reading:
             rows = DuckDBWriter.of(DUCKDB, final, reading, SECRET).statements()[0].rows
         assert rows is not None
-        assert ('"c1"' in rows.sql) is looked_up
+        assert ('"c1"' in rows.source.sql) is looked_up
 
 
 def test_texts_that_are_listed_otherwise_are_looked_up(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_texts_that_are_listed_otherwise_are_looked_up(tmp_path: Path) -> None:
         units(engine)
         with engine._sources.latest.residents.reading({"t"}) as reading:
             plans = [DuckDBWriter.of(DUCKDB, each, reading, SECRET).statements()[0].rows for each in (final, turned)]
-    assert ['"c1"' in plan.sql for plan in plans if plan is not None] == [False, True]
+    assert ['"c1"' in plan.source.sql for plan in plans if plan is not None] == [False, True]
 
 
 def test_one_question_alone_makes_no_copy(tmp_path: Path) -> None:

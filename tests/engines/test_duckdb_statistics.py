@@ -60,7 +60,7 @@ def test_a_few_nan_among_plain_doubles(
     kind: str, frames: dict[str, pa.Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The files themselves are asked, every time.
-    monkeypatch.setattr("tacit.engines.duckdb.fast.table_cache._MOST_BYTES", 0)
+    monkeypatch.setattr("tacit.engines.duckdb.database._MOST_BYTES", 0)
     files = sources(kind, frames, tmp_path)
     with duckdb_engine(clinic.CATALOG, frames) as plain, DuckDBEngine(clinic.CATALOG, files) as engine:
         for sql in clinic.QUESTIONS:

@@ -32,7 +32,6 @@ from support.spark import spark_engine
 from tacit.core.errors import InputError
 from tacit.engines.arrow_frames import sound_table
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.fast import table_cache
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
@@ -88,7 +87,7 @@ def written(nasty: Nasty) -> list[pa.Array]:
 def without_copies() -> Iterator[None]:
     """Files are read themselves, by every question; otherwise the second one makes a copy for all that follow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_cache, "_MOST_BYTES", -1)
+        patch.setattr("tacit.engines.duckdb.database._MOST_BYTES", -1)
         yield
 
 

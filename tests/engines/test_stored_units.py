@@ -15,8 +15,8 @@ from engines.makers import database
 from support.unit_files import BIG, counted, people, rows, write
 from tacit.core.errors import InputError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
-from tacit.engines.duckdb.unit_columns import _in_files
-from tacit.engines.duckdb.unit_columns import form_of as duckdb_form
+from tacit.engines.duckdb.sources import _in_files
+from tacit.engines.duckdb.sources import form_of as duckdb_form
 from tacit.engines.postgres import PostgresEngine
 from tacit.engines.protocol import MeasurementTask
 from tacit.engines.spark.sources import form_of as spark_form

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tacit.core.errors import InputError
 from tacit.core.extras import load_arrow
@@ -42,7 +42,8 @@ from tacit.engines.source_files import CsvFormat, find_files
 from tacit.engines.sql.functions.dates import from_microseconds, within_years
 from tacit.engines.sql.relations import StoredTable
 from tacit.engines.sql.scalars import cast_sql
-from tacit.query.canonical_unit import ROW
+from tacit.engines.stored_units import Form, StoredColumn, check_stored_units
+from tacit.query.canonical_unit import ROW, identifying
 from tacit.query.catalog import Catalog, Table
 from tacit.query.types import TEXT, Kind, SqlType, Value, sort_key
 
@@ -56,7 +57,7 @@ _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "
 _WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 _TIMES = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE")
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)\Z")
 #: Of values whose number is a SMALLINT.
 MOST_PLACES = 2**15 - 1
 #: Names of a header that an error lists.
@@ -420,3 +421,109 @@ def query_arrow(sql: str, tables: Mapping[str, Any]) -> Any:
         for name, table in tables.items():
             connection.register(name, table)
         return connection.sql(sql).to_arrow_table()
+
+
+# Stored types of identifying columns; no row is read ------------------------------------------------------------------
+
+
+#: A file or other source, and its columns by name in small letters.
+Store = tuple[str, dict[str, StoredColumn]]
+#: Names by which DuckDB numbers the rows of files, and the files.
+_FILE_ROW: Final = "file_row_number"
+_FILE: Final = "file_index"
+
+
+def form_of(kind: str, place: str = "") -> StoredColumn:
+    """A type of DuckDB as the form of a person."""
+    exact = _DECIMAL.match(kind)
+    if exact:
+        scale = int(exact.group(2))
+        return StoredColumn(Form.DECIMAL if scale else Form.WHOLE, kind, scale, place)
+    if kind in (*_WHOLE, *_WIDE):
+        return StoredColumn(Form.WHOLE, kind, 0, place)
+    if kind == "VARCHAR" or kind.startswith("ENUM"):
+        return StoredColumn(Form.TEXT, "VARCHAR", 0, place)
+    plain = {
+        "UUID": Form.UUID,
+        "DATE": Form.DATE,
+        "BOOLEAN": Form.BOOLEAN,
+        "NULL": Form.NOTHING,
+        '"NULL"': Form.NOTHING,
+    }
+    return StoredColumn(plain.get(kind, Form.OTHER), kind, 0, place)
+
+
+def check_row_numbers(connection: duckdb.DuckDBPyConnection, source: SourceLike, table: Table) -> None:
+    """Refuse files whose own columns are called as the numbers of their rows are; they would decide who is a person.
+
+    Raises:
+        InputError: naming the column.
+    """
+    if source.kind != "parquet":
+        return
+    columns = {name for _, store in _in_files(connection, find_files(source.path or "")) for name in store}
+    taken = [_FILE_ROW, *([_FILE] if table.unit == ROW else [])]
+    for name in taken:
+        if name in columns:
+            raise row_number_taken(table.name, name)
+
+
+def check_identities(
+    connection: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
+    sources: Mapping[str, SourceLike],
+    tables: Mapping[str, DuckDBTable],
+) -> None:
+    """Refuse sources that would write one person in two ways; before the connection is locked.
+
+    Raises:
+        InputError: see :func:`tacit.engines.stored_units.check_stored_units`.
+    """
+    kinds = {name.lower(): source.kind for name, source in sources.items()}
+    found: dict[str, dict[str, list[StoredColumn]]] = {}
+    for table in catalog.tables:
+        name = table.name.lower()
+        if not identifying(catalog, table):
+            continue
+        if kinds[name] == "parquet":
+            stores = _in_files(connection, tables[name].files)
+        else:
+            stores = [("the source", _described(connection, f"SELECT * FROM {tables[name].scan}"))]
+        found[name] = {
+            column: [store.get(stored) or StoredColumn(Form.ABSENT, "", 0, store_name) for store_name, store in stores]
+            for column in identifying(catalog, table)
+            for stored in [table.stored_name(column)]
+        }
+    check_stored_units(catalog, found)
+
+
+def _in_files(connection: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[Store]:
+    """Columns of every file by itself: read together, whole numbers and doubles are doubles.
+
+    Names of folders are no part of a file.
+    """
+    names = ", ".join(map(DUCKDB.text, files))
+    select = f"SELECT file_name, name, num_children, duckdb_type FROM parquet_schema([{names}])"
+    stores: dict[str, dict[str, StoredColumn]] = {}
+    inside: list[int] = []
+    for file, name, children, kind in connection.execute(select).fetchall():
+        # A tree, each node before its children; the root of a file has its columns for children.
+        if str(file) not in stores:
+            stores[str(file)] = {}
+            inside = [int(children or 0)]
+            continue
+        if len(inside) == 1:
+            shown = str(kind).upper() if kind is not None and not children else "STRUCT"
+            key = str(name).lower()
+            shown = "two columns that differ in case alone" if key in stores[str(file)] else shown
+            stores[str(file)][key] = form_of(shown, Path(str(file)).name)
+        inside[-1] -= 1
+        inside.append(int(children or 0))
+        while len(inside) > 1 and inside[-1] == 0:
+            inside.pop()
+    return [(Path(file).name, columns) for file, columns in stores.items()]
+
+
+def _described(connection: duckdb.DuckDBPyConnection, select: str) -> dict[str, StoredColumn]:
+    rows = connection.execute(f"DESCRIBE {select}").fetchall()
+    return {str(name).lower(): form_of(str(kind).upper()) for name, kind, *_ in rows}

@@ -13,8 +13,6 @@ Modules:
   hash
 * :mod:`.loss_cells` — Sums of a question and the table of what bounding leaves out of it, in one statement
 * :mod:`.relations` — Relations as SQL: one SELECT per node, with the columns that are needed above and no others
-* :mod:`.result_keys` — Keys of the groups that a statement returned: as canonical values, in order, and where each
-  stands
 * :mod:`.scalars` — Expressions as SQL: total casts, one lowering per function id, and ranges that need no check
 * :mod:`.statements` — Measuring statements: rows, bounded per unit, summed per group
 * :mod:`.unit_totals` — Per-unit totals in a group: values quantised, summed measure by measure, and clamped to

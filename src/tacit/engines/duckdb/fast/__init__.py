@@ -11,7 +11,6 @@ Modules:
   are made of
 * :mod:`.spreads` — Distinct values and counts of places of each group, from rows in memory: the same integers as the
   statements
-* :mod:`.table_cache` — In-memory copies of small source files, reused across questions
 * :mod:`.totals` — Bounded totals of rows in memory: the same integers as the statements of
   ``engines/sql/unit_totals.py``
 """

@@ -10,18 +10,16 @@ Modules:
   not finite is NULL
 * :mod:`.dates` — Dates and timestamps: arithmetic on whole days and microseconds since 1970, then a check of the
   years 1 to 9999
-* :mod:`.logic` — Conditions. SQL's three-valued logic is the database's own; comparisons see finite numbers and one
-  zero only
 * :mod:`.lowering` — Lowerings: from dialect, call and SQL of the arguments to SQL; those that need no more than a
-  template
+  template, as conditions do
 """
 
 from __future__ import annotations
 
-from tacit.engines.sql.functions import arithmetic, logic
+from tacit.engines.sql.functions import arithmetic
 from tacit.engines.sql.functions import dates as times
-from tacit.engines.sql.functions.lowering import Args, Lowering
+from tacit.engines.sql.functions.lowering import CONDITIONS, Args, Lowering
 
 __all__ = ["COMMON", "Args", "Lowering"]
 
-COMMON: dict[str, Lowering] = {**arithmetic.LOWERINGS, **logic.LOWERINGS, **times.LOWERINGS}
+COMMON: dict[str, Lowering] = {**arithmetic.LOWERINGS, **CONDITIONS, **times.LOWERINGS}
