@@ -6,15 +6,19 @@ import logging
 import math
 from collections import Counter
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import duckdb
 import pytest
 
+import tacit
 from support.bits import SeededBits
 from support.latency import late_probability
 from tacit.engines.duckdb import DuckDBEngine
 from tacit.noise import entropy
+from tacit.project.example_hospital import make_hospital
 from tacit.query.planning.work import WholeWork
 from tacit.query.refusal import Refusal
 from tacit.server.errors import TooMany
@@ -82,6 +86,27 @@ def test_departures_follow_from_the_work_of_the_whole_query() -> None:
         assert decided.times[0] - 2 * decided.shift >= 4 * processor * TICKS, "eight threads on two processors"
         found[operations] = decided.first
     assert list(found.values()) == [0.5, 1.0, 4.0, 32.0, 128.0], "a small table answers within a second"
+
+
+def test_the_demo_answers_within_a_second(tmp_path: Path) -> None:
+    """Its tables are as small as their declared sizes; by the sizes of undeclared ones an answer took 16 s."""
+    project = make_hospital().write(tmp_path)
+    with tacit.open(project) as curator:
+        schedule = DepartureSchedule(Settings(workers=2), None, DuckDBEngine, processors=2)
+        for sql in (
+            "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward",
+            "SELECT MEDIAN(cost) FROM visits",
+            "SELECT p.sex, AVG(v.cost) FROM visits AS v JOIN patients AS p USING (patient_id) GROUP BY p.sex",
+        ):
+            assert schedule.decide(curator.explain(sql, epsilon="0.1").plan).first <= 1
+    sizes = {name: (int(rows), int(most)) for name, rows, most in duckdb.sql(f"""
+        SELECT 'visits', COUNT(*), (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM '{tmp_path}/visits.parquet'
+        GROUP BY patient_id)) FROM '{tmp_path}/visits.parquet'
+        UNION ALL SELECT 'patients', COUNT(*), 1 FROM '{tmp_path}/patients.parquet'""").fetchall()}  # fmt: skip
+    with tacit.open(project) as curator:
+        for each in curator.tables():
+            if each.name in sizes:
+                assert sizes[each.name] <= (each.table.table_rows, each.table.unit_rows)
 
 
 def test_a_query_of_too_much_work_is_refused_with_the_number_and_the_operator() -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.core.charts import altair
+from tacit.core.charts import altair, offline
 from tacit.core.divergences import Enclosure, hockey_stick, ratio_bounds
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number, exact, exact_probability, float_nearest, format_up
@@ -99,7 +99,7 @@ class Definition:
 
     def chart(self) -> Any:
         """The picture, as an Altair chart."""
-        return chart_definition(self)
+        return offline(chart_definition(self))
 
     def interactive(self) -> Any:
         """The picture with a slider for ε; in a notebook, or saved as a page."""

@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from fractions import Fraction
 from typing import Any, Final
 
-from tacit.core.charts import altair
+from tacit.core.charts import altair, offline
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import AccountingError, InputError
 from tacit.core.normal import normal_cdf_bounds, normal_quantile_bounds
@@ -658,7 +658,7 @@ def _data(alt: Any, rows: list[dict[str, Any]]) -> Any:
 
 
 def _finished(chart: Any, title: str) -> Any:
-    return (
+    return offline(
         chart.properties(width=520, height=280, title=title)
         .configure_view(stroke=None)
         .configure_title(anchor="start", fontSize=14)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tacit.core.charts import altair
+from tacit.core.charts import altair, offline
 from tacit.core.divergences import Enclosure
 from tacit.core.errors import InputError
 from tacit.core.numbers import Number
@@ -87,7 +87,7 @@ def chart_curves(
         .mark_text(align="left", dx=6, dy=-8 if label_first else 0, fontSize=12)
         .encode(x="x:Q", y="y:Q", text="curve:N", color=colour)
     )
-    return (
+    return offline(
         (lines + labels)
         .properties(width=480, height=300, title=title)
         .configure_view(stroke=None)

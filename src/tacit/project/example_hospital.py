@@ -29,6 +29,8 @@ population = "patients"
 unit = "patient_id"
 max_groups = 2
 max_rows = 4
+unit_rows = 8          # the most visits of a patient, and
+table_rows = 24000     # the most of all: answers leave a server after a time that follows from them
 
 [tables.visits.columns]
 ward   = { categories = ["cardiology", "emergency", "maternity",
@@ -40,6 +42,7 @@ cost   = { bounds = [0, 6000] }
 source = "patients.parquet"
 population = "patients"
 unit = "patient_id"
+table_rows = 12000
 
 [tables.patients.columns]
 patient_id = { unique = true }

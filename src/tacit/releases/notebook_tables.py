@@ -58,11 +58,11 @@ def quote_html(said: Explanation) -> str:
 
 
 def budget_html(budget: Budget) -> str:
-    """A budget: for each currency a bar of the population, and one of each share with a limit of its own."""
-    parts = []
-    shares = [balance for balance in budget.balances[1:] if balance.limited]
-    for name, balance in [(budget.population, budget.balances[0]), *((share.owner, share) for share in shares)]:
-        for line in balance.lines:
+    """A budget: for epsilon and each currency a bar of the population, and one of each share with a limit."""
+    parts: list[str] = []
+    for place, (balance, epsilon) in enumerate(zip(budget.balances, budget.epsilons, strict=True)):
+        name = balance.owner if place else budget.population
+        for line in balance.lines if balance.limited or not place else ():
             if not line.cap:
                 continue
             share = min(float(Fraction(line.spent) / Fraction(line.cap)), 1.0)
@@ -70,8 +70,12 @@ def budget_html(budget: Budget) -> str:
                 f'<div style="width:12em;height:.8em;border:1px solid currentColor">'
                 f'<div style="width:{100 * share:.1f}%;height:100%;background:currentColor;opacity:.5"></div></div>'
             )
-            words = f"{line.currency}: {100 * share:.3g}% of {float(line.cap):.4g} spent"
-            parts.append(f"<tr><td>{html.escape(name)}</td><td>{bar}</td><td>{html.escape(words)}</td></tr>")
+            words = [f"{line.currency}: {100 * share:.3g}% of {float(line.cap):.4g} spent"]
+            if epsilon is not None and line is balance.lines[0]:
+                words.insert(0, f"epsilon: {epsilon}, {epsilon.left} left")
+            parts += [
+                f"<tr><td>{html.escape(name)}</td><td>{bar}</td><td>{html.escape(each)}</td></tr>" for each in words
+            ]
     return f'<table><tbody>{"".join(parts)}</tbody></table><p style="{_QUIET}">{html.escape(str(budget))}</p>'
 
 
