@@ -55,6 +55,11 @@ class Sheet:
     confidence: str
     zeros: bool = False
 
+    @property
+    def marked(self) -> bool:
+        """Whether a cell has the mark."""
+        return any(cell.marked for row in self.rows for cell in row)
+
 
 def sheet_of(answer: Answer) -> Sheet:
     """The table of an answer."""
