@@ -13,7 +13,7 @@ import pytest
 from support.accessible import DESK, FLAGS, findings
 from support.served import COUNT, Served, serve
 from support.visiting import listening
-from tacit.server.api.request_body import release_of
+from tacit.server.api.request import release_of
 
 pytestmark = pytest.mark.browser
 

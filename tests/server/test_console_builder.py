@@ -23,8 +23,7 @@ from tacit.query.parsing.parse import read_tree
 from tacit.query.resolve import is_accepted
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, decimal
 from tacit.server.console.builder import build, view_builder
-from tacit.server.console.price_curve import curve_of
-from tacit.server.console.quotes import AskForm
+from tacit.server.console.quotes import AskForm, curve_of
 
 TABLES = [TableInfo(table) for table in CATALOG.tables]
 ODD = Catalog(

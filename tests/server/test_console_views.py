@@ -23,14 +23,33 @@ from tacit.query.catalog import Column, Table
 from tacit.query.refusal import Refusal
 from tacit.query.types import INTEGER
 from tacit.releases.accounts import Budget
+from tacit.server.console.amounts import (
+    amounts_text,
+    as_pair,
+    charge_of,
+    down,
+    gauges,
+    left_words,
+    percent,
+    promise,
+    tightest,
+    up,
+)
 from tacit.server.console.answers import drawing_of, sheet_of
-from tacit.server.console.belief_bounds import promise
-from tacit.server.console.budget_bars import gauges, left_words, tightest
-from tacit.server.console.charts import draw_panels, draw_stairs
+from tacit.server.console.charts import (
+    CATEGORY,
+    NUMBER,
+    TIME,
+    Drawing,
+    Panel,
+    Point,
+    Series,
+    draw_panels,
+    draw_stairs,
+    thinned,
+)
 from tacit.server.console.datasets import view_table
-from tacit.server.console.drawings import CATEGORY, NUMBER, TIME, Drawing, Panel, Point, Series, thinned
-from tacit.server.console.error_pages import problem_of
-from tacit.server.console.number_format import amounts_text, as_pair, charge_of, down, percent, up
+from tacit.server.console.page_request import problem_of
 from tacit.server.console.quotes import AskForm, view_quote
 from tacit.server.errors import Busy, TooMany, Unauthenticated
 

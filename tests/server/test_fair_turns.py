@@ -11,7 +11,7 @@ import pytest
 from support.served import COUNT, Served, error, raw, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import InputError
-from tacit.server.api.thread_pools import FairExecutor, FairQueue
+from tacit.server.api.worker_runtime import FairExecutor, FairQueue
 from tacit.server.errors import Busy
 from tacit.server.settings import Settings
 

@@ -13,7 +13,7 @@ import pytest
 
 from support.served import COUNT, STAFF, Served, error, raw, serve
 from tacit.releases.receipt import Receipt
-from tacit.server.api.content_negotiation import ARROW
+from tacit.server.api.request import ARROW
 
 
 def test_an_answer(served: Served) -> None:

@@ -17,7 +17,7 @@ from support.timers import TestedSlots
 from support.toy_engine import Killed
 from tacit.core.errors import EngineError
 from tacit.query.request import Request
-from tacit.server.api.request_body import job_text
+from tacit.server.api.request import job_text
 from tacit.server.identity import Job
 from tacit.server.identity.context import new_id
 

@@ -16,7 +16,7 @@ from support.visiting import Visitor
 from tacit.core.errors import BudgetError, InputError
 from tacit.learn import PCA, AdditiveClassifier, LinearRegression, LogisticRegression, load_model
 from tacit.releases.model import ModelRequest
-from tacit.server.api.request_body import job_back
+from tacit.server.api.request import job_back
 
 ROWS = "SELECT CLAMP(cost, 0, 100) AS cost, patient % 2 = 0 AS even FROM visits"
 MODEL: dict[str, Any] = {

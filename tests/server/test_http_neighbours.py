@@ -19,7 +19,7 @@ from support.served import COUNT, STAFF, Served, rows, serve
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError
 from tacit.noise import entropy
-from tacit.server.api.content_negotiation import ARROW
+from tacit.server.api.request import ARROW
 
 QUESTIONS = [
     COUNT,

@@ -9,7 +9,7 @@ import pytest
 
 from support.remote_client import remote_of
 from support.served import Served, serve
-from support.visiting import PASSWORD, Visitor
+from support.visiting import Visitor
 
 ASKED = {"kind": "profile", "source": "visits", "epsilon": 8, "delta": 1e-7}
 
@@ -43,7 +43,6 @@ def test_an_owner_is_told_what_a_table_holds_and_an_analyst_reads_it(
 
 
 def test_the_page_of_a_profile_has_a_picture_of_each_column(hospital: Served) -> None:
-    hospital.people.set_password("olga", PASSWORD, operator="test")
     owner = Visitor(hospital)
     try:
         owner.sign_in("olga")

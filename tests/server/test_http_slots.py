@@ -14,7 +14,7 @@ from support.timers import Clock, SteppedSlots, TestedSlots
 from support.toy_engine import ToyEngine
 from tacit.core.errors import EngineError, InputError
 from tacit.ledger import ConflictError
-from tacit.server.api.thread_pools import FairExecutor
+from tacit.server.api.worker_runtime import FairExecutor
 from tacit.server.errors import Busy, TooMany
 from tacit.server.rate_limit import RateLimit, network_of
 from tacit.server.response_slots import ResponseSlots

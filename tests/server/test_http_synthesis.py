@@ -21,8 +21,7 @@ from support.visiting import Visitor
 from tacit.client.release_responses import ReleaseResponse
 from tacit.core.errors import BudgetError, InputError
 from tacit.releases.synthesis import KeptParts, SyntheticTableRequest
-from tacit.server.api.content_negotiation import json_bytes
-from tacit.server.api.request_body import job_back, job_text, read_body
+from tacit.server.api.request import job_back, job_text, json_bytes, read_body
 from tacit.server.service import CuratorService
 
 TABLE: dict[str, Any] = {

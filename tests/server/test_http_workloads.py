@@ -19,7 +19,7 @@ from tacit import Workload
 from tacit.core.errors import DelayedError, InputError
 from tacit.releases.payment import Ending
 from tacit.releases.workload import WorkloadRequest
-from tacit.server.api.request_body import job_back, read_body
+from tacit.server.api.request import job_back, read_body
 from tacit.server.identity import TokenScope
 
 SOURCE = "SELECT ward, patient % 2 = 0 AS even FROM visits"

@@ -16,7 +16,7 @@ from support.postgres import address
 from tacit.project import owner_view as column_view
 from tacit.project.project_editing import EditedProject
 from tacit.server.console.owner_mode import OwnerContext, owner_app
-from tacit.server.console.project_budget import PUBLISHED, guess_risks
+from tacit.server.console.project_pages import PUBLISHED, guess_risks
 
 PORT = 5999
 HERE = f"http://127.0.0.1:{PORT}"

@@ -26,7 +26,7 @@ from tacit.curator.curator import Curator
 from tacit.releases import query as synthetic_questions
 from tacit.releases.synthesis import SYNTHESIS, SyntheticTableRequest
 from tacit.releases.synthetic_table import SyntheticStar
-from tacit.server.api.request_body import job_back, job_text, read_body
+from tacit.server.api.request import job_back, job_text, read_body
 from tacit.synth import count_measurement, graphical_model, table_synthesis
 from tacit.synth.graphical_model import GraphicalModel
 from tacit.synth.marginal_counts import MarginalCounts

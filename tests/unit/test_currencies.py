@@ -24,9 +24,9 @@ from tacit.query.request import ACCOUNTS
 from tacit.releases.accounts import filter_of, share_caps
 from tacit.releases.batch import guarantee_in_words, load_plan, quote_batch
 from tacit.releases.receipt import charge_of, guarantee_to_plain, verify_receipt
+from tacit.server.console.amounts import as_pair, symbol
+from tacit.server.console.amounts import charge_of as shown_charge
 from tacit.server.console.history_pages import _terms
-from tacit.server.console.number_format import as_pair, symbol
-from tacit.server.console.number_format import charge_of as shown_charge
 
 NUMBERS = {"epsilon": "0.5", "delta": "1e-6", "rho": "0.125", "mu": "0.75"}
 every = pytest.mark.parametrize("currency", CURRENCIES.values(), ids=list(CURRENCIES))

@@ -24,7 +24,7 @@ from tacit.curator.curator import Curator
 from tacit.query.parsing.parse import parse
 from tacit.query.request import ACCOUNTS, OPTIONS, OptionKind, QuestionOption, QuestionOptions, Request
 from tacit.server.api.openapi import description
-from tacit.server.api.request_body import ask_of, job_back, job_text
+from tacit.server.api.request import ask_of, job_back, job_text
 from tacit.server.api.routes import ROUTES
 from tacit.server.console.quotes import LEVELS, AskForm
 from tacit.server.pgwire.variables import SessionVariables, read_option

@@ -11,8 +11,7 @@ from tacit.client.requests import PersonRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import AccessError, InputError
 from tacit.ledger.entries import plain_name
 from tacit.releases.accounts import share_caps
-from tacit.server.api.request import ApiRequest, ApiResponse, json_response
-from tacit.server.api.request_body import read_body
+from tacit.server.api.request import ApiRequest, ApiResponse, json_response, read_body
 from tacit.server.errors import Unknown
 from tacit.server.service import ADMIN
 

@@ -23,8 +23,16 @@ from tacit.core.extras import load
 from tacit.server.api.errors import describe, page
 from tacit.server.api.jobs import JobRunner
 from tacit.server.api.openapi import described
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, error_response
-from tacit.server.api.request_limits import body_of, check_scope, check_type, query_of
+from tacit.server.api.request import (
+    ApiRequest,
+    ApiResponse,
+    Route,
+    body_of,
+    check_scope,
+    check_type,
+    error_response,
+    query_of,
+)
 from tacit.server.api.routes import ROUTES
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.console import console

@@ -21,10 +21,8 @@ from tacit.ledger import ConflictError
 from tacit.noise import entropy
 from tacit.query.request import Request
 from tacit.releases.kinds import kind_of
-from tacit.server.api.content_negotiation import json_bytes
 from tacit.server.api.errors import describe, failure_json
-from tacit.server.api.request import ApiRequest, ApiResponse
-from tacit.server.api.request_body import JobRequest, job_back, job_text
+from tacit.server.api.request import ApiRequest, ApiResponse, JobRequest, job_back, job_text, json_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, TooMany, Unauthenticated, Unknown
 from tacit.server.identity.context import new_id

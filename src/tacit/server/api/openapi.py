@@ -14,8 +14,7 @@ from pydantic.json_schema import models_json_schema
 from tacit.client.responses import ErrorResponse
 from tacit.releases.api_types import ResponseModel
 from tacit.releases.kinds import KINDS
-from tacit.server.api.content_negotiation import ARROW, JSON, json_bytes
-from tacit.server.api.request import ApiRequest, ApiResponse, Route
+from tacit.server.api.request import ARROW, JSON, ApiRequest, ApiResponse, Route, json_bytes
 
 #: Statuses that any request may get.
 _ANY: Final = (400, 414, 431, 500, 503)

@@ -1,25 +1,367 @@
-"""API request and response objects, and the table entry of an endpoint."""
+"""Requests of the API: limits, strict JSON bodies, the form of the reply, and the table entry of an endpoint.
+
+Limits of paths, headers and bodies hold without an HTTP server or a proxy in front. In a body refused are: anything but
+UTF-8, a byte order mark, a key that occurs twice, NaN and infinities, halves of characters, numbers of absurd length or
+size, and bytes after the end. Numbers come out as ``int`` or ``Decimal``, so that one tenth stays one tenth.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.background import BackgroundTask
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
+from starlette.types import Scope
 
+from tacit.client.requests import read_query
+from tacit.core.errors import InputError
+from tacit.core.extras import load_arrow
+from tacit.core.numbers import MAX_DIGITS
+from tacit.query.request import Request
 from tacit.releases.api_types import RequestModel, ResponseModel
-from tacit.server.api.content_negotiation import JSON, json_bytes
+from tacit.releases.kinds import KINDS
 from tacit.server.api.errors import describe, failure_bytes
 from tacit.server.api.worker_runtime import WorkerRuntime
-from tacit.server.errors import Unauthenticated, Unknown
+from tacit.server.errors import RequestError, Unauthenticated, Unknown
+from tacit.server.settings import Settings
 
 if TYPE_CHECKING:
+    from tacit.releases.answer import Answer
     from tacit.server.departure import QuestionDeparture
     from tacit.server.identity import Access, Job
+
+JSON: Final = "application/json"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+_MOST: Final = 32
+
+
+def chosen(headers: dict[bytes, bytes], offered: tuple[str, ...] = (JSON,)) -> str:
+    """The form that the caller likes best, of those that are offered; the first one where it is all the same.
+
+    Raises:
+        RequestError: none of them is liked.
+    """
+    raw = headers.get(b"accept", b"").decode("latin-1").strip()
+    if not raw or raw == "*/*" or raw == offered[0]:
+        return offered[0]
+    liked = [_range(part) for part in raw.split(",")[:_MOST]]
+    best, quality = "", 0.0
+    for form in offered:
+        # The most specific range decides about a form.
+        fits = max(((_fit(name, form), q) for name, q in liked if _fit(name, form)), default=(0, 0.0))
+        if fits[1] > quality:
+            best, quality = form, fits[1]
+    if not best:
+        raise RequestError("accept", 406, f"answers come as {' or '.join(offered)}")
+    return best
+
+
+def wants_job(headers: dict[bytes, bytes]) -> bool:
+    """Whether the caller would rather poll than wait (RFC 7240)."""
+    raw = headers.get(b"prefer", b"").decode("latin-1").lower()
+    return any(part.partition(";")[0].strip() == "respond-async" for part in raw.split(","))
+
+
+def json_bytes(content: Any) -> bytes:
+    """JSON as it is sent: no spaces, keys in the order of the content, always the same."""
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def arrow_bytes(answer: Answer, head: dict[str, Any]) -> bytes:
+    """The table of an answer with its intervals as an Arrow stream; all else is in the schema, under ``tacit``."""
+    pa = load_arrow()
+
+    table = answer.intervals()
+    table = table.replace_schema_metadata({"tacit": json_bytes(head)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def _range(part: str) -> tuple[str, float]:
+    name, *parameters = (piece.strip() for piece in part.split(";"))
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip().lower() == "q":
+            try:
+                quality = float(value)
+            except ValueError:
+                return "", 0.0
+            return name.lower(), quality if 0 <= quality <= 1 else 0.0
+    return name.lower(), 1.0
+
+
+def _fit(name: str, form: str) -> int:
+    if name == form:
+        return 3
+    if name == f"{form.partition('/')[0]}/*":
+        return 2
+    return 1 if name == "*/*" else 0
+
+
+#: Headers that decide something: said twice, they could be read in two ways.
+_ONCE: Final = frozenset(
+    (
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"cookie",
+        b"host",
+        b"idempotency-key",
+        b"origin",
+        b"sec-fetch-site",
+        b"tacit-conversation",
+        b"tacit-repeat",
+        b"tacit-seen",
+        b"tacit-share",
+        b"x-csrf-token",
+    )
+)
+#: Percent signs that encode nothing, a character that needs no encoding (RFC 3986, 2.3) or a control character; signs
+#: that have to be encoded; steps up. A proxy in front may read such a path in another way.
+_ODD_PATH: Final = re.compile(
+    rb"%(?![0-9A-Fa-f]{2})|%([01][0-9A-Fa-f]|7[EeFf]|2[DdEe]|3[0-9]|[46][1-9A-Fa-f]|[57][0-9Aa]|5[Ff])"
+    rb"|[^\x21-\x7e]|/\.\.?(/|\Z)"
+)
+_JSON: Final = re.compile(rb'application/json(\s*;\s*charset\s*=\s*("utf-8"|utf-8))?\s*\Z', re.IGNORECASE)
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,200}\Z")
+_CLOSE: Final = ((b"connection", b"close"),)
+_MOST_PARAMETERS: Final = 16
+
+
+def check_scope(scope: Scope, settings: Settings) -> dict[bytes, bytes]:
+    """The headers of a request, by name in small letters; refused where head or path is too long or ambiguous."""
+    raw = scope.get("raw_path") or scope["path"].encode("utf-8", "replace")
+    if len(raw) + len(scope.get("query_string", b"")) > settings.max_path:
+        raise RequestError("path", 414, "the path is too long", _CLOSE)
+    if _ODD_PATH.search(raw) or not _is_text(raw):
+        raise RequestError("path", 400, "the path is encoded in an unusual way")
+    lines = scope["headers"]
+    if len(lines) > settings.max_headers or sum(len(k) + len(v) for k, v in lines) > settings.max_header_bytes:
+        raise RequestError("headers", 431, "the headers are too many or too long", _CLOSE)
+    found: dict[bytes, bytes] = {}
+    for name, value in lines:
+        name = name.lower()
+        if name in found and name in _ONCE:
+            raise RequestError("headers", 400, f"the header {name.decode()} occurs twice")
+        found[name] = found[name] + b", " + value if name in found else value
+    return found
+
+
+def check_type(headers: dict[bytes, bytes]) -> None:
+    """Refuse a body that is not declared as JSON, or is compressed."""
+    if _JSON.match(headers.get(b"content-type", b"")) is None:
+        raise RequestError("type", 415, "send JSON: Content-Type: application/json")
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise RequestError("type", 415, "send the body without Content-Encoding")
+
+
+async def body_of(request: HttpRequest, most: int, seconds: float) -> bytes:
+    """Read the body of a request, counting bytes while they arrive.
+
+    Raises:
+        ClientDisconnect: the client disconnected before the body was complete.
+        RequestError: too large, or too slow.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and (len(declared) > 18 or int(declared) > most):
+        raise _too_large(most)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise _too_large(most)
+    except TimeoutError:
+        raise RequestError("time", 408, "the body took too long to arrive", _CLOSE) from None
+    return bytes(body)
+
+
+def query_of(scope: Scope, known: Iterable[str]) -> dict[str, str]:
+    """The parameters of a path, each known and stated once."""
+    raw = scope.get("query_string", b"")
+    if not raw:
+        return {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except ValueError:
+        raise RequestError("path", 400, "the parameters of the path cannot be read") from None
+    names = tuple(known)
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in names:
+            raise InputError(name[:80], f"is not a parameter; there are {', '.join(names) or 'none'}")
+        if name in found:
+            raise InputError(name, "is stated twice")
+        found[name] = value
+    return found
+
+
+def idempotency_key(headers: dict[bytes, bytes]) -> str:
+    """The idempotency key of a request; empty for none."""
+    raw = headers.get(b"idempotency-key")
+    if raw is None:
+        return ""
+    text = raw.decode("latin-1")
+    if _KEY.match(text) is None:
+        raise InputError("Idempotency-Key", "must be 1 to 200 visible ASCII characters, without spaces")
+    return text
+
+
+def _is_text(raw: bytes) -> bool:
+    """Whether the bytes that a path encodes are UTF-8."""
+    try:
+        unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _too_large(most: int) -> RequestError:
+    return RequestError("size", 413, f"the body has more than {most} bytes", _CLOSE)
+
+
+#: Work that a job may do: a query, or a release of a kind.
+JobRequest = Request | RequestModel
+
+#: Largest absolute value of a decimal exponent.
+MAX_EXPONENT: Final = 40
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_Body = TypeVar("_Body", bound=RequestModel)
+
+
+def read_body(kind: type[_Body], body: bytes) -> _Body:
+    """A body of a kind.
+
+    Raises:
+        RequestError, InputError: it is another.
+    """
+    return kind.of(read_json(body))
+
+
+def ask_of(body: bytes) -> Request:
+    """The question in a body.
+
+    Raises:
+        RequestError, InputError: the body is not a question.
+    """
+    return read_query(read_json(body))
+
+
+def release_of(body: bytes) -> RequestModel:
+    """The request for a release of a kind in a body.
+
+    Raises:
+        RequestError, InputError: the body is none.
+    """
+    content = read_json(body)
+    if not isinstance(content, dict) or not isinstance(content.get("kind"), str) or content["kind"] not in KINDS:
+        raise InputError("kind", f"must be one of {', '.join(KINDS)}")
+    return KINDS[content["kind"]].request.of(content)
+
+
+def job_text(asked: JobRequest, key: str) -> str:
+    """Work to do as a job and its key as one text, equal for equal work; :func:`job_back` reads it."""
+    is_query = isinstance(asked, Request)
+    stated = asked.stated
+    if isinstance(asked, Request):
+        stated = {"sql": asked.sql, **{name: value for name, value in asked.options.items() if value is not None}}
+    # Of two synthetic tables the first is that of persons.
+    return json.dumps([stated, key], sort_keys=is_query, separators=(",", ":"), default=str)
+
+
+def job_back(text: str) -> tuple[JobRequest, str]:
+    """The work and the key that :func:`job_text` wrote."""
+    stated, key = json.loads(text)
+    if "kind" in stated:
+        return KINDS[stated["kind"]].request.model_construct(**stated), key
+    return Request(**stated), key
+
+
+def read_json(body: bytes) -> Any:
+    """The value of a JSON text; numbers as ``int`` or ``Decimal``.
+
+    Raises:
+        RequestError: it is not JSON, or could be read in two ways.
+    """
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _refused("is not UTF-8") from None
+    try:
+        value = _DECODER.decode(text)
+        half = "\\u" in text and _has_half(value)
+    except RecursionError:
+        raise _refused("is nested too deeply") from None
+    except ValueError as problem:
+        raise _refused(f"is not JSON: {_words(problem)}") from None
+    if half:
+        raise _refused("holds half of a character (a lone surrogate)")
+    return value
+
+
+def _number(text: str) -> int | Decimal:
+    # Everything before an exponent counts, so that the work stays small whatever was written.
+    mantissa, _, exponent = text.lower().partition("e")
+    digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
+    if len(digits) > MAX_DIGITS or len(mantissa) > 2 * MAX_DIGITS:
+        raise _refused(f"holds a number of more than {MAX_DIGITS} digits")
+    if exponent and (len(exponent) > 6 or abs(int(exponent)) > MAX_EXPONENT):
+        raise _refused(f"holds a number with an exponent beyond ±{MAX_EXPONENT}")
+    return int(text) if mantissa.lstrip("-") == text.lstrip("-") and "." not in text else Decimal(text)
+
+
+def _no_constant(text: str) -> Any:
+    raise _refused(f"holds {text}, which is not a number of JSON")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _refused("has a key that occurs twice")
+    return found
+
+
+def _has_half(value: Any) -> bool:
+    if isinstance(value, str):
+        return _HALF.search(value) is not None
+    if isinstance(value, dict):
+        return any(_has_half(key) or _has_half(item) for key, item in value.items())
+    return isinstance(value, list) and any(map(_has_half, value))
+
+
+def _refused(what: str) -> RequestError:
+    return RequestError("body", 400, f"the body {what}")
+
+
+def _words(problem: ValueError) -> str:
+    """Where it went wrong, without quoting what was sent."""
+    return f"{problem.msg} at character {problem.pos}" if isinstance(problem, json.JSONDecodeError) else "unreadable"
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_once, parse_float=_number, parse_int=_number, parse_constant=_no_constant
+)
+
 
 Lines = tuple[tuple[bytes, bytes], ...]
 

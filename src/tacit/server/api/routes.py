@@ -1,4 +1,4 @@
-"""Endpoints for analysts."""
+"""Endpoints of the API, and their table."""
 
 from __future__ import annotations
 
@@ -10,18 +10,56 @@ from tacit.client import account_responses as told
 from tacit.client import people_responses as people
 from tacit.client import release_responses as jobs
 from tacit.client import responses as wire
+from tacit.client.release_responses import ReleaseLineResponse, ReleaseResponse, ReleasesResponse
 from tacit.client.requests import PersonRequest, QueryRequest, QuotaRequest, TokenRequest
 from tacit.core.errors import InputError
 from tacit.releases.answer import Answer
 from tacit.releases.kinds import KINDS
+from tacit.releases.release import MEDIA_TYPES
 from tacit.server.api import admin_routes as operating
-from tacit.server.api import release_routes
-from tacit.server.api.content_negotiation import ARROW, JSON, arrow_bytes, chosen, json_bytes, wants_job
 from tacit.server.api.jobs import poll, put_off
-from tacit.server.api.request import ApiRequest, ApiResponse, Route, json_response
-from tacit.server.api.request_body import ask_of
-from tacit.server.api.request_limits import idempotency_key
+from tacit.server.api.request import (
+    ARROW,
+    JSON,
+    ApiRequest,
+    ApiResponse,
+    Route,
+    arrow_bytes,
+    ask_of,
+    chosen,
+    idempotency_key,
+    json_bytes,
+    json_response,
+    release_of,
+    wants_job,
+)
 from tacit.server.service import ADMIN, AUDIT, ONLY
+
+
+def make(call: ApiRequest) -> ApiResponse:
+    """Make a synthetic table, answer a workload or fit a model, as a job; charged once, then free."""
+    return put_off(call, release_of(call.body), idempotency_key(call.headers))
+
+
+def everything(call: ApiRequest) -> ApiResponse:
+    """Releases that were paid for."""
+    found = call.runtime.service.releases(call.user, call.query.get("kind"))
+    return json_response(ReleasesResponse(releases=[ReleaseLineResponse.of(each) for each in found]).plain())
+
+
+def one(call: ApiRequest) -> ApiResponse:
+    """A release, or one of its files; free."""
+    release, made = call.runtime.service.release(call.user, call.position("release"))
+    name = call.query.get("file")
+    if name is None:
+        return json_response(ReleaseResponse.of(release.kind, made).plain())
+    files = KINDS[release.kind].files(made)
+    if name not in files:
+        raise InputError("file", "must be one of the names that the release lists")
+    told = f"attachment; filename={release.kind}-{release.position}-{name}"
+    form = MEDIA_TYPES[name.rpartition(".")[2]]
+    return ApiResponse(200, files[name](), form, ((b"content-disposition", told.encode()),))
+
 
 _CODE: Final = re.compile(r"[0-9a-f]{64}\Z")
 
@@ -205,12 +243,12 @@ ROUTES: Final = (
     Route("GET", "/v1/me", whoami, {200: people.MeResponse}),
     Route("GET", "/v1/health", health, {200: wire.HealthResponse}, rate=""),
     Route(
-        "POST", "/v1/releases", release_routes.make, {202: jobs.JobAcceptedResponse}, _MAKES, (403, 409, 422),
+        "POST", "/v1/releases", make, {202: jobs.JobAcceptedResponse}, _MAKES, (403, 409, 422),
         rate="asks",
     ),
-    Route("GET", "/v1/releases", release_routes.everything, {200: jobs.ReleasesResponse}, query=("kind",)),
+    Route("GET", "/v1/releases", everything, {200: jobs.ReleasesResponse}, query=("kind",)),
     Route(
-        "GET", "/v1/releases/{position}", release_routes.one, {200: jobs.ReleaseResponse}, fails=(404,), rate="quotes",
+        "GET", "/v1/releases/{position}", one, {200: jobs.ReleaseResponse}, fails=(404,), rate="quotes",
         query=("file",),
     ),
     Route("GET", "/v1/people", operating.everyone, {200: people.PeopleResponse}, fails=(403,)),

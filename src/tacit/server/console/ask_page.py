@@ -15,19 +15,15 @@ from tacit.ledger import ConflictError
 from tacit.query.request import OPTIONS, Request
 from tacit.releases.accounts import Budget
 from tacit.releases.answer import Answer
+from tacit.server.console.amounts import charge_text, left_words
 from tacit.server.console.answers import drawing_of, sheet_of
-from tacit.server.console.budget_bars import left_words
 from tacit.server.console.builder import build, view_builder
-from tacit.server.console.charts import MOST_MARKS, draw_panels
+from tacit.server.console.charts import CATEGORY, MOST_MARKS, Drawing, draw_panels
 from tacit.server.console.datasets import view_table
-from tacit.server.console.drawings import CATEGORY, Drawing
 from tacit.server.console.editor import editor_words
-from tacit.server.console.error_pages import PageProblem, problem_of
-from tacit.server.console.number_format import charge_text
-from tacit.server.console.page_request import PageRequest
-from tacit.server.console.price_curve import curve_of
+from tacit.server.console.page_request import PageProblem, PageRequest, problem_of
 from tacit.server.console.question_pages import opened
-from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, view_public_quote, view_quote
+from tacit.server.console.quotes import LEVELS, MORE, PAYS, AskForm, QuoteView, curve_of, view_public_quote, view_quote
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope
 from tacit.server.service import ONLY

@@ -14,7 +14,7 @@ from tacit.query.catalog import Column, Table
 from tacit.query.contribution import ContributionNumber
 from tacit.releases.accounts import Budget
 from tacit.releases.answer import format_value
-from tacit.server.console.budget_bars import gauges
+from tacit.server.console.amounts import gauges
 from tacit.server.console.editor import typed_name
 from tacit.server.console.page_request import PageRequest
 from tacit.server.identity import TokenScope

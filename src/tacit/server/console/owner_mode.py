@@ -31,10 +31,8 @@ from tacit.project.project_editing import MOST_TEXT, EditedProject, Place
 from tacit.project.project_file import Project, TableModel, validate
 from tacit.project.source import Source
 from tacit.query.catalog import Table
-from tacit.server.api.request_limits import check_scope
-from tacit.server.console.csrf import new_door, same
-from tacit.server.console.error_pages import PageProblem, problem_of
-from tacit.server.console.page_request import PageContext, Visit, endpoint
+from tacit.server.api.request import check_scope
+from tacit.server.console.page_request import PageContext, PageProblem, Visit, endpoint, new_door, problem_of, same
 from tacit.server.errors import RequestError, Unknown
 from tacit.server.identity import Access, Person, Role, TokenScope
 from tacit.server.settings import Settings
@@ -270,7 +268,7 @@ Again = Callable[[OwnerRequest, str], Awaitable[Response]]
 
 def owner_app(shared: OwnerContext) -> Starlette:
     """The pages of owner mode."""
-    from tacit.server.console import project_budget, project_column, project_pages, project_table
+    from tacit.server.console import project_pages
 
     table: tuple[tuple[str, str, Callable[[OwnerRequest], Awaitable[Response]]], ...] = (
         ("GET", "/", project_pages.show_data),
@@ -278,13 +276,13 @@ def owner_app(shared: OwnerContext) -> Starlette:
         ("POST", "/database", project_pages.add_database),
         ("POST", "/limits", project_pages.change_limits),
         ("GET", "/files", project_pages.list_files_beside),
-        ("GET", "/table", project_table.show_table),
-        ("POST", "/table", project_table.change_table),
-        ("POST", "/remove", project_table.remove_table),
-        ("GET", "/column", project_column.show_column),
-        ("POST", "/column", project_column.change_column),
-        ("GET", "/budget", project_budget.show_budget),
-        ("POST", "/budget", project_budget.change_budget),
+        ("GET", "/table", project_pages.show_table),
+        ("POST", "/table", project_pages.change_table),
+        ("POST", "/remove", project_pages.remove_table),
+        ("GET", "/column", project_pages.show_column),
+        ("POST", "/column", project_pages.change_column),
+        ("GET", "/budget", project_pages.show_budget),
+        ("POST", "/budget", project_pages.change_budget),
         ("GET", "/save", project_pages.show_save),
         ("POST", "/save", project_pages.save),
         ("POST", "/text", project_pages.change_text),

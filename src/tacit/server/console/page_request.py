@@ -1,4 +1,4 @@
-"""Page request: user, form fields and response.
+"""Page request: user, form fields, protection of forms, static files, responses and error pages.
 
 A :class:`Visit` is made for every request. It finds out who asks, refuses forms that did not come from a page of this
 console, and turns every failure on the way into a page that says what to do next. A :class:`PageRequest` is one to a
@@ -7,21 +7,25 @@ server, whose people have sessions; owner mode has its own.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from tacit.core.errors import AccessError, TacitError
-from tacit.server.api.request_limits import body_of
-from tacit.server.console.budget_bars import Gauge, gauges, tightest
-from tacit.server.console.csrf import HEADERS, from_here, new_door, read_form, same
-from tacit.server.console.error_pages import PageProblem, problem_of
-from tacit.server.console.number_format import when
-from tacit.server.console.static_files import Statics
+from tacit.core.errors import AccessError, InputError, TacitError
+from tacit.noise import entropy
+from tacit.query.refusal import CODES, Proposal, Refusal
+from tacit.server.api.errors import describe
+from tacit.server.api.request import body_of
+from tacit.server.console.amounts import Gauge, gauges, tightest, when
+from tacit.server.console.editor import place_of
 from tacit.server.errors import Unauthenticated, Unknown
 from tacit.server.identity import Access, TokenScope
 
@@ -32,6 +36,178 @@ if TYPE_CHECKING:
     from tacit.server.identity.oidc import OpenIDProvider
     from tacit.server.service import CuratorService
     from tacit.server.settings import Settings
+
+_MOST_FIELDS: Final = 60
+
+#: On every page: nothing from elsewhere, nothing inline, no frames, no caches.
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+def from_here(request: Request) -> bool:
+    """Whether a request comes from a page of this server, as far as the browser tells."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None and site != "same-origin":
+        return False
+    origin = request.headers.get("origin")
+    # Without a referrer browsers call the origin of a form "null", and say where it is from in the other header.
+    if origin is None or (origin == "null" and site == "same-origin"):
+        return True
+    return bool(urlsplit(origin).netloc) and urlsplit(origin).netloc == request.headers.get("host")
+
+
+def read_form(request: Request, body: bytes) -> dict[str, str]:
+    """The fields of a form, each once; as browsers send them without files.
+
+    Raises:
+        InputError: the body is no such form, or says something twice.
+    """
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise InputError("form", "must be sent as application/x-www-form-urlencoded")
+    try:
+        text = body.decode("ascii")
+        pairs = parse_qsl(
+            text, keep_blank_values=True, strict_parsing=bool(text), max_num_fields=_MOST_FIELDS, errors="strict"
+        )
+    except ValueError:
+        raise InputError("form", "cannot be read") from None
+    found = {name: value.replace("\r\n", "\n") for name, value in pairs}
+    if len(found) != len(pairs):
+        raise InputError("form", "has a field that occurs twice")
+    return found
+
+
+def same(token: str, expected: str) -> bool:
+    """Whether a token is the one that was given out; nothing is never it."""
+    return bool(expected) and hmac.compare_digest(token.encode(), expected.encode())
+
+
+def new_door() -> str:
+    """Create a token for the forms of pages without a session."""
+    return f"{entropy.current().bits(128):032x}"
+
+
+_KINDS: Final = {
+    "console.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
+    "editor.js": "text/javascript; charset=utf-8",
+    "project.js": "text/javascript; charset=utf-8",
+    "mark.svg": "image/svg+xml",
+}
+
+
+class Statics:
+    """The files of the folder ``static``, read once."""
+
+    def __init__(self) -> None:
+        folder = files(__package__) / "static"
+        self._contents = {name: (folder / name).read_bytes() for name in _KINDS}
+        self._addresses = {
+            name: f"/console/static/{hashlib.sha256(content).hexdigest()[:16]}/{name}"
+            for name, content in self._contents.items()
+        }
+
+    def address(self, name: str) -> str:
+        """Address of a file."""
+        return self._addresses[name]
+
+    async def serve(self, request: Request) -> Response:
+        """The file at an address; an old address is none."""
+        name = request.path_params["name"]
+        if self._addresses.get(name) != f"/console/static/{request.path_params['digest']}/{name}":
+            return PlainTextResponse("not found", 404, headers=dict(HEADERS))
+        headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+        return Response(self._contents[name], media_type=_KINDS[name], headers=headers)
+
+
+@dataclass(frozen=True)
+class PageProblem:
+    """A heading, what happened, what to do, the rule or id to quote, and headers for the page that says so.
+
+    ``proposal`` is a query that is accepted, and ``span`` the part of the text that the problem is about.
+    """
+
+    title: str
+    message: str
+    advice: str = ""
+    rule: str = ""
+    code: str = ""
+    status: int = 400
+    id: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    proposal: Proposal | None = None
+    span: tuple[int, int] | None = None
+
+
+_WORDS: Final = {
+    "query": ("This cannot be answered as written", "Nothing was charged."),
+    "input": ("Something to correct", "Nothing was charged."),
+    "access.unknown": (
+        "Nothing is here for you",
+        "It does not exist, or it is not yours to see: the two look the same.",
+    ),
+    "access.sign_in": ("You were not signed in", "Sign in once more, or ask an owner of the data."),
+    "budget": (
+        "The budget does not allow this",
+        "Nothing was charged. A smaller price may still fit, and every question that was answered before stays free.",
+    ),
+    "accounting": ("No guarantee can be computed for this", "Nothing was charged. Ask for less, or in another form."),
+    "access": ("Your role does not allow this", "Nothing was done."),
+    "auth": ("Your session has ended", "Nothing was charged. Sign in again to go on."),
+    "rate": ("Too many requests", "Nothing was charged. Wait a moment and try again."),
+    "provider": ("Sign-in does not work now", "Try again later, or ask an owner for a one-time link."),
+    "busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
+    "internal.busy": ("The server is busy", "Nothing was charged. Try again in a moment."),
+    "internal.ledger": (
+        "The ledger has stopped",
+        "No question is answered until the owner of the data has looked at it. What was released before stays valid.",
+    ),
+    "engine.failed": (
+        "The question failed",
+        "The owner of the data can look up the reason by its number. The charge stays, and so does the failure.",
+    ),
+    "engine": (
+        "The question failed",
+        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
+    ),
+    "internal": (
+        "Something failed here",
+        "The owner of the data can look up the reason by its number. The same question is never charged twice.",
+    ),
+    "form": ("This form is out of date", "Nothing was done. Go back, reload the page, and try again."),
+}
+
+
+def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
+    """A failure for a page, of a question if there is one; of one whose words might quote data, an id."""
+    failure = describe(raised)
+    code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
+    title, advice = _words(code)
+    message = "" if code == "auth" else failure.message
+    # The console lets people in by a form, not by a token.
+    headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
+    proposal, span = None, None
+    if isinstance(raised, Refusal):
+        message, proposal, span = raised.sentence, raised.proposal, place_of(raised, sql)
+    return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers, proposal, span)
+
+
+def _words(code: str) -> tuple[str, str]:
+    kind = code.split(".")[0]
+    return _WORDS.get(code) or _WORDS.get(kind) or ("This did not work", "Nothing was charged.")
+
 
 Words = ParamSpec("Words")
 Result = TypeVar("Result")

@@ -10,17 +10,16 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from tacit.server.console import (
+    answers,
     ask_page,
     datasets,
-    downloads,
     history_pages,
     people_pages,
-    price_curve,
     question_pages,
+    quotes,
     release_pages,
-    sign_in,
 )
-from tacit.server.console.ledger_page import LedgerWatch
+from tacit.server.console.history_pages import LedgerWatch
 from tacit.server.console.page_request import ConsoleContext, Handler, PageRequest, endpoint
 from tacit.server.errors import Unknown
 from tacit.server.identity import People, TokenScope
@@ -44,29 +43,29 @@ def console(
     """The console as an application below ``/console``."""
     shared, watch = ConsoleContext(service, people, settings, providers), LedgerWatch()
     table: tuple[tuple[str, str, Handler, tuple[TokenScope, ...] | None], ...] = (
-        ("GET", "/", sign_in.home, _SIGNED_IN),
-        ("GET", "/sign-in", sign_in.show_sign_in, _NO_SESSION),
-        ("GET", "/sign-in/{provider}", sign_in.go, _NO_SESSION),
-        ("GET", "/signed-in/{provider}", sign_in.signed_in, _NO_SESSION),
-        ("POST", "/sign-out", sign_in.sign_out, _SIGNED_IN),
-        ("GET", "/sessions", sign_in.show_sessions, _SIGNED_IN),
-        ("POST", "/sessions", sign_in.end_session, _SIGNED_IN),
-        ("GET", "/link/{secret}", sign_in.show_link, _NO_SESSION),
-        ("POST", "/link/{secret}", sign_in.follow_link, _NO_SESSION),
+        ("GET", "/", people_pages.home, _SIGNED_IN),
+        ("GET", "/sign-in", people_pages.show_sign_in, _NO_SESSION),
+        ("GET", "/sign-in/{provider}", people_pages.go, _NO_SESSION),
+        ("GET", "/signed-in/{provider}", people_pages.signed_in, _NO_SESSION),
+        ("POST", "/sign-out", people_pages.sign_out, _SIGNED_IN),
+        ("GET", "/sessions", people_pages.show_sessions, _SIGNED_IN),
+        ("POST", "/sessions", people_pages.end_session, _SIGNED_IN),
+        ("GET", "/link/{secret}", people_pages.show_link, _NO_SESSION),
+        ("POST", "/link/{secret}", people_pages.follow_link, _NO_SESSION),
         ("GET", "/ask", ask_page.show_ask, _ASKS),
         ("POST", "/ask", ask_page.ask, _ASKS),
         ("POST", "/quote", ask_page.quote, _ASKS),
         ("POST", "/build", ask_page.build_question, _ASKS),
-        ("POST", "/curve", price_curve.curve, _ASKS),
+        ("POST", "/curve", quotes.curve, _ASKS),
         ("POST", "/again", ask_page.ask_again, _ASKS),
         ("POST", "/deliver", ask_page.deliver, _ASKS),
         ("GET", "/questions", question_pages.show_questions, _ASKS),
         ("POST", "/questions", question_pages.save, _ASKS),
         ("POST", "/questions/share", question_pages.share, _ASKS),
         ("POST", "/questions/delete", question_pages.delete, _ASKS),
-        ("POST", "/table.{form}", downloads.again, _ASKS),
+        ("POST", "/table.{form}", answers.again, _ASKS),
         ("GET", "/answers/{position:int}", ask_page.answer_page, _SIGNED_IN),
-        ("GET", "/answers/{position:int}/table.{form}", downloads.by_position, _SIGNED_IN),
+        ("GET", "/answers/{position:int}/table.{form}", answers.by_position, _SIGNED_IN),
         ("GET", "/datasets", datasets.show_datasets, _SIGNED_IN),
         ("GET", "/history", history_pages.show_history, _SIGNED_IN),
         ("GET", "/receipts/{position:int}", history_pages.receipt, _SIGNED_IN),

@@ -1,26 +1,610 @@
-"""Pages of a project file as a whole: its sources, what one query may use of the machine, checking and saving."""
+"""Pages of a project file: sources, tables, columns and a picture of what bounds keep, budgets, checking and saving.
+
+``docs/choosing-epsilon.md`` has the published numbers of the budget's page with their sources; a test compares the two.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response
 
+from tacit.core.cautions import cautions, guess_probability
 from tacit.core.errors import InputError, TacitError
 from tacit.core.extras import install_command
+from tacit.core.numbers import exact_positive
 from tacit.curator.opening import SpendingEffects, effects_of, is_account_term, opening_problems
 from tacit.engines.registry import is_database_address, stored_names
-from tacit.project.draft import CSV, PARQUET, address_without_secrets, postgres_tables
+from tacit.project.draft import (
+    AMBIGUOUS,
+    CSV,
+    PARQUET,
+    SUPPOSED,
+    address_without_secrets,
+    csv_checks,
+    draft_csv,
+    guess_unit,
+    postgres_tables,
+    read_rows,
+    read_sample,
+    sum_and_average_errors,
+)
+from tacit.project.owner_view import (
+    MOST_ROWS,
+    ColumnHistogram,
+    RowsKept,
+    UnitFacts,
+    brought_near,
+    column_values,
+    histogram,
+    place_of_value,
+    rows_kept,
+    unit_facts,
+)
 from tacit.project.project_editing import Place, draft_source, stated_value
-from tacit.project.project_file import LimitsModel, load
-from tacit.project.project_template import DraftTable
-from tacit.server.console.csrf import HEADERS
-from tacit.server.console.owner_mode import OwnerRequest, address
+from tacit.project.project_file import ColumnModel, LimitsModel, PopulationModel, TableModel, load, validate
+from tacit.project.project_template import MARK, Draft, DraftColumn, DraftTable
+from tacit.project.source import Source, column_types
+from tacit.query.canonical_unit import ROW
+from tacit.query.catalog import UNIT_ROWS, Column, Table
+from tacit.query.types import Kind
+from tacit.releases.accounts import filter_of
+from tacit.server.console.amounts import as_pair, promise, up
+from tacit.server.console.charts import draw_histogram
+from tacit.server.console.owner_mode import OwnerRequest, address, readable
+from tacit.server.console.page_request import HEADERS
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedEpsilon:
+    """A release, its epsilon, and the unit that the number is about."""
+
+    release: str
+    epsilon: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class GuessRisk:
+    """An epsilon and how often an attacker is right, at most, who gave one person's secret even odds."""
+
+    epsilon: str
+    percent: str
+    is_chosen: bool
+
+
+PUBLISHED: Final = (
+    PublishedEpsilon("US Census 2020, redistricting data", "19.61 at δ = 10⁻¹⁰", "a person, once"),
+    PublishedEpsilon("Apple, emoji suggestions", "4, local model", "a device, per day"),
+    PublishedEpsilon("Apple, health types", "2, local model", "a device, per day"),
+    PublishedEpsilon("Apple, new words", "16, local model", "a device, per day"),
+    PublishedEpsilon("Google, community mobility reports", "2.64", "a person, per day"),
+    PublishedEpsilon("Israel's Ministry of Health, live births", "9.98", "a birth, once"),
+)
+_STEPS: Final = ("0.1", "0.5", "1", "2", "4", "8")
+_WORDS: Final = ("epsilon", "delta", "rho", "mu", "query_delta")
+_ACCOUNTING: Final = (
+    ("pure", "pure: prices add up; no delta"),
+    ("approx", "approx: prices and deltas add up"),
+    ("zcdp", "zcdp: many small questions cost less than their sum"),
+    ("gdp", "gdp: the same for Gaussian noise"),
+)
+#: Price of a question by which a budget is told in questions.
+_PRICES: Final = (Fraction(1, 10), Fraction(1, 2), Fraction(1))
+
+
+async def show_budget(visit: OwnerRequest, problem: str = "") -> Response:
+    """Show the budget of a population and the risk that it means."""
+    name, model = _budget_asked(visit)
+    context = await visit.run(_budget_context, visit, name, model)
+    return await visit.page("project_budget.html", 400 if problem else 200, problem=problem, **context)
+
+
+async def change_budget(visit: OwnerRequest) -> Response:
+    """Take over the terms of an account."""
+    name, model = _budget_asked(visit)
+    return await visit.edited(
+        lambda: _budget_changes(name, visit.form, model), show_budget, address("budget", population=name)
+    )
+
+
+def _budget_asked(visit: OwnerRequest) -> tuple[str, PopulationModel]:
+    name = visit.asked("population")
+    people = visit.content("populations")
+    if name not in people:
+        raise InputError("population", f"there is no population {name!r} in the project")
+    return name, validate(PopulationModel, people[name], f"populations.{name}")
+
+
+def _budget_changes(name: str, form: Mapping[str, str], model: PopulationModel) -> dict[Place, Any]:
+    at = ("populations", name)
+    said = {word: form.get(word, "").strip() or None for word in _WORDS}
+    if not (said["epsilon"] or said["rho"] or said["mu"]):
+        said["epsilon"] = MARK
+    changes: dict[Place, Any] = {
+        (*at, word): value for word, value in said.items() if value != _stated(getattr(model, word))
+    }
+    for word, usual in (("accounting", "pure"), ("relation", "add_remove")):
+        if (chosen := form.get(word, usual)) != getattr(model, word):
+            changes[(*at, word)] = None if chosen == usual else chosen
+    return changes
+
+
+def _stated(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _budget_context(visit: OwnerRequest, name: str, model: PopulationModel) -> dict[str, Any]:
+    people = _people(visit, name)
+    said = {word: "" if getattr(model, word) in (None, MARK) else str(getattr(model, word)) for word in _WORDS}
+    context: dict[str, Any] = {
+        "population": name,
+        "said": said,
+        "accounting": model.accounting,
+        "relation": model.relation,
+        "kinds": _ACCOUNTING,
+        "published": PUBLISHED,
+        "people": people,
+        "delta_hint": "" if not people else f"1e-{len(str(10 * people))}",
+        "risks": guess_risks(None),
+        "promise": None,
+        "questions": [],
+        "cautions": (),
+        "trouble": "",
+    }
+    if said["epsilon"] or said["rho"] or said["mu"]:
+        try:
+            epsilon, delta = as_pair(filter_of(name, model).guarantee)
+        except TacitError as problem:
+            return {**context, "trouble": str(problem)}
+        context |= {
+            "promise": promise(epsilon, delta),
+            "risks": guess_risks(epsilon, up(epsilon)),
+            "questions": [(up(price), int(epsilon / price)) for price in _PRICES if price <= epsilon],
+            "cautions": cautions(epsilon=epsilon, delta=delta or None, people=people or None),
+        }
+    return context
+
+
+def _people(visit: OwnerRequest, name: str) -> int:
+    """Number of people in the largest table of a population whose unit is a column; 0 where it is not known."""
+    most = 0
+    for table, said in visit.content("tables").items():
+        if not isinstance(said, dict) or said.get("population") != name:
+            continue
+        try:
+            _, known, source = visit.viewed(table)
+            column = known.find(str(said.get("unit", "")))
+            if column is not None and not source.is_elsewhere:
+                facts = visit.shared.once("unit", column, source, partial(unit_facts, source, column))
+                most = max(most, facts.people)
+        except TacitError:
+            continue
+    return most
+
+
+def guess_risks(chosen: Fraction | None, text: str = "") -> list[GuessRisk]:
+    """The risk at some round numbers, and at the chosen one in its place."""
+    steps = {exact_positive(step, "epsilon"): step for step in _STEPS}
+    if chosen is not None:
+        steps.setdefault(chosen, text)
+    return [
+        GuessRisk(said, _percent(guess_probability(number)), number == chosen) for number, said in sorted(steps.items())
+    ]
+
+
+def _percent(share: Fraction) -> str:
+    tenths = math.ceil(1000 * share)
+    return f"{tenths / 10:.1f} %" if tenths < 1000 else "over 99.9 %"
+
+
+_TYPES: Final = ("text", "integer", "decimal", "double", "boolean", "date", "timestamp")
+_EPSILON: Final = "0.5"
+_MOST_CATEGORIES: Final = 10_000
+
+
+async def show_column(visit: OwnerRequest, problem: str = "") -> Response:
+    """Show a column with the picture of what its declaration keeps."""
+    name, model, column, said = _column_asked(visit)
+    context = await visit.run(_column_view, visit, name, model, column, said)
+    return await visit.page("project_column.html", 400 if problem else 200, problem=problem, **context)
+
+
+async def change_column(visit: OwnerRequest) -> Response:
+    """Take over what was said about a column."""
+    name, model, column, said = _column_asked(visit)
+    at = ("tables", name, "columns", column)
+    if visit.form.get("leave_out") == "yes":
+        return await visit.edited(lambda: {at: None}, show_column, address("table", table=name))
+    return await visit.edited(
+        lambda: _column_changes(at, visit.form, said, is_stated=column in model.columns),
+        show_column,
+        address("column", table=name, column=column),
+    )
+
+
+def _column_changes(at: Place, form: Mapping[str, str], said: ColumnModel, *, is_stated: bool) -> dict[Place, Any]:
+    wanted = _wanted(form, said)
+    if not is_stated:
+        stated = {word: value for word, value in wanted.items() if value is not None}
+        return {at: stated} if stated else {}
+    known = {
+        word: list(was) if isinstance(was, tuple) else was for word, was in said.model_dump(exclude_unset=True).items()
+    }
+    return {(*at, word): value for word, value in wanted.items() if value != known.get(word)}
+
+
+def _column_asked(visit: OwnerRequest) -> tuple[str, TableModel, str, ColumnModel]:
+    name, model = visit.table()
+    column = visit.asked("column")
+    said = model.columns.get(column)
+    if said is None:
+        try:
+            known = visit.viewed(name)[1].find(column)
+        except TacitError:
+            known = None
+        if known is None:
+            raise InputError("column", f"there is no column {column!r} in {name}")
+        said = ColumnModel()
+    return name, model, column, said
+
+
+def _wanted(form: Mapping[str, str], said: ColumnModel) -> dict[str, Any]:
+    """The settings of the form, as they stand in a file; None where a setting is not stated."""
+    low, high = form.get("low", "").strip(), form.get("high", "").strip()
+    lines = [line.strip("\r") for line in form.get("categories", "").split("\n")]
+    listed = [line for line in lines if line.strip()]
+    if len(listed) > _MOST_CATEGORIES:
+        raise InputError("categories", f"are {len(listed):,}, and the editor takes {_MOST_CATEGORIES:,}")
+    kind = form.get("type", "").strip() or None
+    as_number = kind in ("integer", "decimal", "double", "date", "timestamp")
+    categories = [stated_value(line) if as_number else line for line in listed] or None
+    if kind == "boolean" and categories is not None:
+        categories = [{"true": True, "false": False}.get(str(each).lower(), each) for each in categories]
+    return {
+        "type": kind or (MARK if said.type == MARK else None),
+        "step": form.get("step", "").strip() or None,
+        "date_format": form.get("date_format", "").strip() or None,
+        "bounds": [stated_value(low) if low else MARK, stated_value(high) if high else MARK] if low or high else None,
+        "categories": categories,
+        "null_category": True if form.get("null_category") == "yes" else None,
+        "nullable": False if form.get("not_null") == "yes" else None,
+        "unique": True if form.get("unique") == "yes" else None,
+        "references": form.get("references", "").strip() or None,
+    }
+
+
+def _column_view(visit: OwnerRequest, name: str, model: TableModel, column: str, said: ColumnModel) -> dict[str, Any]:
+    context: dict[str, Any] = {
+        "name": name,
+        "column": column,
+        "said": said,
+        "types": _TYPES,
+        "stored": "",
+        "is_csv": Path(model.source).suffix.lower() in CSV,
+        "is_unit": column.lower() == (model.unit or "").lower(),
+        "low": "" if said.bounds is None else _typed(said.bounds[0]),
+        "high": "" if said.bounds is None else _typed(said.bounds[1]),
+        "categories": "\n".join(map(_typed, said.categories or ())),
+        "trouble": "",
+        "sampled": 0,
+        "picture": None,
+        "shape": None,
+        "choices": [],
+        "values": None,
+        "epsilon": _EPSILON,
+        "supposed": SUPPOSED,
+        "targets": list(_targets(visit, name)),
+    }
+    try:
+        project, table, source = visit.viewed(name)
+        known = table.find(column)
+        context["others"] = _others(table, column)
+        if known is None:
+            context["trouble"] = "" if said.type in (None, MARK) else "this column cannot be read as declared"
+            return context
+        context["stored"] = str(known.type).partition("(")[0].lower()
+        near = source
+        if source.is_elsewhere:
+            # Bounds and categories change no value, so the rows are fetched once.
+            about = (known.stored_name, known.type)
+            near = visit.shared.once("near", about, source, lambda: brought_near(project.engine, source, known))
+            context["sampled"] = MOST_ROWS
+        if known.type.is_ordered and known.type.kind is not Kind.BOOLEAN and not context["is_unit"]:
+            shape = visit.shared.once("shape", known, source, lambda: histogram(near, known))
+            context["shape"] = shape
+            context["picture"] = None if shape is None else _picture(shape, known)
+            context["choices"] = [] if shape is None else _choices(shape, name, model, known)
+        if not context["is_unit"]:
+            context["values"] = visit.shared.once("values", known, source, lambda: column_values(near, known))
+    except TacitError as problem:
+        context["trouble"] = str(problem)
+    return {"others": (None, None), **context}
+
+
+def _targets(visit: OwnerRequest, name: str) -> Iterator[str]:
+    """Columns of other tables of which each value is there once, so that a column here may point to them."""
+    for table, said in visit.content("tables").items():
+        if table == name or not isinstance(said, dict) or not isinstance(said.get("columns"), dict):
+            continue
+        for column, about in said["columns"].items():
+            if isinstance(about, dict) and about.get("unique") is True:
+                yield f"{table}.{column}"
+
+
+def _others(table: Table, column: str) -> tuple[str | None, str | None]:
+    names = [each.name for each in table.columns]
+    place = next((n for n, each in enumerate(names) if each.lower() == column.lower()), None)
+    if place is None:
+        return None, names[0] if names else None
+    return names[place - 1] if place else None, names[place + 1] if place + 1 < len(names) else None
+
+
+def _typed(value: Any) -> str:
+    if value == MARK:
+        return ""
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+def _picture(shape: ColumnHistogram, column: Column) -> dict[str, Any]:
+    bounds = None if column.bounds is None else (place_of_value(column.bounds[0]), place_of_value(column.bounds[1]))
+    kept = "" if shape.clipped is None else f" Bounds keep {1 - sum(shape.clipped):.1%} of the values."
+    words = f"Histogram of {column.name}: {shape.values:,} values.{kept}"
+    return draw_histogram(shape.edges, shape.counts, bounds, f"values of {column.name}", words, is_time=shape.is_time)
+
+
+def _choices(shape: ColumnHistogram, name: str, model: TableModel, column: Column) -> list[dict[str, Any]]:
+    """Round bounds with the share that they keep and the error of an average under them."""
+    limits = {word: getattr(model, word) for word in ("max_groups", "max_rows") if getattr(model, word) is not None}
+    drafted = DraftColumn(column.name, str(column.type).partition("(")[0].lower())
+    found = []
+    for choice in shape.choices:
+        stated = replace(drafted, bounds=(choice.low, choice.high))
+        table = DraftTable(name, "", (stated,), **limits)
+        errors = sum_and_average_errors(Draft("", ()), table, column.name, _EPSILON)
+        found.append(
+            {"low": choice.low, "high": choice.high, "kept": choice.kept, "error": errors and f"{errors[1]:,.3g}"}
+        )
+    return found
+
+
+_FORM: Final = ("delimiter", "encoding", "decimal_mark", "thousands_mark", "date_format")
+_NUMBERS: Final = ("max_groups", "max_rows", "max_groups_limit", "max_rows_limit")
+_EXAMPLES: Final = 3
+#: Columns whose values are all read, to find those that are not of their type.
+_MOST_CHECKED: Final = 200
+
+
+async def show_table(visit: OwnerRequest, problem: str = "") -> Response:
+    """Show a table with all that is known and declared about it."""
+    name, model = visit.table()
+    context = await visit.run(_table_context, visit, name, model)
+    return await visit.page("project_table.html", 400 if problem else 200, problem=problem, **context)
+
+
+async def change_table(visit: OwnerRequest) -> Response:
+    """Take over one of the forms of the page."""
+    name, model = visit.table()
+    return await visit.edited(lambda: _table_changes(visit, name, model), show_table, address("table", table=name))
+
+
+def _table_changes(visit: OwnerRequest, name: str, model: TableModel) -> dict[Place, Any]:
+    at = ("tables", name)
+    match visit.form.get("part", ""):
+        case "form":
+            return _form_changes(at, visit.form, model)
+        case "unit":
+            changes = _unit_changes(at, visit.form, model)
+            people = changes.get((*at, "population"))
+            if people is not None and people not in visit.content("populations"):
+                changes[("populations", people, "epsilon")] = MARK
+            return changes
+        case "limits":
+            changes = _limit_changes(at, visit.form, model)
+            stated = {str(place[-1]): value for place, value in changes.items() if value is not None}
+            # With a number that no table may have, this page could not be shown again.
+            validate(TableModel, {**visit.content("tables")[name], **stated}, f"tables.{name}")
+            return changes
+        case "add":
+            return _new_column(visit, name)
+        case _:
+            raise InputError("form", "is not one of this page")
+
+
+async def remove_table(visit: OwnerRequest) -> Response:
+    """Take a table out of the project; its file stays where it is."""
+    name, _ = visit.table()
+    return await visit.edited(lambda: {("tables", name): None}, show_table, "./")
+
+
+def _table_context(visit: OwnerRequest, name: str, model: TableModel) -> dict[str, Any]:
+    """What is known about a table; as much of it as the text lets be read."""
+    points = _points(model)
+    has_limits = not model.public and (points if model.unit is None else model.unit not in (MARK, ROW))
+    context: dict[str, Any] = {
+        "name": name,
+        "model": model,
+        "trouble": "",
+        "remarks": [],
+        "checks": [],
+        "facts": None,
+        "kept": None,
+        # By its name: settings that cannot be read must be there to be corrected.
+        "is_csv": Path(model.source).suffix.lower() in CSV,
+        "is_row": model.unit == ROW,
+        "may_point": points,
+        "has_limits": has_limits,
+        "populations": list(visit.content("populations")),
+        "usual_rows": UNIT_ROWS,
+    }
+    drafted: Mapping[str, DraftColumn] = {}
+    stored: Mapping[str, str | None] = {}
+    samples: Mapping[str, list[str | None]] = {}
+    try:
+        project, table, source = visit.viewed(name)
+        drafted, context["remarks"], samples = _looked(source)
+        stored = _stored(source)
+        if has_limits and not source.is_elsewhere:
+            context["facts"], context["kept"] = _counted(visit, name)
+        if context["is_csv"] and len(table.columns) <= _MOST_CHECKED:
+            once = visit.shared.once
+            context["checks"] = once("checks", table, source, lambda: list(csv_checks(project, name, look=True)))
+    except TacitError as problem:
+        context["trouble"] = str(problem)
+    columns = _columns(model, drafted, stored, samples)
+    names = [column["name"] for column in columns if column["is_declared"]]
+    unit = next((each for each in names if each.lower() == (model.unit or "").lower()), model.unit)
+    return {
+        **context,
+        "columns": columns,
+        "names": names,
+        "unit": "" if unit in (None, MARK) else unit,
+        "guess": guess_unit(names),
+    }
+
+
+def _counted(visit: OwnerRequest, name: str) -> tuple[UnitFacts | None, RowsKept | None]:
+    project, table, source = visit.viewed(name)
+    column, once = table.find(table.unit or ""), visit.shared.once
+    facts = None if column is None else once("unit", column, source, lambda: unit_facts(source, column))
+    return facts, once("kept", project.catalog.digest, source, lambda: rows_kept(project, name))
+
+
+def _looked(source: Source) -> tuple[dict[str, DraftColumn], list[str], Mapping[str, list[str | None]]]:
+    """Guesses by the name in the source, remarks, and the first values by that name."""
+    if source.is_elsewhere or not source.files or source.kind not in ("csv", "parquet"):
+        return {}, [], {}
+    file = source.files[0]
+    try:
+        if source.kind == "parquet":
+            names = list(column_types(source, "source") or {})
+            return {}, [], read_sample(file, names)
+        drafted = draft_csv(file, look=True, show=True)
+        header, rows = read_rows(file, source.csv)
+    except TacitError as problem:
+        return {}, [str(problem)], {}
+    texts = {
+        stored: [(row[place].strip("\r\n") or None) if place < len(row) else None for row in rows]
+        for place, stored in enumerate(header)
+    }
+    prefix = f"{file.name}: "
+    remarks = [sentence.removeprefix(prefix) for sentence in drafted.remarks]
+    stated, guessed = source.csv.delimiter_of(file.name), drafted.form.delimiter_of(file.name)
+    if stated != guessed:
+        remarks.append(
+            f"the project says that fields are separated by {stated!r}, and the first lines look like {guessed!r}"
+        )
+    return {column.source or column.name: column for column in drafted.columns}, remarks, texts
+
+
+def _stored(source: Source) -> dict[str, str | None]:
+    try:
+        found = column_types(source, "source") or {}
+    except TacitError:
+        return {}
+    return {name: None if kind is None else str(kind).partition("(")[0].lower() for name, kind in found.items()}
+
+
+def _columns(
+    model: TableModel,
+    drafted: Mapping[str, DraftColumn],
+    stored: Mapping[str, str | None],
+    samples: Mapping[str, list[str | None]],
+) -> list[dict[str, Any]]:
+    """Columns of the table, then those of the source that it leaves out."""
+    declared = {said.source or name: name for name, said in model.columns.items()}
+    places = [*dict.fromkeys([*declared, *(name for name in stored if stored[name] is not None), *drafted])]
+    found = []
+    for place in places:
+        guess = drafted.get(place)
+        name = declared.get(place) or (guess.name if guess is not None else place)
+        said = model.columns.get(name, ColumnModel())
+        kind = said.type or stored.get(place) or ""
+        examples = [readable(text, 24) for text in dict.fromkeys(t for t in samples.get(place, ()) if t)]
+        found.append(
+            {
+                "name": name,
+                "place": place,
+                "type": "" if kind == MARK else kind,
+                "guess": "" if guess is None else guess.type or "",
+                "is_ambiguous": said.date_format == AMBIGUOUS,
+                "examples": examples[:_EXAMPLES],
+                "is_declared": place in declared or place in stored,
+                "is_unit": name.lower() == (model.unit or "").lower(),
+                "bounds": said.bounds,
+                "categories": said.categories,
+            }
+        )
+    return found
+
+
+def _form_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
+    changes: dict[Place, Any] = {}
+    for word in _FORM:
+        said = form.get(word, "")
+        said = "\t" if word == "delimiter" and said in ("\\t", "tab") else said if said == " " else said.strip()
+        if said != (getattr(model, word) or ""):
+            changes[(*at, word)] = said or None
+    nulls = [text for part in form.get("null_values", "").split(",") if (text := part.strip())]
+    if nulls != list(model.null_values or ()):
+        changes[(*at, "null_values")] = nulls or None
+    return changes
+
+
+def _unit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
+    if form.get("public") == "yes":
+        gone: dict[Place, Any] = {
+            (*at, word): None for word in ("population", "unit", *_NUMBERS) if getattr(model, word) is not None
+        }
+        return {**gone, (*at, "public"): True}
+    changes: dict[Place, Any] = {(*at, "public"): None} if model.public else {}
+    # Without a unit of its own a table reaches one by a foreign key.
+    unit = form.get("unit", "").strip() or (None if _points(model) else MARK)
+    said = {"unit": unit, "population": form.get("population", "").strip() or "people"}
+    for word, value in said.items():
+        if value != getattr(model, word):
+            changes[(*at, word)] = value
+    if said["unit"] == ROW:
+        changes |= {(*at, word): None for word in ("max_groups", "max_rows") if getattr(model, word) is not None}
+    return changes
+
+
+def _limit_changes(at: Place, form: Mapping[str, str], model: TableModel) -> dict[Place, Any]:
+    said = {word: _number(form.get(word, "")) for word in (*_NUMBERS, "unit_rows")}
+    known = {word: getattr(model, word) for word in _NUMBERS}
+    known["unit_rows"] = None if model.unit_rows == UNIT_ROWS else model.unit_rows
+    if said["unit_rows"] == UNIT_ROWS:
+        said["unit_rows"] = None
+    return {(*at, word): value for word, value in said.items() if value != known[word]}
+
+
+def _number(typed: str) -> int | str | None:
+    text = typed.strip()
+    return int(text) if text.isdecimal() and len(text) < 19 else text or None
+
+
+def _points(model: TableModel) -> bool:
+    """Whether a column points to another table."""
+    return any(said.references is not None for said in model.columns.values())
+
+
+def _new_column(visit: OwnerRequest, name: str) -> dict[Place, Any]:
+    """A column of the source that the table leaves out, as it is guessed."""
+    place = visit.form.get("place", "")
+    guess = _looked(visit.viewed(name)[2])[0].get(place)
+    if guess is None:
+        raise InputError("column", f"{place!r} is not a column of the source")
+    value = {"source": guess.source, "type": guess.type or MARK, "step": guess.step, "date_format": guess.date_format}
+    return {("tables", name, "columns", guess.name): {key: said for key, said in value.items() if said is not None}}
+
 
 _MOST_FILES: Final = 200
 

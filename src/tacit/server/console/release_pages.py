@@ -17,9 +17,8 @@ from tacit.releases.kinds import KINDS
 from tacit.releases.notebook import tables_notebook
 from tacit.releases.release import MEDIA_TYPES, Files, Made, Release
 from tacit.server.api.jobs import put_job
-from tacit.server.api.request_body import job_back, release_of
-from tacit.server.console.error_pages import PageProblem, problem_of
-from tacit.server.console.page_request import PageRequest
+from tacit.server.api.request import job_back, release_of
+from tacit.server.console.page_request import PageProblem, PageRequest, problem_of
 from tacit.server.console.release_views import view_of
 from tacit.server.errors import Unknown
 from tacit.server.identity import TokenScope

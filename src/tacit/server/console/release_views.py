@@ -21,8 +21,7 @@ from tacit.releases.release import TABLE_FORMS
 from tacit.releases.synthesis import SYNTHESIS
 from tacit.releases.synthetic_table import SyntheticStar, SyntheticTable
 from tacit.releases.workload import WORKLOAD, WorkloadAnswer
-from tacit.server.console.charts import MOST_BARS, draw_panels
-from tacit.server.console.drawings import Drawing, Panel, Point, Series
+from tacit.server.console.charts import MOST_BARS, Drawing, Panel, Point, Series, draw_panels
 from tacit.server.errors import Unknown
 
 #: Counts, and tables of a workload, that a page lists.

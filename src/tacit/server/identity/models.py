@@ -167,7 +167,7 @@ class Job:
     Args:
         id: as :func:`~tacit.server.identity.context.new_id` makes them.
         analyst: its owner, who alone finds it.
-        request: the question, as :func:`tacit.server.api.request_body.job_text` writes it.
+        request: the question, as :func:`tacit.server.api.request.job_text` writes it.
         outcome: the answer or the failure, in JSON.
         worker: the one that has it, until ``lease``; afterwards another may take it.
         tries: how many workers have taken it.

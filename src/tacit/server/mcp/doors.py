@@ -26,7 +26,7 @@ from tacit.releases.accounts import Budget
 from tacit.releases.payment import Caller, hide_internal_errors
 from tacit.releases.published_table import NumberSearch, find_number
 from tacit.releases.query import answer
-from tacit.server.api.thread_pools import let_run
+from tacit.server.api.worker_runtime import let_run
 
 if TYPE_CHECKING:
     from tacit.curator.curator import Conversation, Curator, TableInfo

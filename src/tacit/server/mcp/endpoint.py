@@ -30,9 +30,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tacit.core.errors import InputError
 from tacit.curator.curator import Conversation
-from tacit.server.api.request import ALWAYS, ApiRequest
-from tacit.server.api.request_body import read_json
-from tacit.server.api.request_limits import body_of, check_type, query_of
+from tacit.server.api.request import ALWAYS, ApiRequest, body_of, check_type, query_of, read_json
 from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy, RequestError
 from tacit.server.mcp.doors import CuratorDoor, ServerDoor

@@ -27,14 +27,13 @@ from tacit.query.request import Request
 from tacit.query.types import Kind
 from tacit.releases.answer import plain
 from tacit.releases.payment import entry_of
-from tacit.server.api.thread_pools import let_run
-from tacit.server.console.number_format import down
+from tacit.server.api.worker_runtime import let_run
+from tacit.server.console.amounts import down
 from tacit.server.errors import Unauthenticated
-from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.messages import WireColumn, error_response
 from tacit.server.pgwire.sqlstates import StatementFault, error_of
 from tacit.server.pgwire.statements import StatementKind, WireStatement, after_explain, infer_types, split_statements
-from tacit.server.pgwire.system_catalog import CatalogueResult, WrittenQuery
+from tacit.server.pgwire.system_catalog import CatalogueResult, Catalogues, WrittenQuery
 from tacit.server.pgwire.types import JSON, TEXT_OID, column_of
 from tacit.server.pgwire.variables import SessionVariables
 from tacit.server.service import ADMIN
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from tacit.releases.answer import Answer
     from tacit.server.api.worker_runtime import WorkerRuntime
     from tacit.server.identity import Access
-    from tacit.server.pgwire.cancel_keys import CancelKeys
+    from tacit.server.pgwire.server import CancelKeys
 
 #: Seconds between two looks whether another worker was told to cancel.
 _LOOK: Final = 0.1

@@ -3,13 +3,19 @@
 A client has some seconds to get through start-up. Its password is a token, which is never asked for in the clear or as
 md5; the one mechanism is SCRAM-SHA-256, with channel binding on TLS. Where the server has a certificate, connections
 without TLS are refused; without one it listens on loopback alone.
+
+A request to cancel arrives on a connection of its own, which may be another worker's. Its secret is a code of the
+connection's number under a key that all workers share, so any of them can check it; the number is then marked in shared
+memory, where the worker of the connection looks while a query runs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +26,6 @@ from tacit.server.api.worker_runtime import WorkerRuntime
 from tacit.server.errors import Busy
 from tacit.server.identity.models import Access
 from tacit.server.identity.scram import MECHANISM, MECHANISM_PLUS, ScramError, ScramExchange
-from tacit.server.pgwire.cancel_keys import CancelKeys
-from tacit.server.pgwire.catalogues import Catalogues
 from tacit.server.pgwire.client_questions import ClientQuestions
 from tacit.server.pgwire.messages import (
     CANCEL,
@@ -41,11 +45,54 @@ from tacit.server.pgwire.messages import (
 from tacit.server.pgwire.session import WireSession
 from tacit.server.pgwire.sqlstates import error_of
 from tacit.server.pgwire.stream import WireStream
+from tacit.server.pgwire.system_catalog import Catalogues
 from tacit.server.pgwire.variables import REPORTED, SessionVariables, read_options
+from tacit.server.rate_limit import Buckets
 from tacit.server.serve.http_protocol import Connections
 
 if TYPE_CHECKING:
     from tacit.server.settings import Settings
+
+_PURPOSE: Final = "cancel"
+_SECRET: Final = {0: 4, 2: 32}
+_MINUTE: Final = 60 * 10**9
+
+
+class CancelKeys:
+    """Makes, checks and marks keys, in memory that workers share."""
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+
+    def new(self, minor: int) -> bytes:
+        """A key for a connection by a version of the protocol: 4 bytes of number, and a secret."""
+        number = entropy.current().bits(31).to_bytes(4, "big")
+        return number + self._secret(number, _SECRET[minor])
+
+    def cancel(self, key: bytes) -> bool:
+        """Mark a connection for cancelling; whether the key was right."""
+        number, secret = key[:4], key[4:]
+        if len(secret) not in _SECRET.values() or not hmac.compare_digest(secret, self._secret(number, len(secret))):
+            return False
+        self._buckets.pour(_name(number), _MINUTE, time.monotonic_ns(), _MINUTE)
+        return True
+
+    def is_cancelled(self, key: bytes) -> bool:
+        """Whether a connection was marked."""
+        return self._buckets.pour(_name(key[:4]), 0, time.monotonic_ns(), 0) > 0
+
+    def clear(self, key: bytes) -> None:
+        """Forget the mark of a connection: it was about an earlier statement."""
+        if self.is_cancelled(key):
+            self._buckets.pour(_name(key[:4]), -2 * _MINUTE, time.monotonic_ns(), _MINUTE)
+
+    def _secret(self, number: bytes, size: int) -> bytes:
+        return self._buckets.seal(_PURPOSE, number, size)
+
+
+def _name(number: bytes) -> str:
+    return f"{_PURPOSE}\0{number.hex()}"
+
 
 #: Seconds for TLS, start-up and proof of identity together.
 START_SECONDS: Final = 15.0

@@ -1,30 +1,29 @@
-"""Queries about the catalogue, answered by an embedded DuckDB over the tables of the system.
-
-The query is read in PostgreSQL's dialect, checked against lists of relations and functions, rewritten where the two
-databases differ, and written in DuckDB's dialect. What is on no list is refused: an invented answer would make a tool
-misbehave. The database has no files, no network and little memory, and holds public metadata alone; a query is ended
-after some seconds.
-"""
+"""Queries about the catalogue, answered by an embedded DuckDB: a database for each part of it that people see, kept answers."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tacit.core.extras import load_arrow
 from tacit.query.catalog import Catalog
-from tacit.server.pgwire.catalogue_functions import MACROS
-from tacit.server.pgwire.catalogue_rewriting import SCHEMAS, CatalogueRewriting
+from tacit.releases.planner import WeightedLRUCache
+from tacit.server.api.worker_runtime import FairExecutor
+from tacit.server.pgwire.catalogue_rewriting import MACROS, SCHEMAS, CatalogueRewriting
 from tacit.server.pgwire.messages import BINARY, TEXT, WireColumn, data_row
 from tacit.server.pgwire.sqlstates import StatementFault
-from tacit.server.pgwire.statements import postgres_tree
+from tacit.server.pgwire.statements import WireStatement, postgres_tree, split_statements
 from tacit.server.pgwire.system_tables import DYNAMIC, SystemTable, system_tables
 from tacit.server.pgwire.types import ARRAYS, TYPES, encode
 from tacit.server.pgwire.variables import VERSION
+
+if TYPE_CHECKING:
+    from tacit.server.api.worker_runtime import WorkerRuntime
+    from tacit.server.identity import Access
 
 _SECONDS: Final = 2.0
 #: A cast of a list of numbers to names, which sqlglot cannot read; tools cast lists of pg_proc, which has no rows.
@@ -267,3 +266,64 @@ def _column(name: str, kind: str) -> WireColumn:
 def _as_text(value: Any) -> Any:
     """Text of values whose type has no equivalent."""
     return value if value is None or isinstance(value, str) else str(value)
+
+
+#: Bytes of each cache, about.
+_CACHED: Final = 8_000_000
+#: Memory of a kept cell, as a value and in both formats; and of a statement, for each character of its text.
+_PER_CELL: Final = 180
+_PER_CHARACTER: Final = 40
+#: Longer texts are read anew each time.
+_LONGEST_KEPT: Final = 20_000
+_MOST_CATALOGUES: Final = 16
+#: Threads for queries of the catalogue, how many may wait, and threads for one analyst.
+_POOL: Final = (2, 128, 1)
+
+
+class Catalogues:
+    """Tables of the system of one worker, and what is kept of queries about them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Analysts take turns, apart from quotes and budgets: a query may take seconds.
+        self.pool = FairExecutor("catalogue", *_POOL)
+        self._found: dict[frozenset[str] | None, tuple[str, SystemCatalog]] = {}
+        self.results: WeightedLRUCache[tuple[Any, ...], CatalogueResult] = WeightedLRUCache(_CACHED)
+        self.statements: WeightedLRUCache[tuple[str, Collection[str]], tuple[WireStatement, ...]] = WeightedLRUCache(
+            _CACHED
+        )
+        #: Types of parameters.
+        self.types: WeightedLRUCache[tuple[Any, ...], tuple[int, ...]] = WeightedLRUCache(_CACHED)
+
+    def of(self, runtime: WorkerRuntime, access: Access) -> SystemCatalog:
+        """The one for a person; for a thread."""
+        catalog = runtime.service.catalog(access)
+        key = access.person.populations
+        with self._lock:
+            known = self._found.get(key)
+            if known is None or known[0] != catalog.digest:
+                known = (catalog.digest, SystemCatalog(catalog, runtime.service.curator.name))
+                if len(self._found) >= _MOST_CATALOGUES:
+                    self._found.pop(next(iter(self._found)), None)
+                self._found[key] = known
+            return known[1]
+
+    def split(self, sql: str, names: frozenset[str]) -> list[WireStatement]:
+        """As :func:`split_statements`; equal texts are read once."""
+        if len(sql) > _LONGEST_KEPT:
+            return split_statements(sql, names)
+        known = self.statements.get((sql, names))
+        if known is None:
+            known = tuple(split_statements(sql, names))
+            self.statements.put((sql, names), known, _PER_CHARACTER * (len(sql) + 10))
+        return list(known)
+
+    def keep(self, key: tuple[Any, ...], found: CatalogueResult, text: str) -> None:
+        """Keep an answer that stays the same."""
+        cells = _PER_CELL * (len(found.rows) + 1) * (len(found.columns) + 1)
+        # Texts are kept as values and in both formats.
+        self.results.put(key, found, len(text) + cells + 3 * found.characters)
+
+    def close(self) -> None:
+        """Accept nothing new."""
+        self.pool.close()

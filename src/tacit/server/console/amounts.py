@@ -1,0 +1,237 @@
+"""Amounts as pages show them: numbers and times, bars of a budget, and what a guarantee means.
+
+If the answers from two neighbouring databases are within a factor e^ε, then a reader who thought with probability p
+that it is the one and not the other thinks so afterwards with a probability between ``p / (p + e^ε (1 - p))`` and
+``e^ε p / (e^ε p + 1 - p)``, by Bayes' rule and whatever else they know. δ, where there is one, comes on top.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from tacit.accounting.currencies import SYMBOLS, currency_of
+from tacit.accounting.filters import Line
+from tacit.core.guarantees import Guarantee
+from tacit.core.numbers import exp_bounds, float_nearest, format_up, round_down
+from tacit.ledger import Balance
+from tacit.releases.accounts import Budget, EpsilonSpent
+
+_DIGITS: Final = 4
+
+
+def symbol(currency: str) -> str:
+    """The letter of a currency; its name where it has none."""
+    return SYMBOLS.get(currency, currency)
+
+
+def up(value: Fraction) -> str:
+    """Format an amount that was or will be spent: never shown too small."""
+    return format_up(Fraction(value), _DIGITS)
+
+
+def down(value: Fraction) -> str:
+    """A cap, or what is left of it: never shown too large."""
+    return format_up(round_down(value, _DIGITS), _DIGITS)
+
+
+def percent(share: Fraction) -> str:
+    """A length on a gauge, for an attribute: from 0% to 100%."""
+    return f"{float_nearest(100 * min(max(share, Fraction(0)), Fraction(1))):.3f}%"
+
+
+def charge_of(guarantee: Guarantee) -> dict[str, Fraction]:
+    """Charge of a guarantee, by currency of the account's lines."""
+    return currency_of(guarantee).amounts_of(guarantee)
+
+
+def amounts_text(amounts: dict[str, Fraction]) -> str:
+    """Amounts as text, such as ``ε 0.5, δ 1e-08``, without zeros."""
+    return ", ".join(f"{symbol(currency)} {up(amount)}" for currency, amount in amounts.items() if amount)
+
+
+def charge_text(amounts: dict[str, Fraction], typed: str) -> str:
+    """A charge as text: the epsilon that was typed first, where the account counts something else."""
+    counted = amounts_text(amounts)
+    return f"{typed.replace('epsilon', 'ε')} ({counted})" if typed and counted else counted
+
+
+def as_pair(guarantee: Guarantee) -> tuple[Fraction, Fraction]:
+    """(ε, δ) of a guarantee, rounded up; at the δ it has, else at one in a million where it needs one."""
+    currency = currency_of(guarantee)
+    first, *others = currency.numbers_of(guarantee).values()
+    if not first:
+        return first, sum(others, Fraction(0))
+    pair = currency.as_pair(guarantee)
+    return pair.epsilon, pair.delta
+
+
+def when(time: str) -> str:
+    """Time as text, such as ``2026-11-16 08:15 UTC``."""
+    return f"{time[:16].replace('T', ' ')} UTC" if len(time) >= 16 else time
+
+
+#: Prior beliefs: a wild guess, a suspicion, a coin, near certainty.
+_BEFORE: Final = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))
+#: Beyond this nothing is promised that could be told in odds.
+_MOST: Final = Fraction(100)
+_HUGE: Final = 10**26
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A probability before, and the range it can end up in; each is text for people, and a place on a line."""
+
+    before: str
+    least: str
+    most: str
+
+
+@dataclass(frozen=True)
+class Promise:
+    """(ε, δ) in words and odds."""
+
+    epsilon: str
+    delta: str
+    one_in: str
+    factor: str
+    beliefs: tuple[Belief, ...]
+
+
+def promise(epsilon: Fraction, delta: Fraction) -> Promise:
+    """Bounds on beliefs under (ε, δ), each rounded outwards."""
+    factor = exp_bounds(min(epsilon, _MOST))[1]
+    beliefs = tuple(_belief(before, factor) for before in _BEFORE)
+    small, one_in = (up(delta), f"{int(1 / delta):,}") if delta else ("", "")
+    return Promise(up(epsilon), small, one_in, _factor(factor), beliefs)
+
+
+def _belief(before: Fraction, factor: Fraction) -> Belief:
+    most = factor * before / (factor * before + 1 - before)
+    least = before / (before + factor * (1 - before))
+    return Belief(_percent(before), _percent(_floor(least)), _percent(-_floor(-most)))
+
+
+def _floor(share: Fraction) -> Fraction:
+    """Rounded down: to tenths of a percent, to thousandths below one percent."""
+    step = Fraction(1, 1000) if abs(share) >= Fraction(1, 100) else Fraction(1, 100_000)
+    return (share // step) * step
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float_nearest(100 * share):.4g}%"
+
+
+def _factor(factor: Fraction) -> str:
+    """Rounded up: to hundredths while it is small, to whole numbers then."""
+    if factor > _HUGE:
+        return "more than 10²⁶"
+    hundredths = math.ceil(100 * factor)
+    return f"at most {hundredths / 100:.4g}" if hundredths < 10_000 else f"at most {math.ceil(factor):,}"
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """Bar of one currency of one share: amounts as text (spent rounded up, cap and left down), widths of the ruler.
+
+    Args:
+        share: whose share, in words; empty for the whole.
+        letter: of the currency.
+        width: of the part that is spent.
+        pending: width of the amount that a question would add, from ``start`` on; empty without one.
+        fits: whether it would fit.
+        full: whether nothing is left.
+        used: the part that is spent, for comparing gauges.
+    """
+
+    population: str
+    share: str
+    letter: str
+    spent: str
+    cap: str
+    left: str
+    width: str
+    pending: str
+    start: str
+    fits: bool
+    full: bool
+    used: Fraction
+
+    @property
+    def words(self) -> str:
+        """Text of the bar for screen readers."""
+        whose = f"{self.share} of {self.population}" if self.share else self.population
+        return f"{whose}: {self.letter} {self.spent} of {self.cap} spent, {self.left} left"
+
+
+def gauges(budget: Budget, *, charge: Mapping[str, Fraction] | None = None, analyst: str = "") -> tuple[Gauge, ...]:
+    """The rulers of a budget: of the whole account, then of the limited shares; δ after what it belongs to."""
+    return tuple(
+        _gauge(
+            budget.population,
+            _share(balance, analyst),
+            line,
+            (charge or {}).get(line.currency, Fraction(0)),
+            None if place else epsilon,
+        )
+        for at, (balance, epsilon) in enumerate(zip(budget.balances, budget.epsilons, strict=True))
+        if balance.limited or not at
+        for place, line in enumerate(balance.lines)
+        if line.cap or line.currency != "delta"
+    )
+
+
+def tightest(found: Iterable[Gauge]) -> Gauge | None:
+    """The one that will stop first."""
+    return max(found, key=lambda gauge: gauge.used, default=None)
+
+
+def left_words(budget: Budget, analyst: str) -> str:
+    """Budget left in total and in each limited share: the one used up first counts."""
+    whole, *own = map(_of, budget.balances, budget.epsilons)
+    shares = [each for each in zip(budget.balances[1:], own, strict=True) if each[0].limited]
+    left = [f"Of the budget {whole} is left", *(f"of {_share(balance, analyst)} {words}" for balance, words in shares)]
+    if budget.questions is None:
+        return f"{', '.join(left)}."
+    more = {0: "not enough for another question like this", 1: "enough for one more like this"}
+    return f"{', '.join(left)}: {more.get(budget.questions, f'enough for {budget.questions:,} more like this')}."
+
+
+def _of(balance: Balance, epsilon: EpsilonSpent | None) -> str:
+    line = balance.lines[0]
+    if epsilon is not None:
+        return f"{epsilon.left} of ε {up(epsilon.cap)}"
+    return f"{symbol(line.currency)} {down(line.left)} of {down(line.cap)}"
+
+
+def _share(balance: Balance, analyst: str) -> str:
+    if balance.owner == "population":
+        return ""
+    kind, _, name = balance.owner.partition(" ")
+    if kind == "analyst":
+        return "your share" if name == analyst else f"share of {name}"
+    return f"share of the {kind} {name}"
+
+
+def _gauge(population: str, share: str, line: Line, charge: Fraction, epsilon: EpsilonSpent | None) -> Gauge:
+    spent = Fraction(line.spent)
+    used = spent / line.cap if line.cap else Fraction(1)
+    fits = charge <= line.left
+    room = 1 - min(used, Fraction(1))
+    return Gauge(
+        population=population,
+        share=share,
+        letter=symbol(line.currency if epsilon is None else "epsilon"),
+        spent=up(spent) if epsilon is None else format_up(epsilon.spent, 3),
+        cap=down(line.cap) if epsilon is None else up(epsilon.cap),
+        left=down(line.left) if epsilon is None else epsilon.left,
+        width=percent(used),
+        pending=percent(min(charge / line.cap, room) if line.cap else Fraction(0)) if charge else "",
+        start=percent(used),
+        fits=fits,
+        full=line.left == 0,
+        used=used,
+    )
