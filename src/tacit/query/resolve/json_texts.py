@@ -10,7 +10,6 @@ null, objects and lists, strings with a backslash, and a key that stands inside 
 from __future__ import annotations
 
 import re
-from functools import reduce
 from typing import Final
 
 from sqlglot import exp
@@ -54,12 +53,12 @@ def member(text: Expression, keys: list[str]) -> Expression:
         sign = literal(f'"{key}":', TEXT)
         known.append(call("regexp", _part(behind, sign, 1), literal(_BEFORE, TEXT)))
         behind = _part(behind, sign, 2)
-    ends = (",", "}", "\n", "\r", "\t")
-    plain = reduce(lambda value, end: _part(value, literal(end, TEXT), 1), ends, call("ltrim", behind))
+    # The first run of such signs is the value, where it begins with one.
+    plain = call("regexp_extract", behind, literal("[-+.0-9a-zA-Z]+", TEXT))
     strings = call("and", *known, call("regexp", behind, literal(_PLAIN_STRING, TEXT)))
     others = call("and", *known, call("regexp", behind, literal(_PLAIN, TEXT)))
     quoted = _part(behind, literal('"', TEXT), 2)
-    return case([(strings, quoted), (others, call("trim", plain))], literal(None, TEXT))
+    return case([(strings, quoted), (others, plain)], literal(None, TEXT))
 
 
 def _part(text: Expression, sign: Expression, place: int) -> Expression:
