@@ -45,7 +45,7 @@ def test_the_top_level_map_names_every_room_once() -> None:
 def test_engines_are_named_in_the_registry_alone() -> None:
     """A new engine is a package of its own, its lines in the registry, and its libraries in pyproject.toml."""
     kinds = sorted(path.parent.name for path in (SOURCE / "engines").glob("*/engine.py") if path.parent.name != "sql")
-    assert len(kinds) == 3
+    assert len(kinds) == 4
     module = re.compile(rf"tacit\.engines\.({'|'.join(kinds)})\b")
     rooms = [path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[1:2] not in {(k,) for k in kinds}]
     naming = {named(path) for path in rooms if module.search(path.read_text())}

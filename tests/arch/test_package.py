@@ -32,7 +32,7 @@ HEAVY = (
 AT_THE_TOP = {
     "cli": {"typer"},
     "query": {"sqlglot"},
-    "engines": {"duckdb", "pyarrow"},
+    "engines": {"duckdb", "pyarrow", "sqlglot"},
     "audit": {"pyarrow", "pydantic"},
     "client": {"pyarrow", "pydantic"},
     "curator": {"pyarrow", "pydantic"},

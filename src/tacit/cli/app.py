@@ -15,7 +15,7 @@ from tacit.cli.init import init
 from tacit.cli.plan import plan
 from tacit.cli.profile import profile
 from tacit.cli.query import budget, explain, query
-from tacit.cli.release import deliver, release
+from tacit.cli.release import deliver, measure, release
 from tacit.cli.serve import mcp, serve
 from tacit.cli.synth import synth
 
@@ -27,7 +27,23 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (demo, init, query, explain, budget, deliver, release, plan, profile, synth, mcp, audit, attack, doctor):
+for command in (
+    demo,
+    init,
+    query,
+    explain,
+    budget,
+    deliver,
+    release,
+    measure,
+    plan,
+    profile,
+    synth,
+    mcp,
+    audit,
+    attack,
+    doctor,
+):
     app.command()(command)
 # Containers and services are set up by their environment: each option of serve is read from there as well.
 app.command(context_settings={"auto_envvar_prefix": "TACIT_SERVE"})(serve)

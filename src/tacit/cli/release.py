@@ -68,6 +68,9 @@ def release(
     project: ProjectOption = DEFAULT_PROJECT,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The folder to write to.")] = None,
     quote: Annotated[bool, typer.Option("--quote", help="Only show how the total would be divided. Free.")] = False,
+    measured: Annotated[
+        Path | None, typer.Option(help="What a warehouse returned for tacit measure: .parquet or .csv.")
+    ] = None,
     analyst: AnalystOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -79,8 +82,10 @@ def release(
     """
     from tacit.client.account_responses import BudgetResponse
     from tacit.client.responses import charge_json
+    from tacit.engines.registry import warehouse_measured
     from tacit.releases.batch import WorkloadPlan, load_plan, quote_batch, release_batch, release_workload
     from tacit.releases.payment import Caller
+    from tacit.releases.published_table import read_table
 
     with reported("plan", as_json=as_json), opened(project, analyst=analyst) as curator:
         planned = load_plan(plan)
@@ -99,8 +104,12 @@ def release(
         elif quote:
             told |= _quoted(planned, quote_batch(curator.context, planned), quiet=as_json)
         else:
+            context = curator.context
+            if measured is not None:
+                table = read_table(measured)
+                context = replace(context, engine=warehouse_measured(context.engine, table.names, table.rows))
             with progress_bar(quiet=as_json) as advance:
-                done = release_batch(curator.context, planned, Caller(curator.analyst), advance)
+                done = release_batch(context, planned, Caller(curator.analyst), advance)
             budget = curator.budget(population=done.charge.population)
             told |= {"guarantee": str(done.split.guarantee), "statistics": list(done.answers)}
             told |= {"files": list(map(str, done.files)), "charge": charge_json(done.charge)}
@@ -109,6 +118,35 @@ def release(
                 _show_release(done, budget)
     if as_json:
         print_json(told)
+
+
+def measure(
+    plan: Annotated[Path, typer.Argument(help="The plan file: one total, and named questions.", show_default=False)],
+    dialect: Annotated[
+        str, typer.Option(help="duckdb, postgresql, spark, databricks, snowflake, bigquery, trino or clickhouse.")
+    ],
+    project: ProjectOption = DEFAULT_PROJECT,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file for the statement.")] = None,
+    analyst: AnalystOption = None,
+) -> None:
+    """Write the one SQL statement that measures a planned release in a warehouse, and reserve its total.
+
+    Run it with any client, keep what it returns as Parquet or CSV, and hand that to tacit release.
+
+    tacit measure yearly.toml --dialect snowflake > measure.sql; tacit release yearly.toml --measured counts.parquet
+    """
+    from tacit.releases.batch import WorkloadPlan, load_plan, measure_batch
+    from tacit.releases.payment import Caller
+
+    with reported("plan"), opened(project, analyst=analyst) as curator:
+        planned = load_plan(plan)
+        if isinstance(planned, WorkloadPlan):
+            raise InputError("plan", "of a workload is counted by the project's own engine; state [statistics.<name>]")
+        sql = measure_batch(curator.context, planned, Caller(curator.analyst), dialect)
+        if output is None:
+            typer.echo(sql, nl=False)
+        else:
+            output.write_text(sql, encoding="utf-8")
 
 
 def _say(*lines: str, quiet: bool) -> None:

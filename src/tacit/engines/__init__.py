@@ -20,4 +20,5 @@ Modules:
 * :mod:`.spark` — Spark: Parquet files and folders, CSV files, tables of a catalog, and frames of Spark or of Python
 * :mod:`.sql` — Shared by all databases that speak SQL: the planner's algebra and the bounding of units as SQL text
 * :mod:`.stored_units` — Check that the stored types of identifying columns give one canonical unit
+* :mod:`.warehouse` — Warehouses that Tacit never connects to: statements out, integers in
 """

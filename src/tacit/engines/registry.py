@@ -6,7 +6,7 @@ imported when a project names it and not before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from tacit.engines.duckdb.csv_lines import CsvReport
     from tacit.engines.plain_frames import PlainFrame
     from tacit.engines.source_files import CsvFormat
+    from tacit.engines.warehouse import WarehouseEngine
     from tacit.query.catalog import Catalog, Column, Table
+    from tacit.query.question import FinalAggregation
     from tacit.query.types import SqlType
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
@@ -27,7 +29,7 @@ _SPARK_CONNECT: Final = "sc://"
 
 
 def engine_kind(address: object) -> str:
-    """``"duckdb"``, ``"postgres"`` or ``"spark"``; an address that is no text must be a Spark session.
+    """``"duckdb"``, ``"postgres"``, ``"spark"`` or ``"warehouse"``; an address that is no text must be a Spark session.
 
     Raises:
         InputError: the address means none of them. It is not quoted, because it may hold a password.
@@ -40,7 +42,9 @@ def engine_kind(address: object) -> str:
         return "postgres"
     if address == "spark" or address.startswith(_SPARK_CONNECT):
         return "spark"
-    raise InputError("project.engine", "must be 'duckdb', 'postgresql://…', 'sc://…' or 'spark'")
+    if address == "warehouse":
+        return "warehouse"
+    raise InputError("project.engine", "must be 'duckdb', 'postgresql://…', 'sc://…', 'spark' or 'warehouse'")
 
 
 def is_database_address(text: str) -> bool:
@@ -117,10 +121,43 @@ def open_engine(address: Any, catalog: Catalog, sources: Mapping[str, SourceLike
                 from tacit.engines.spark import SparkEngine
 
                 return SparkEngine(catalog, sources, Limits(**limits), session=address)
+            case "warehouse":
+                from tacit.engines.warehouse import WarehouseEngine
+
+                return WarehouseEngine(catalog, sources)
             case _:
                 from tacit.engines.duckdb import DuckDBEngine
 
                 return DuckDBEngine(catalog, sources, Limits(**limits))
+
+
+def warehouse_statement(engine: Engine, finals: Sequence[FinalAggregation], secret: bytes, dialect: str) -> str:
+    """The statement that measures aggregations in a warehouse.
+
+    Raises:
+        InputError: the project's tables are in none, or there is no such dialect.
+        Refusal: an aggregation is not written for it.
+    """
+    return _warehouse(engine).statement(finals, secret, dialect)
+
+
+def warehouse_measured(engine: Engine, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Engine:
+    """The engine of a warehouse with the integers that came back.
+
+    Raises:
+        InputError: the project's tables are in none, the table has another form, or a trial failed.
+    """
+    from tacit.engines.warehouse.engine import read_counts
+
+    return _warehouse(engine).with_counts(read_counts(names, rows))
+
+
+def _warehouse(engine: Engine) -> WarehouseEngine:
+    from tacit.engines.warehouse import WarehouseEngine
+
+    if not isinstance(engine, WarehouseEngine):
+        raise InputError("project.engine", 'must be "warehouse" for tables that are measured elsewhere')
+    return engine
 
 
 def doctor_checks(

@@ -86,6 +86,7 @@ from tacit.core.numbers import (
 )
 from tacit.core.relations import ADD_REMOVE, Relation
 from tacit.core.text_files import replace_file, table_bytes
+from tacit.engines.registry import warehouse_statement
 from tacit.ledger import Order, Outcome, Reservation
 from tacit.project.project_file import ContributionField, FileNumber, StrictModel, validate
 from tacit.project.project_template import read_toml
@@ -101,7 +102,7 @@ from tacit.query.resolve import resolve
 from tacit.releases.accounts import Entry, typed_epsilon
 from tacit.releases.answer import Answer, html_table
 from tacit.releases.notebook import answers_notebook
-from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay
+from tacit.releases.payment import Caller, entry_of, hide_internal_errors, pay, reserved
 from tacit.releases.planner import QuestionContext
 from tacit.releases.query import answer_from_outcome, public_rows, release_key, run
 from tacit.releases.receipt import Receipt, ReceiptStatement, about_plan, exact_events, mechanisms_of, quoted
@@ -613,20 +614,8 @@ def release_batch(
         return ReceiptStatement(answers, unit, kind, split.guarantee, context.catalog.digest)
 
     with hide_internal_errors():
-        # Name of the batch: a digest of every release in it, its name, and the total price.
-        keys = [[statistic.name, release_key(context, plan)] for statistic, plan in named]
-        key = digest_of(canonical(["batch", batch.name, repr(split.guarantee), keys]))
-        order = Order(
-            population,
-            split.guarantee,
-            analyst=analyst,
-            project=context.project,
-            sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
-            plan=key,
-            quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan))} for s, plan in named]}
-            | typed_epsilon({batch.currency: batch.amount}),
-            repeat_key=key,
-        )
+        key = _batch_key(context, batch, split)
+        order = _order(context, batch, split, key, analyst)
         # Parts that exist stay, so a run that was interrupted goes on under the same charge.
         paid = pay(context, order, parts, text, statement, keep_failure=False)
         made = paid.made or parts(paid.outcome.reservation)
@@ -646,6 +635,47 @@ def release_batch(
         yield "notebook.ipynb", answers_notebook(batch.name, answers, paid.receipt, queries)
 
     return BatchRelease(batch, split, answers, entry, paid.receipt, _written(batch.output, files()))
+
+
+def _batch_key(context: QuestionContext, batch: BatchPlan, split: Split) -> str:
+    """Name of a batch: a digest of every release in it, its name, and the total price."""
+    named = zip(batch.statistics, split.plans, strict=True)
+    keys = [[statistic.name, release_key(context, plan)] for statistic, plan in named]
+    return digest_of(canonical(["batch", batch.name, repr(split.guarantee), keys]))
+
+
+def _order(context: QuestionContext, batch: BatchPlan, split: Split, key: str, analyst: str) -> Order:
+    named = zip(batch.statistics, split.plans, strict=True)
+    return Order(
+        split.plans[0].final.population,
+        split.guarantee,
+        analyst=analyst,
+        project=context.project,
+        sql=f"release {batch.name}: {', '.join(statistic.name for statistic in batch.statistics)}",
+        plan=key,
+        quote={"statistics": [{"name": s.name, "mechanisms": quoted(mechanisms_of(plan))} for s, plan in named]}
+        | typed_epsilon({batch.currency: batch.amount}),
+        repeat_key=key,
+    )
+
+
+def measure_batch(context: QuestionContext, batch: BatchPlan, caller: Caller, dialect: str) -> str:
+    """The statement that measures a plan in a warehouse; its total is reserved, durably, before it is handed out.
+
+    Raises:
+        Refusal, InputError: it cannot be measured so; nothing is charged.
+        BudgetError: the account does not allow the total; nothing is charged.
+    """
+    if batch.bias_share:
+        raise InputError("release.bias_share", "must be 0 for a warehouse: the bias is estimated from rows read here")
+    split = quote_batch(context, batch)
+    finals = [final for plan in split.plans for final, _ in plan.measured]
+    with hide_internal_errors():
+        secret = context.keys.group_secret(split.plans[0].final.population)
+        sql = warehouse_statement(context.engine, finals, secret, dialect)
+        context.keys.check(context.ledger)
+        reserved(context, _order(context, batch, split, _batch_key(context, batch, split), caller.analyst))
+        return sql
 
 
 def _cost(context: QuestionContext, batch: BatchPlan, plan: Plan) -> str:

@@ -276,10 +276,7 @@ def pay(
     with context.locks.take(order.repeat_key):
         if statement is not None:
             context.keys.check(context.ledger)
-        account = context.accounts.get(order.population)
-        if account is not None and account.analyst_caps and order.analyst not in ("", OWNER):
-            context.ledger.limit_analyst(order.population, order.analyst, account.analyst_caps)
-        found = context.ledger.reserve(order) if under is None else context.ledger.resume(under, order)
+        found = reserved(context, order) if under is None else context.ledger.resume(under, order)
         if isinstance(found, Outcome):
             return Paid(found, now=False)
         charge: Reservation = found
@@ -315,6 +312,14 @@ def pay(
                 lambda keys: issue(keys, context.ledger.id, context.project, charge, says),
             )
         return Paid(outcome, not charge.resumed, None if outcome.repeated else made, problem)
+
+
+def reserved(context: CuratorContext, order: Order) -> Reservation | Outcome:
+    """A durable charge, or the outcome that an equal order has, within the owner's policy for analysts."""
+    account = context.accounts.get(order.population)
+    if account is not None and account.analyst_caps and order.analyst not in ("", OWNER):
+        context.ledger.limit_analyst(order.population, order.analyst, account.analyst_caps)
+    return context.ledger.reserve(order)
 
 
 def paid_at(context: CuratorContext, position: int, part: str) -> tuple[Charged, Any, Outcome]:
