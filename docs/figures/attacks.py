@@ -1,4 +1,4 @@
-"""Draw the figures of docs/why-not-just-anonymise.md in a few minutes: python docs/figures/attacks.py [folder]."""
+"""Draw the figures of docs/course/09-why-not-just.md in a few minutes: python docs/figures/attacks.py [folder]."""
 
 from __future__ import annotations
 

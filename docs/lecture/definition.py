@@ -268,7 +268,7 @@ p / (p + q)""",
             "math.e / (1 + math.e)",
             "round(float(planning.guess_probability(1)), 9)",
             "0.731058579",
-            "why-not-just-anonymise.md",
+            "course/09-why-not-just.md",
             "tests/attacks/test_statistics_attack.py::test_the_limit_of_all_attacks",
         ),
         Row(

@@ -2,7 +2,7 @@
 
 from lecture.row import Chapter, Row
 
-WHY = "why-not-just-anonymise.md"
+WHY = "course/09-why-not-just.md"
 LINK = "tests/attacks/test_linkage_attack.py"
 STAT = "tests/attacks/test_statistics_attack.py"
 INEXACT = "tests/attacks/test_inexact_attacks.py"
@@ -56,7 +56,7 @@ coin = lab.randomized_response(ratio=3)
 p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
 9 * p / (9 * p + q)""",
             "Fraction(27, 28)",
-            "why-not-just-anonymise.md",
+            "course/09-why-not-just.md",
             "tests/unit/test_lab_finite.py::test_randomized_response_is_exactly_ln_3",
         ),
         Row(
@@ -66,7 +66,7 @@ p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
             "2",
             "lab.geometric(ratio=2, rows=1).ratio().value",
             "Fraction(2, 1)",
-            "why-not-just-anonymise.md",
+            "course/09-why-not-just.md",
             "tests/unit/test_lab_finite.py::test_folded_geometric_counts_are_tight",
         ),
         Row(
