@@ -118,7 +118,7 @@ rows by category | 1 | SELECT category, COUNT(*) AS n FROM orders GROUP BY 1
 rows by category | 1 | SELECT ward, COUNT(*) AS n FROM visits WHERE ward <> 'unknown' GROUP BY 1
 sums             | 0 | SELECT SUM(amount) AS s FROM orders
 sums             | 1 | SELECT category, SUM(amount) AS s FROM orders GROUP BY 1
-sums             | 0 | SELECT SUM(cost) AS s FROM visits
+clipped sums     | 0 | SELECT SUM(cost) AS s FROM visits
 means            | 0 | SELECT AVG(amount) AS m FROM orders
 means            | 0 | SELECT AVG(nights) AS m FROM visits
 means            | 1 | SELECT ward, AVG(nights) AS m FROM visits WHERE ward <> 'unknown' GROUP BY 1
@@ -297,16 +297,13 @@ def print_kinds(kinds: dict[str, list[list[Judged]]]) -> None:
     for name, words in (("holds", "intervals"), ("widened", "widened intervals")):
         good = sum(sum(getattr(cell, name) for cell in answer) >= 0.9 * len(answer) for answer in asked)
         print(f"\n{good} of {len(asked)} answers have at least nine in ten {words} right.")
-    cells = [cell for answer in asked for cell in answer]
-    shares = [sum(cell.shown for cell in answer) / len(answer) for answer in asked]
-    widths = ("width", "noise_width")
-    halves, alone = ([median(getattr(cell, name) for cell in answer) for answer in asked] for name in widths)
-    print(
-        f"\nShown intervals hold the truth in {sum(cell.shown for cell in cells) / len(cells):.1%} of cells, in "
-        f"{sum(shares) / len(asked):.1%} of those of an answer; half width, median of cells "
-        f"{median(cell.width for cell in cells):.2%}, of answers {median(halves):.2%}, of noise alone "
-        f"{median(cell.noise_width for cell in cells):.2%} and {median(alone):.2%}"
-    )
+    for words, chosen in (("", kinds), (", apart from clipped values", [k for k in kinds if "clipped" not in k])):
+        cells = [cell for kind in chosen for answer in kinds[kind] for cell in answer]
+        print(
+            f"\nShown intervals hold the truth in {sum(cell.shown for cell in cells) / len(cells):.1%} of cells"
+            f"{words}; half width, median {median(cell.width for cell in cells):.2%}, of noise alone "
+            f"{median(cell.noise_width for cell in cells):.2%}"
+        )
     low = [kind for kind, found in kinds.items() if below([cell for answer in found for cell in answer])]
     print(f"\nKinds below 95 % with widened intervals, by more than chance: {', '.join(low) or 'none'}")
     wrong = [cell for answer in asked for cell in answer if not cell.holds]

@@ -32,6 +32,7 @@ OWN = (
     "SELECT ward, COUNT(DISTINCT patient_id) FROM visits GROUP BY ward",
     "SELECT SUM(CLAMP(cost, AUTO)), COUNT(*) FILTER (WHERE cost > 10) FROM visits",
     "SELECT COUNT(DISTINCT ward) FROM visits",
+    "SELECT SUM(cost) FROM visits",
     "SELECT doctor, COUNT(*), AVG(cost) FROM visits GROUP BY doctor",
 )
 #: Of which the rows in all groups are sought.

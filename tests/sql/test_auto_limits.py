@@ -142,12 +142,29 @@ def test_every_person_is_in_the_cell_of_one_of_their_groups() -> None:
 def test_rows_that_a_filter_leaves_out_are_not_counted() -> None:
     rows = [{"id": 1, "k": "a", "free": None, "x": x, "y": 1} for x in (None, 1, 2, 3, 9, 9, 9, 9, 9)]
     for sql, edge in (
-        ("SELECT COUNT(*) FROM t", 16), ("SELECT COUNT(*) FILTER (WHERE x < 3) FROM t", 2), ("SELECT SUM(x) FROM t", 8),
+        ("SELECT COUNT(*) FROM t", 16), ("SELECT COUNT(*) FILTER (WHERE x < 3) FROM t", 2), ("SELECT AVG(x) FROM t", 8),
         ("SELECT COUNT(DISTINCT x) FROM t", 4), ("SELECT SUM(x), COUNT(*) FROM t", 16),
     ):  # fmt: skip
         plan = planned(sql)
         (counts,) = ToyEngine({"t": rows}).measure(MeasurementTask(search_of(plan.final), b"s")).raw
         assert cells_of(plan.final).rows[list(counts[0]).index(1)] == edge, sql
+
+
+def test_of_a_sum_the_search_is_about_the_total_of_a_person() -> None:
+    """Values up to 10: a total of 51 is that of 6 rows, however many rows there are; no value is 0."""
+    rows = [{"id": 1, "k": "a", "free": None, "x": x, "y": 1} for x in (None, 1, 2, 3, 9, 9, 9, 9, 9)]
+    rows += [{"id": 2, "k": "a", "free": None, "x": 1, "y": 1}] * 12 + [
+        {"id": 3, "k": "a", "free": None, "x": None, "y": 1}
+    ]
+    for sql, edges in (
+        ("SELECT SUM(x) FROM t", [1, 2, 8]),
+        ("SELECT SUM(x) FILTER (WHERE x < 3) FROM t", [1, 1, 2]),
+        ("SELECT SUM(x), COUNT(*) FROM t", [1, 16, 16]),
+    ):
+        plan = planned(sql)
+        (counts,) = ToyEngine({"t": rows}).measure(MeasurementTask(search_of(plan.final), b"s")).raw
+        found = [edge for edge, count in zip(cells_of(plan.final).rows, counts[0], strict=True) for _ in range(count)]
+        assert found == edges, sql
 
 
 def chosen(

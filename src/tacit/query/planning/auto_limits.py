@@ -2,8 +2,9 @@
 
 1. *Search.* A share of the price buys noisy counts of units in fixed, public cells, each unit in one: sensitivity 1.
    Where one number bounds a unit, the cell is that number in powers of two: rows of the unit where there is one group
-   (``max_rows``), rows in all groups together (``max_rows_total``), or groups where people are counted
-   (``max_groups``). Elsewhere it is a pair, (groups of the unit, its rows in one of them, chosen by a keyed hash).
+   (``max_rows``; of a sum alone, its total in the largest values), rows in all groups together (``max_rows_total``), or
+   groups where people are counted (``max_groups``). Elsewhere it is a pair, (groups of the unit, its rows in one of
+   them, chosen by a keyed hash).
 2. *Choice.* Of the edges of the cells the one is taken at which noise and loss make the narrowest interval
    (:func:`choose`): post-processing, free. The loss is estimated *in rows* from the same counts (:func:`rows_beyond`),
    and the interval that is shown includes it.
@@ -53,7 +54,7 @@ from tacit.query.relational.algebra import RelationNode, UnitCall, reference
 from tacit.query.relational.expressions import Expression, Reference, literal
 from tacit.query.relational.functions import call, in_list
 from tacit.query.relational.window_calls import WindowCall, WindowFrame
-from tacit.query.types import INTEGER, Domain, Range
+from tacit.query.types import INTEGER, Domain, Kind, Range, SqlType, from_ordinal
 
 if TYPE_CHECKING:
     from tacit.query.planning.releases import Priced
@@ -203,7 +204,7 @@ def search_of(final: FinalAggregation) -> FinalAggregation:
     pairs = bool(final.keys) and not final.auto_total
     rows = len(source.fields) - (2 if pairs else 1)
     # In two steps, so that an engine computes each number once per row.
-    columns = [_place(source, rows, cells.rows, 1)]
+    columns = [_place(source, rows, cells.rows, 1, _summed(final))]
     if pairs:
         columns.append(_place(source, len(source.fields) - 1, cells.groups, len(cells.rows)))
     source = ownership.compute(source, [(None, column) for column in columns])
@@ -235,6 +236,10 @@ def _pairs(final: FinalAggregation) -> RelationNode:
     unit = reference(source, source.unit)
     most = Domain(Range(Fraction(0), Fraction(2**62)), False, None, Fraction(1))
     keys = [(None, unit), *((None, key.expression) for key in final.keys if not final.auto_total)]
+    summed = _summed(final)
+    if summed is not None:
+        total = UnitCall("sum", summed.argument, summed.where, None, summed.type)
+        return ownership.group(source, keys, [(total, Domain())])
     pairs = ownership.group(source, keys, [(_counted(final), most)])
     if len(keys) == 1 or pairs.unit is None:
         return pairs
@@ -242,6 +247,28 @@ def _pairs(final: FinalAggregation) -> RelationNode:
     return ownership.window(
         pairs, [(WindowCall("count_rows", None, None, own, (), WindowFrame.PARTITION, INTEGER), most)]
     )
+
+
+class _Summed(NamedTuple):
+    """A sum without groups, of which a unit's bound is one of its total: so many times the largest value."""
+
+    argument: Expression
+    where: Expression | None
+    type: SqlType
+    largest: Fraction
+
+
+def _summed(final: FinalAggregation) -> _Summed | None:
+    """The one sum of an answer without groups, of values that are 0 or more; None where rows are counted."""
+    from tacit.query.planning.left_out import moves_to_bounds, total_argument, total_type
+
+    measure = final.measures[0]
+    if final.keys or len(final.measures) > 1 or measure.kind is not MeasureKind.SUM or measure.argument is None:
+        return None
+    known = measure.low >= 0 < measure.high and not measure.auto and measure.argument.type.kind is not Kind.DOUBLE
+    if not (known and moves_to_bounds(measure)):
+        return None
+    return _Summed(total_argument(measure), measure.where, total_type(measure), measure.high * measure.step)
 
 
 def _listed(key: Expression, values: Sequence[Any]) -> Expression:
@@ -269,10 +296,21 @@ def _form(measure: Measure) -> UnitCall:
     return UnitCall(function, measure.argument, measure.where, None, INTEGER)
 
 
-def _place(source: RelationNode, slot: int, edges: tuple[int, ...], factor: int) -> Expression:
-    """The number of the cell of a whole number in a column, times ``factor``, by halving."""
-    value = reference(source, slot)
-    return by_halving(len(edges), lambda cell: call("le", value, literal(edges[cell - 1], INTEGER)), factor)
+def _place(
+    source: RelationNode, slot: int, edges: tuple[int, ...], factor: int, summed: _Summed | None = None
+) -> Expression:
+    """The number of the cell of a number in a column, times ``factor``, by halving."""
+    value: Expression = reference(source, slot)
+    if summed is not None:
+        # The total over no value is NULL.
+        value = call("coalesce", value, literal(from_ordinal(Fraction(0), summed.type), summed.type))
+
+    def below(cell: int) -> Expression:
+        edge = Fraction(edges[cell - 1]) * (1 if summed is None else summed.largest)
+        kind = INTEGER if summed is None else summed.type
+        return call("le", value, literal(from_ordinal(edge, kind), kind))
+
+    return by_halving(len(edges), below, factor)
 
 
 def find_limits(

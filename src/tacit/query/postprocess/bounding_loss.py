@@ -403,7 +403,8 @@ class SearchedLoss:
         people, number, name = max(self.people, 1), self._number, self._cause
         share = min(Fraction(self.beyond.people, people), Fraction(1))
         error = min(self.beyond.error / people, Fraction(1))
-        noun = "groups" if name == GROUPS else "rows"
+        sums = all(measure.kind is MeasureKind.SUM for measure in self.final.measures)
+        noun = "groups" if name == GROUPS else "of the largest values" if sums and not self.final.keys else "rows"
         if not self.found.seen:
             words = f"too few people at this price to find {name}: {number} is a default"
         elif self.is_seen:
