@@ -273,5 +273,9 @@ def test_a_column_called_as_a_word_of_sql_can_be_named(gaps: Path, run: Run) -> 
     columns = tomllib.loads((gaps / "tacit.toml").read_text())["tables"]["k"]["columns"]
     assert columns["c_alter"] == {"source": "Alter", "type": "integer"}
     assert "Datum" in columns
-    result = run("explain", "SELECT COUNT(*) FROM k WHERE c_alter > 30", "--epsilon", "1")
-    assert result.exit_code == 0, result.stderr
+    for name in ("c_alter", '"Alter"'):
+        result = run("explain", f"SELECT COUNT(*) FROM k WHERE {name} > 30", "--epsilon", "1")
+        assert result.exit_code == 0, result.stderr
+    refusal = run("explain", "SELECT AVG(Alter) FROM k WHERE Alter > 30", "--epsilon", "1").stderr
+    assert 'ALTER is a word of SQL: as the name of a column, write "Alter" with its quotes.' in refusal
+    assert "word of SQL" not in run("explain", "SELECT COUNT(* FROM k", "--epsilon", "1").stderr

@@ -204,13 +204,25 @@ def _check_token_length(token: Token) -> None:
         raise Refusal("too_long", f"A name or number has more than {limits.MAX_IDENTIFIER} characters; shorten it.")
 
 
+def _quoting(problem: SqlglotError, sql: str) -> str:
+    """What to write, where the text is SQL once the word that it stops at is a quoted name."""
+    word = str((getattr(problem, "errors", None) or [{}])[0].get("highlight", ""))
+    quoted = re.sub(rf'(?<![\w"]){re.escape(word)}(?![\w"])', f'"{word}"', sql)
+    try:
+        if not word.isidentifier() or not _DIALECT.parser().parse(_DIALECT.tokenize(quoted), quoted):
+            return ""
+    except Exception:  # a third-party reader of hostile text
+        return ""
+    return f' {word.upper()} is a word of SQL: as the name of a column, write "{word}" with its quotes.'
+
+
 def _tree(tokens: list[Token], sql: str) -> exp.Query:
     try:
         trees = _DIALECT.parser().parse(tokens, sql)
     except SqlglotError as problem:
         at = _place(problem)
         where = "" if at is None else f" near line {at[0]}, column {at[1]}"
-        raise Refusal("syntax", f"The text cannot be read as SQL{where}.", at=at) from None
+        raise Refusal("syntax", f"The text cannot be read as SQL{where}.{_quoting(problem, sql)}", at=at) from None
     except RecursionError:
         raise Refusal("too_deep", "The query is nested too deeply; use WITH to name parts.") from None
     except Exception:  # as above
