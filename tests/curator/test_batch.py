@@ -130,6 +130,9 @@ def test_an_epsilon_means_what_it_means_of_a_query(tmp_path: Path, kind: str) ->
     whole = curator.explain(ALL, epsilon="0.5").guarantee
     assert done.split.guarantee == whole
     assert done.charge.text.startswith("Charged epsilon 0.5 (")
+    page = (done.batch.output / "report.html").read_text()
+    assert "Charged epsilon 0.5 (" in page.split("How to check this")[1]
+    assert "<figure>" not in page, "one number is no chart"
     assert [entry.text for entry in curator.history() if entry.amounts] == [done.charge.text]
     own = [answer.charge.text for answer in done.answers.values()]
     assert all(text.startswith("Costs epsilon 0.3") and "at delta 1e-06" in text for text in own), own

@@ -431,6 +431,8 @@ def report_page(
     sections = (line for each in batch.statistics for line in _section(each, answers[each.name]))
     population, place = str(receipt["population"]), receipt["ledger"]
     charge = ", ".join(f"{name} {format_up(Fraction(text))}" for name, text in receipt["charge"].items()) or "nothing"
+    if batch.currency == "epsilon" and "epsilon" not in receipt["charge"]:
+        charge = f"epsilon {format_up(batch.amount)} ({charge})"
     intervals = float_nearest(100 * split.plans[0].confidence)
     body = [
         f'<p class="quiet">{len(batch.statistics)} statistics about {html.escape(population)}, released together.</p>',
@@ -488,7 +490,7 @@ def _section(statistic: Statistic, answer: Answer) -> Iterator[str]:
     noise += [f"{release.name}: {release.mechanism} noise, scale {release.scale}." for release in words.releases]
     yield f'<section id="{html.escape(statistic.name)}">\n<h2>{html.escape(statistic.title)}</h2>'
     chart = None
-    if any(answer.finished.has_interval) and 0 < len(answer) <= _MOST_BARS:
+    if any(answer.finished.has_interval) and 1 < len(answer) <= _MOST_BARS:
         sink = io.StringIO()
         answer.plot().save(sink, format="svg")
         chart = re.search(r"<svg.*</svg>", sink.getvalue(), re.DOTALL)
