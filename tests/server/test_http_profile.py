@@ -56,6 +56,8 @@ def test_the_page_of_a_profile_has_a_picture_of_each_column(hospital: Served) ->
         assert "Profile of visits" in page.text
         assert "Bounds, middle half and mean of cost" in page.text
         assert "<svg" in page.text
+        assert "built-in" not in page.text
+        assert 'cost    = { type = "decimal", step = "0.01", bounds = [0, 100] }' in page.text.replace("&#34;", '"')
         draft = owner.get(f"/console/releases/{listed['position']}/tacit.toml")
         assert draft.headers["content-type"].startswith("application/toml")
         home = owner.get(f"/console/releases/{listed['position']}/notebook.ipynb")

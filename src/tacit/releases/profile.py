@@ -17,6 +17,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
@@ -33,7 +34,7 @@ from tacit.ledger import Order, Outcome, Reservation
 from tacit.mechanisms.base import per_output_beta
 from tacit.project.project_template import Draft, DraftColumn, DraftTable, project_text
 from tacit.query.catalog import Column, Table
-from tacit.query.contribution import AUTO
+from tacit.query.contribution import ContributionNumber
 from tacit.query.planning.auto_bounds import FALSE_CELL
 from tacit.query.planning.delta_budgets import largest_mu_of, largest_rho_of, mu_of_epsilon, rho_alone, root_down
 from tacit.query.planning.plan import Plan, outline, plan_question
@@ -154,8 +155,9 @@ class Profile:
         rows: the number of rows.
         people: the number of people, or None where a row is one.
         columns: those of the table but for the unit.
-        limits: the ``max_rows`` that was found; None where it is declared.
-        unit: the column of the unit.
+        max_rows: as it was found, or as it is declared.
+        unit: the column of the unit; None where it has another table's.
+        described: the table as it is declared.
         population: whose budget paid.
         confidence: of the intervals.
         charge: of the ledger.
@@ -166,12 +168,13 @@ class Profile:
     rows: Estimate
     people: Estimate | None
     columns: tuple[ColumnProfile, ...]
-    limits: int | None
+    max_rows: ContributionNumber
     unit: str | None
     population: str
     confidence: Fraction
     charge: Entry = field(repr=False)
     receipt: Receipt = field(repr=False)
+    described: Table = field(repr=False)
 
     def column(self, name: str) -> ColumnProfile:
         for each in self.columns:
@@ -211,12 +214,19 @@ class Profile:
 
     def draft(self, source: str = "?", *, name: str = "project") -> str:
         """The text of a project file with the bounds and categories found; places marked ``"?"`` are the owner's."""
-        columns = [DraftColumn(self.unit, "text")] if self.unit not in (None, "row") else []
+        known = {column.name: column.type for column in self.described.columns}
+        columns = []
+        if self.unit in known:
+            columns.append(DraftColumn(str(self.unit), known[str(self.unit)].kind.value))
         for each in self.columns:
             bounds = None if each.bounds is None else (_exact(each.bounds[0]), _exact(each.bounds[1]))
             values = tuple(str(v) for v, _ in each.values if v is not None) if each.holds == "text" else ()
-            columns.append(DraftColumn(each.name, each.holds, bounds=bounds, categories=values or None))
-        table = DraftTable(self.table, source, tuple(columns), unit=self.unit, max_rows=self.limits or AUTO)
+            step = str(Decimal(1).scaleb(-known[each.name].scale)) if each.holds == "decimal" else None
+            columns.append(DraftColumn(each.name, each.holds, step, bounds=bounds, categories=values or None))
+        table = DraftTable(
+            self.table, source, tuple(columns), unit=self.unit, max_groups=self.described.max_groups,
+            max_rows=self.max_rows,
+        )  # fmt: skip
         note = f"# Bounds and categories were found privately: release {self.receipt.position}, {self.charge.text}.\n"
         return note + project_text(Draft(name, (table,), self.population))
 
@@ -679,8 +689,8 @@ def _read(priced: _Priced, outcome: Outcome, charge: Entry) -> Profile:
     rows, people, columns, limit = _walk(priced, ask)
     table, receipt = priced.table, Receipt.from_json(outcome.receipt)
     return Profile(
-        table.name, rows, people, tuple(columns), limit, table.unit, priced.population, priced.terms.confidence, charge,
-        receipt,
+        table.name, rows, people, tuple(columns), limit or table.max_rows, table.unit, priced.population,
+        priced.terms.confidence, charge, receipt, table,
     )  # fmt: skip
 
 

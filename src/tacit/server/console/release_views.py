@@ -165,7 +165,7 @@ def _profile_shown(made: Profile, _: Any) -> dict[str, Any]:
 
             line = {name: across(getattr(each.mean, name)) for name in ("low", "value", "high")}
             line |= {f"q{n}": across(quartile.value) for n, quartile in enumerate(each.quartiles, 1)}
-        pictures.append({"name": each.name, "line": line, "charts": _counts_drawn(f"counts-{each.name}", counts)})
+        pictures.append({"name": each.name, "line": line, "charts": _counts_drawn("rows", counts)})
     return {"pictures": pictures, "width": _WIDTH, "draft": made.draft(), "files": list(PROFILE.files(made))}
 
 
