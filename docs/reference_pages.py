@@ -375,7 +375,7 @@ def errors() -> Iterator[str]:
     from tacit.cli.terminal import EXIT_CODES
     from tacit.core import errors as tree
     from tacit.server.api.errors import STATUS
-    from tacit.server.pgwire.messages import STATES
+    from tacit.server.pgwire.sqlstates import STATES
 
     yield "# Errors\n"
     words = (inspect.getdoc(tree) or "").replace("::\n\n", "").replace(":mod:", "")

@@ -23,7 +23,7 @@ def test_the_limits_are_those_of_the_settings() -> None:
         f"| everything else | {settings.reads_per_minute} a minute",
         f"{settings.failures_per_minute} a minute; a client",
         f"{settings.threads} and {settings.queue} in each",
-        f"A slot is {settings.slot} seconds",
+        f"slots of {settings.slot} s after",
         f"looks at {settings.history_look:,} entries",
     ):
         assert number in PAGE, number
