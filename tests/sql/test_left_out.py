@@ -16,7 +16,7 @@ from tacit.core.relations import REPLACE_ONE
 from tacit.engines.protocol import MeasurementTask
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.planning.explain import explain
-from tacit.query.planning.left_out import CASTS, CLIPPING, GROUPS, KEYS, ROWS, LossTable, loss_table
+from tacit.query.planning.left_out import CASTS, CLIPPING, GROUPS, JOINS, KEYS, ROWS, LossTable, loss_table
 from tacit.query.planning.noise_distribution import NoiseLaw
 from tacit.query.planning.plan import Plan, make_plan
 from tacit.query.postprocess.bounding_loss import BoundingLoss
@@ -38,6 +38,7 @@ CATALOG = Catalog(
             population="patients",
             unit="patient",
         ),
+        Table("trips", COLUMNS, population="patients", unit="patient", max_rows=9, unit_rows=3),
         Table("log", (Column("n", INTEGER),), population="patients2", unit="row"),
     ),
     (Population("patients"), Population("patients2")),
@@ -136,6 +137,31 @@ def test_texts_that_a_cast_does_not_read_are_lost_rows(argument: str, unread: tu
         ((frozenset({CASTS}), one_row), 1),
         ((frozenset({CASTS}), one_row + 1), 1),
     }
+
+
+PAIRS = "SELECT COUNT(*) FROM trips AS a JOIN trips AS b ON a.patient = b.patient AND a.cost < b.cost"
+
+
+def test_rows_that_are_cut_before_a_join_multiplies_them_are_told() -> None:
+    """A person with four rows, of which three enter the join, and persons with three, two and one."""
+    table = loss_table(planned(PAIRS).final)
+    assert table is not None
+    assert table.causes == (JOINS,)
+    rows = visits({"a": [1, 2, 3, 4]}, {"a": [1, 2, 3]}, {"a": [1, 2]})
+    plan = planned(PAIRS)
+    assert plan.left_out is not None
+
+    def counted(rows: list[dict[str, Any]]) -> list[int]:
+        assert plan.left_out is not None
+        measured = ToyEngine({"trips": rows}).measure(MeasurementTask(plan.left_out.final, b"secret"))
+        return [int(count) for count in np.asarray(measured.raw[0]).ravel()]
+
+    both = counted(rows)
+    told = {causes: both[cell] for cell, causes, _ in table.listing()}
+    assert told == {frozenset(): 2, frozenset((JOINS,)): 1}
+    for unit in {row["patient"] for row in rows}:
+        without = counted([row for row in rows if row["patient"] != unit])
+        assert sum(abs(one - other) for one, other in zip(both, without, strict=True)) == 1
 
 
 def test_groups_rows_and_keys() -> None:

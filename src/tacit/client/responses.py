@@ -75,7 +75,7 @@ class CellResponse(ResponseModel):
 class CauseResponse(ResponseModel):
     """People of whom something was left out, for one cause."""
 
-    cause: Literal["max_groups", "max_rows", "max_rows_total", "clipping", "keys", "casts"]
+    cause: Literal["max_groups", "max_rows", "max_rows_total", "clipping", "keys", "casts", "unit_rows"]
     limit: int | None
     people: int = Field(description="estimated number")
     share: Exact = Field(description="of all people in the question")

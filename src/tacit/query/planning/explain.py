@@ -24,7 +24,7 @@ from tacit.query.aggregate_family import ExpectedError
 from tacit.query.planning.auto_bounds import FALSE_CELL, MOST_STEPS, sought
 from tacit.query.planning.auto_limits import cells_of, ladder
 from tacit.query.planning.found_parts import with_limits
-from tacit.query.planning.left_out import CASTS, CLIPPING, KEYS, LossTable, loss_table
+from tacit.query.planning.left_out import CASTS, CLIPPING, JOINS, KEYS, LossTable, loss_table
 from tacit.query.planning.plan import Plan, by_part, column_names, limits_of, outline, percent, protected_scans
 from tacit.query.planning.rank_choice import RankChoice
 from tacit.query.planning.releases import PlanBudget, Release
@@ -337,7 +337,12 @@ def _left_out(plan: Plan) -> str | None:
 
 
 def _cutting(table: LossTable) -> str:
-    named = {CLIPPING: "bounds of values", KEYS: "the list of keys", CASTS: "CAST of texts it does not read"}
+    named = {
+        CLIPPING: "bounds of values",
+        KEYS: "the list of keys",
+        CASTS: "CAST of texts it does not read",
+        JOINS: "rows before a join",
+    }
     names = [named.get(cause, cause) for cause in table.causes]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 

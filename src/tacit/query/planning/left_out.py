@@ -34,7 +34,7 @@ from tacit.query.limits import MAX_RELATIONS
 from tacit.query.planning.auto_limits import searched_cause
 from tacit.query.planning.measures import AggregateKind, Measure, MeasureKind, count_measure
 from tacit.query.planning.total_bound import TOTAL
-from tacit.query.planning.work import Sizes
+from tacit.query.planning.work import Sizes, cuts
 from tacit.query.question import Aggregate, FinalAggregation, GroupKey
 from tacit.query.relational.algebra import RelationNode, scans
 from tacit.query.relational.expressions import Call, Case, Cast, Expression, Literal, literal, references, walk
@@ -42,13 +42,16 @@ from tacit.query.relational.functions import call, case
 from tacit.query.types import BOOLEAN, DOUBLE, INTEGER, Kind, SqlType, Value, from_ordinal, ordinal
 
 #: The causes: more groups than ``max_groups``, more rows than ``max_rows``, values outside their bounds, rows whose key
-#: is NULL or not listed, and texts that a CAST cannot read.
+#: is NULL or not listed, texts that a CAST cannot read, and rows that are cut before a join multiplies them.
 GROUPS: Final = "max_groups"
 ROWS: Final = "max_rows"
 CLIPPING: Final = "clipping"
 KEYS: Final = "keys"
 CASTS: Final = "casts"
-CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS, CASTS)
+JOINS: Final = "unit_rows"
+CAUSES: Final = (GROUPS, ROWS, CLIPPING, KEYS, CASTS, JOINS)
+#: Causes of which the table tells whom they concern and not what is lost: rows in no group, or in no join.
+UNMEASURED: Final = frozenset((KEYS, JOINS))
 #: Powers of two of a loss in rows; the last one has no end.
 _MOST_BUCKETS: Final = 10
 #: Parts of a row in which the loss of sums and means is counted, and their power of two.
@@ -108,7 +111,7 @@ class LossTable:
         """
         for cell, (*flags, bucket) in enumerate(product(*[(False, True)] * len(self.causes), range(self.buckets))):
             causes = frozenset(cause for cause, applies in zip(self.causes, flags, strict=True) if applies)
-            if causes - {KEYS}:
+            if causes - UNMEASURED:
                 yield cell, causes, bucket
             elif bucket == 0:
                 yield cell, causes, -1
@@ -139,13 +142,15 @@ def loss_table(final: FinalAggregation) -> LossTable | None:
         CLIPPING: any(_may_be_clipped(measure) for measure in final.measures),
         KEYS: final.public_keys and any(_may_be_dropped(key) for key in final.keys),
         CASTS: any(unread_text(measure) is not None for measure in final.measures),
+        # The rows below joins are read once more.
+        JOINS: bool(cuts(source)) and 2 * source.weight <= MAX_RELATIONS - _NODES,
     }
     causes = tuple(cause for cause in CAUSES if found[cause])
     if not causes:
         return None
     parts = _QUARTERS if any(m.kind in _BOUNDED for m in final.measures) else 1
     buckets = min(_MOST_BUCKETS, max(most.bit_length(), 1)) + parts.bit_length() - 1
-    return LossTable(causes, buckets if set(causes) - {KEYS} else 1, parts)
+    return LossTable(causes, buckets if set(causes) - UNMEASURED else 1, parts)
 
 
 def _is_row_level(source: RelationNode) -> bool:
@@ -381,7 +386,9 @@ def _value(place: Fraction, kind: SqlType, *, up: bool = True) -> Value | None:
 
 
 def lists_exactly(final: FinalAggregation, table: LossTable) -> bool:
-    """Whether a row is on the public lists exactly where it is in a public group; long lists are not compared so."""
+    """Whether the rows of the question tell the table: no join cuts them, and public lists are compared whole."""
+    if JOINS in table.causes:
+        return False
     if KEYS not in table.causes:
         return True
     return all(_is_exact(key, MOST_LISTED // len(final.keys)) for key in final.keys)

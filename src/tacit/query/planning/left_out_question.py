@@ -23,6 +23,7 @@ from tacit.query.planning.left_out import (
     CLIPPING,
     EXCESSES,
     GROUPS,
+    JOINS,
     KEYS,
     LONG_LIST,
     MOST_LISTED,
@@ -39,8 +40,8 @@ from tacit.query.planning.left_out import (
 from tacit.query.planning.measures import Measure
 from tacit.query.question import FinalAggregation, GroupKey
 from tacit.query.relational import ownership
-from tacit.query.relational.algebra import RelationNode, UnitCall, reference
-from tacit.query.relational.expressions import TRUE, Expression, Literal, literal
+from tacit.query.relational.algebra import FirstRows, RelationNode, UnitCall, reference, walk_relations
+from tacit.query.relational.expressions import TRUE, Expression, Literal, literal, shift
 from tacit.query.relational.functions import call, case, in_list
 from tacit.query.types import BOOLEAN, INTEGER, Domain
 
@@ -129,10 +130,29 @@ def _staged(final: FinalAggregation, table: LossTable) -> tuple[RelationNode, Lo
     flags, loss, one = _flags(losses, groups, others, final, table)
     of_unit = [*flags, loss, one]
     source, (*flags, loss, one) = _named(source, of_unit)
+    if JOINS in table.causes:
+        source, marks = _cut_before_joins(source, final)
+        flags[table.causes.index(JOINS)] = marks
     cell = (*flags, _bucket(loss, one, table))
     pair = _columns(part for each in found for part in each)
     totals = [each.measure if i == 1 and each.has_total else None for each, own in counted for i in range(len(own))]
     return source, LossStages(tuple(made for made, _ in calls), tuple(totals), pair, _columns(of_unit), cell)
+
+
+def _cut_before_joins(source: RelationNode, final: FinalAggregation) -> tuple[RelationNode, Expression]:
+    """One row per unit, and whether it has more rows than may enter a join that multiplies them."""
+    parts: list[Expression] = []
+    for node in dict.fromkeys(each for each in walk_relations(final.source) if isinstance(each, FirstRows)):
+        below = node.source
+        if below.unit is None or source.unit is None:
+            raise AssertionError("rows of persons are cut")
+        counted = ownership.group(below, [(None, reference(below, below.unit))], [_called("count_rows", None, None)])
+        many = ownership.keep(counted, call("gt", reference(counted, 1), _whole(node.most)))
+        width = len(source.fields)
+        same = call("eq", reference(source, source.unit), shift(reference(many, 0), width))
+        source = ownership.mark(source, many, same)
+        parts.append(reference(source, width))
+    return source, parts[0] if len(parts) == 1 else call("or", *parts)
 
 
 def _columns(parts: Iterable[Expression]) -> tuple[Expression, ...]:
@@ -311,6 +331,7 @@ def _flags(
         CLIPPING: _any(loss.excess for loss in losses),
         KEYS: call("gt", others, _whole(0)),
         CASTS: _any(loss.unread for loss in losses),
+        JOINS: _FALSE,
     }
     cut = GROUPS in table.causes
     amounts = [_amount(loss, groups, kept) if cut else _plus(loss.cut, loss.beside) for loss in losses]

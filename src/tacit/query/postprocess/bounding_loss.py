@@ -33,8 +33,10 @@ from tacit.query.planning.left_out import (
     CASTS,
     CLIPPING,
     GROUPS,
+    JOINS,
     KEYS,
     ROWS,
+    UNMEASURED,
     LossTable,
     loss_table,
     row_value,
@@ -43,6 +45,7 @@ from tacit.query.planning.left_out import (
 from tacit.query.planning.measures import Measure, MeasureKind
 from tacit.query.planning.noise_distribution import NoiseLaw, NoiseTerm, sum_error
 from tacit.query.planning.total_bound import TOTAL
+from tacit.query.planning.work import cuts
 from tacit.query.postprocess.cells import MeasureBias
 from tacit.query.question import FinalAggregation
 
@@ -194,7 +197,7 @@ class BoundingLoss:
     @property
     def is_seen(self) -> bool:
         """Whether a loss in the released numbers stands out from the noise."""
-        return bool(self.seen - {KEYS})
+        return bool(self.seen - UNMEASURED)
 
     def _number(self, cells: Sequence[int], beta: Fraction) -> tuple[int, Fraction]:
         """The noisy number of people in some cells, and its error."""
@@ -205,7 +208,8 @@ class BoundingLoss:
         number, error = self._number(self._having(cause, self.seen), 1 - self.confidence)
         people = max(self.people, 1)
         share = min(max(Fraction(number, people), _ZERO), Fraction(1))
-        limit = {GROUPS: self.final.max_groups, ROWS: _rows(self.final)}.get(cause)
+        joins = min((most for _, most in cuts(self.final.source)), default=None) if cause == JOINS else None
+        limit = {GROUPS: self.final.max_groups, ROWS: _rows(self.final)}.get(cause, joins)
         # The number of people is noisy as well.
         off = self._number(self._counted(), 1 - self.confidence)[1]
         about = min((error + share * off) / max(people - off, Fraction(1)), Fraction(1))
@@ -221,6 +225,7 @@ class BoundingLoss:
             CLIPPING: "had values outside their bounds",
             KEYS: "had rows whose key is NULL or not listed",
             CASTS: "had texts that the CAST does not read, which became NULL",
+            JOINS: f"had more than {limit} rows before a join that multiplies them",
         }[cause]
         if not seen and share + error >= _UNKNOWN:
             return f"how many people {had} cannot be told from the noise"
@@ -328,7 +333,7 @@ class BoundingLoss:
         return tuple(self._bias(measure, self.seen) for measure in self.final.measures)
 
     def _bias(self, measure: Measure, causes: Collection[str]) -> MeasureBias:
-        lost = self.most_rows if set(causes) - {KEYS} else _ZERO
+        lost = self.most_rows if set(causes) - UNMEASURED else _ZERO
         return _bias_of(measure, lost, self.most_people, causes, outside=CLIPPING in self.seen)
 
 
@@ -572,7 +577,12 @@ def _rows(final: FinalAggregation) -> int:
 
 
 def _name(cause: str, limit: int | None) -> str:
-    named = {CLIPPING: "the bounds of values", KEYS: "the list of keys", CASTS: "CAST of texts it does not read"}
+    named = {
+        CLIPPING: "the bounds of values",
+        KEYS: "the list of keys",
+        CASTS: "CAST of texts it does not read",
+        JOINS: "unit_rows before a join",
+    }
     return named.get(cause) or f"{cause} = {limit}"
 
 
@@ -585,6 +595,7 @@ def _remedy(cause: str) -> str:
         CLIPPING: "write CLAMP(x, lo, hi) with wider bounds",
         KEYS: "the owner can declare them as categories",
         CASTS: "write REPLACE for decimal commas, or STRPTIME(x, format) for days",
+        JOINS: "filter before the join, or have the owner raise unit_rows",
     }[cause]
 
 
