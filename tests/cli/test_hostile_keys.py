@@ -25,7 +25,7 @@ from tacit.releases.published_table import difference, read_table
 
 KEYS = (
     "\x1b[31mred", "\x9b31m", "</script><script>alert(1)</script>", "<!--<script>", "<img src=x onerror=alert(1)>", "=1+1", "+1", "-2+3", "@SUM(A1)",
-    "\t=1", "＝1", "\x1b]0;title\x07", "a\rb", "\x7f", "it's", 'a"b', "a,b", "a|b", "&amp;",
+    "\t=1", "＝1", "\x1b]0;title\x07", "a\rb", "\x7f", "it's", 'a"b', "a,b", "a|b", "&amp;", "\ufeff=1+1", " =1+1", "\u202e=1",
 )  # fmt: skip
 ASKED = 'SELECT k, COUNT(*) AS "=n" FROM t GROUP BY k'
 PROJECT = """
@@ -48,7 +48,7 @@ p = { type = "integer" }
 k = { type = "text", categories = [LISTED] }
 """
 #: What a terminal or a spreadsheet would obey.
-CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
 @pytest.fixture

@@ -19,10 +19,11 @@ from tacit.core.extras import load_arrow
 
 #: Characters that begin a formula in some spreadsheet, wide ones among them.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-#: Characters that a terminal obeys, but for those that end a line or a cell.
-_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: Characters that a terminal or a reader obeys, but for those that end a line or a cell: also marks of byte order, which
+#: readers take off a file, and marks that turn the direction of writing.
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 #: Those of them that JSON leaves as they are.
-_RAW_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029]")
+_RAW_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 def visible(text: str) -> str:
@@ -40,7 +41,9 @@ def tame(value: Any) -> Any:
         return "true" if value else "false"
     if not isinstance(value, str):
         return value
-    text = f"'{value}" if value.startswith(_FORMULA) else value
+    # Some spreadsheets take spaces off before they look.
+    formula = value.startswith(_FORMULA) or value.lstrip().startswith(_FORMULA)
+    text = f"'{value}" if formula else value
     return _CONTROL.sub("·", text)
 
 
