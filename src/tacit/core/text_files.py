@@ -19,7 +19,7 @@ from tacit.core.extras import load_arrow
 
 #: Characters that begin a formula in some spreadsheet, wide ones among them.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-#: Characters that a terminal or a reader obeys, but for those that end a line or a cell: also marks of byte order, which
+#: Characters that a terminal or a reader obeys, but for those that end a line or a cell: also marks of byte order, that
 #: readers take off a file, and marks that turn the direction of writing.
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff]")
 #: Those of them that JSON leaves as they are.
