@@ -196,13 +196,6 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield f"engine = {toml_text(draft.engine)}"
     yield _aside(f"ledger = {toml_text(draft.ledger)}", "every charge ever made; never delete it, keep it backed up")
     yield ""
-    yield from _population(draft)
-    for table in draft.tables:
-        yield ""
-        yield from _table(table, draft)
-
-
-def _population(draft: Draft) -> Iterator[str]:
     yield "# Whom to protect, and what all questions ever asked may cost each of them, together."
     yield f"[populations.{draft.population}]"
     example = "" if draft.epsilon else 'such as "4": '
@@ -216,26 +209,15 @@ def _population(draft: Draft) -> Iterator[str]:
     else:
         yield _aside(f"# delta = {toml_text(DELTA)}", "with both: more questions for the same epsilon, and groups")
         yield _aside('# accounting = "zcdp"', "whose names are not public can be found privately")
+    for table in draft.tables:
+        yield ""
+        yield from _table(table, draft)
 
 
 def _table(table: DraftTable, draft: Draft) -> Iterator[str]:
+    form = table.form
     yield f"[tables.{table.name}]"
     yield f"source = {toml_text(table.source)}"
-    yield from _form(table.form)
-    if table.public:
-        yield _aside("public = true", "anyone may know its contents; nothing in it is protected")
-    else:
-        yield f"population = {toml_text(draft.population)}"
-        yield from _unit(table)
-        yield from _limits(table)
-    yield ""
-    yield f"[tables.{table.name}.columns]"
-    width = max((len(column.name) for column in table.columns), default=0)
-    for column in table.columns:
-        yield from _column(column, min(width, 24), table)
-
-
-def _form(form: CsvFormat) -> Iterator[str]:
     if form.delimiter is not None:
         yield f"delimiter = {toml_text(form.delimiter)}"
     if form.encoding != UTF_8:
@@ -246,26 +228,28 @@ def _form(form: CsvFormat) -> Iterator[str]:
         yield _aside(f"thousands_mark = {toml_text(form.thousands_mark)}", "stands between groups of three digits")
     if form.null_values:
         yield f"null_values = [{', '.join(map(toml_text, form.null_values))}]"
-
-
-def _limits(table: DraftTable) -> Iterator[str]:
-    if table.unit == "row":
-        return
-    if AUTO in (table.max_groups, table.max_rows):
-        yield "# Of one person so many groups of an answer count, and so many rows in each. A number costs nothing;"
-        yield '# "auto" has it found privately, for a tenth to a quarter of the price. Fewer means less noise.'
-    groups, rows = (json.dumps(number) for number in (table.max_groups, table.max_rows))
-    yield _aside(f"max_groups = {groups}", "the most groups of one answer that one of them counts in")
-    yield _aside(f"max_rows = {rows}", "and with how many rows in each; fewer means less noise")
-
-
-def _unit(table: DraftTable) -> Iterator[str]:
-    if table.unit is not None:
-        yield _aside(f"unit = {toml_text(table.unit)}", "whose row it is: all rows of one are protected together")
-        return
-    yield _aside(f"unit = {toml_text(MARK)}", 'the column that identifies the person; "row" if each person has one row')
-    if table.guess is not None:
-        yield _aside(f"# unit = {toml_text(table.guess)}", "a guess, by the name of the column")
+    if table.public:
+        yield _aside("public = true", "anyone may know its contents; nothing in it is protected")
+    else:
+        yield f"population = {toml_text(draft.population)}"
+        words = 'the column that identifies the person; "row" if each person has one row'
+        if table.unit is not None:
+            words = "whose row it is: all rows of one are protected together"
+        yield _aside(f"unit = {toml_text(table.unit or MARK)}", words)
+        if table.unit is None and table.guess is not None:
+            yield _aside(f"# unit = {toml_text(table.guess)}", "a guess, by the name of the column")
+    if not table.public and table.unit != "row":
+        if AUTO in (table.max_groups, table.max_rows):
+            yield "# Of one person so many groups of an answer count, and so many rows in each. A number costs nothing;"
+            yield '# "auto" has it found privately, for a tenth to a quarter of the price. Fewer means less noise.'
+        groups, rows = (json.dumps(number) for number in (table.max_groups, table.max_rows))
+        yield _aside(f"max_groups = {groups}", "the most groups of one answer that one of them counts in")
+        yield _aside(f"max_rows = {rows}", "and with how many rows in each; fewer means less noise")
+    yield ""
+    yield f"[tables.{table.name}.columns]"
+    width = max((len(column.name) for column in table.columns), default=0)
+    for column in table.columns:
+        yield from _column(column, min(width, 24), table)
 
 
 def _column(column: DraftColumn, width: int, table: DraftTable) -> Iterator[str]:
