@@ -96,7 +96,7 @@ REFUSED = (
     ("unknown_column", "SELECT street FROM wards"),
     ("distinct", "SELECT DISTINCT ward FROM wards ORDER BY beds"),
     ("position", "SELECT ward FROM wards ORDER BY 3"),
-    ("set_operation", "SELECT ward FROM wards EXCEPT SELECT 'surgery'"),
+    ("set_operation", "SELECT ward FROM wards EXCEPT ALL SELECT 'surgery'"),
     ("recursion", "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT * FROM t"),
     ("interval", "SELECT DP_INTERVAL_LOW(beds) FROM wards"),
     ("subquery", "SELECT ward FROM wards WHERE ward IN (SELECT ward FROM visits)"),

@@ -27,6 +27,7 @@ SELECT (SELECT MAX(beds) FROM wards) AS most
 SELECT ward, beds - (SELECT MIN(beds) FROM wards) AS more FROM wards
 SELECT DISTINCT ward FROM wards
 SELECT ward FROM wards UNION SELECT 'chapel'
+SELECT ward FROM wards EXCEPT SELECT 'surgery'
 SELECT ward FROM wards UNION ALL SELECT ward FROM wards
 SELECT a.ward, b.ward AS above FROM wards a JOIN wards b ON b.floor = a.floor + 1
 SELECT a.ward, b.ward AS above FROM wards a LEFT JOIN wards b ON b.floor = a.floor + 1
@@ -59,6 +60,7 @@ SELECT ROUND(AVG(beds), 1) AS mean FROM wards
 ! SELECT DISTINCT floor % 2 AS odd FROM wards ORDER BY odd DESC
 ! SELECT floor FROM wards UNION ALL SELECT 10 ORDER BY 1 DESC LIMIT 3
 ! SELECT floor AS f FROM wards UNION SELECT 1 ORDER BY f
+! SELECT floor AS f FROM wards INTERSECT SELECT beds - 9 FROM wards ORDER BY f DESC LIMIT 2
 ! SELECT ward, floor FROM wards ORDER BY 1 NULLS FIRST, 2
 ! SELECT n FROM GENERATE_SERIES(10, 1, -3) t(n) ORDER BY n DESC
 ! WITH w AS (SELECT * FROM wards WHERE ward IS NOT NULL) SELECT ward, beds FROM w ORDER BY beds FETCH FIRST 2 ROWS ONLY

@@ -281,7 +281,7 @@ class Queries:
         if isinstance(node, exp.Union):
             return self._union(node, known, top=top)
         if isinstance(node, exp.SetOperation):
-            return self._compared(node, known)
+            return self._compared(node, known, top=top)
         if not isinstance(node, exp.Select):
             raise Refusal("statement", "Only questions are answered: write a SELECT.")
         return self._select(node, known, top=top)
@@ -337,7 +337,7 @@ class Queries:
         own = ("with_", "order", "limit", "offset")
         return not any(node.args.get(name) for name in own) and (distinct or not node.args.get("distinct"))
 
-    def _compared(self, node: exp.SetOperation, ctes: Names) -> RelationNode:
+    def _compared(self, node: exp.SetOperation, ctes: Names, *, top: bool) -> RelationNode:
         """INTERSECT and EXCEPT: rows of both sides, each marked with its side, grouped by all columns.
 
         A row is in both where its group has both marks, and in the left alone where it has no other; in groups, as in
@@ -351,7 +351,6 @@ class Queries:
                 "INTERSECT and EXCEPT compare rows of one person, or public ones, each once: without ALL, and not "
                 "results that are released.",
             )
-        refuse_cut(node)
         stacked = ownership.stack([_marked(side, place) for place, side in enumerate(rows)])
         names = [(column.name, reference(stacked, i)) for i, column in enumerate(stacked.fields) if column.name]
         *keys, (_, mark) = names
@@ -367,7 +366,10 @@ class Queries:
         first, last = (reference(grouped, len(grouped.fields) - 2 + i) for i in range(2))
         wanted = call("lt", first, last) if isinstance(node, exp.Intersect) else call("eq", last, literal(0, INTEGER))
         kept = ownership.keep(grouped, wanted)
-        return ownership.compute(kept, [(name, reference(kept, i)) for i, (name, _) in enumerate(keys)])
+        rows_kept = ownership.compute(kept, [(name, reference(kept, i)) for i, (name, _) in enumerate(keys)])
+        if not is_public_throughout(rows_kept):
+            refuse_cut(node)
+        return _in_place(node, rows_kept, top=top)
 
     def _select(self, node: exp.Select, ctes: Names, *, top: bool) -> RelationNode | ReleasedRelation:
         found, scope = from_clause(self, node, ctes)
@@ -448,12 +450,16 @@ def refuse_cut(node: exp.SetOperation) -> None:
 def _public_union(node: exp.SetOperation, relations: list[RelationNode], *, distinct: bool, top: bool) -> RelationNode:
     """Public rows under one another, each once for UNION; in the order and within the limits of the whole."""
     rows = ownership.stack(relations)
-    names = [(c.name or "", reference(rows, i)) for i, c in enumerate(rows.fields)]
     if distinct:
-        rows = ownership.group(rows, [*names], [])
-        names = [(name, reference(rows, i)) for i, (name, _) in enumerate(names)]
+        rows = ownership.group(rows, [(c.name, reference(rows, i)) for i, c in enumerate(rows.fields)], [])
+    return _in_place(node, rows, top=top)
+
+
+def _in_place(node: exp.SetOperation, rows: RelationNode, *, top: bool) -> RelationNode:
+    """Public rows in the order and within the limits of a set operation."""
     if not is_cut(node, top=top):
         return rows
+    names = [(c.name or "", reference(rows, i)) for i, c in enumerate(rows.fields)]
     return in_place(node, rows, column_keys(node, from_relation(rows, "")), names, top=top)
 
 

@@ -54,7 +54,11 @@ def _split_signature(args: Args) -> tuple[Args, SqlType]:
 
 def _part_signature(args: Args) -> tuple[Args, SqlType]:
     arity("list_part", args, 3)
-    return args, TEXT
+    constant_text("list_part", args[1], "the sign")
+    ends = args[2].range.ends
+    if args[2].type != INTEGER or ends is None or ends[0] < 1 or ends[1] > MAX_LENGTH:
+        raise Refusal("arguments", "A place in a list is a whole number from 1 on.")
+    return (a_text("list_part", args[0]), *args[1:]), TEXT
 
 
 def _replace_signature(args: Args) -> tuple[Args, SqlType]:
