@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -193,17 +194,20 @@ def test_interrupted_while_folding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_running_sums_may_wrap_and_segments_may_not() -> None:
     lengths = np.array([1, 2, 1])
-    values = np.array([2**62, 2**62, -5, 2**62])
+    values = np.array([2**62, 2**62, 0, 2**62])
     segments = UnitGroups(lambda _: values, (), lengths)
-    assert segments.totals("y").tolist() == [2**62, 2**62 - 5, 2**62]
+    assert segments.totals("y").tolist() == [2**62, 2**62, 2**62]
     assert segments.counts("y").tolist() == [1, 1, 1]
 
 
-def test_shares_that_might_not_fit_are_given_back() -> None:
-    many = UnitGroups(lambda _: np.ones(1, dtype=np.int64), (), np.array([2**40]))
+def test_squares_of_many_rows_are_exact_and_those_of_one_that_might_not_fit_are_given_back() -> None:
     squares = next(share for share in shares_of(QUESTIONS[2]) if share.measure.kind.value == "centred_squares")
+    eight = UnitGroups(lambda _: np.full(9, 2**30 + 1), (), np.array([8, 1]))
+    measure = replace(squares.measure, low=0, high=2**30, centre=0, rows=8, clamp=(0, 2**61))
+    # Eight times 2^60 wrap in 64 bits, and are clamped.
+    assert replace(squares, measure=measure).of(eight).tolist() == [2**61, 2**60]
     with pytest.raises(TooWideError):
-        squares.of(many)
+        replace(squares, measure=replace(measure, high=2**31)).of(eight)
 
 
 def test_shares_that_might_not_add_up_are_summed_by_halves() -> None:

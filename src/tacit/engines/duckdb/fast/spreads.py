@@ -107,7 +107,10 @@ def _spread(
     starts = changes(kept)
     # Values and how often each occurs, of all groups one after the other.
     found = np.empty((len(starts), 2), dtype=np.int64)
-    found[:, 0], found[:, 1] = kept[starts], run_lengths(starts, count)
+    # Written where they stay: there may be as many as rows.
+    np.take(kept, starts, out=found[:, 0], mode="clip")
+    np.subtract(starts[1:], starts[:-1], out=found[:-1, 1])
+    found[-1:, 1] = count - starts[-1:]
     del kept, starts
     begins = changes(found[:, 0] >> source.below)
     present = found[begins, 0] >> source.below
