@@ -152,13 +152,9 @@ def _parameters(route: Route) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "schema": _PARAMETERS[name]}
     for name in route.query:
         yield {"name": name, "in": "query", "required": False, "schema": _PARAMETERS[name]}
-    headers = (*_ASKING, _SEEN) if route.asks else _headers(route)
+    headers = (*_ASKING, _SEEN) if route.asks else _HEADERS.get(f"{route.method} {route.path}", ())
     for name, schema, text in headers:
         yield {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
-
-
-def _headers(route: Route) -> tuple[_Header, ...]:
-    return _HEADERS.get(f"{route.method} {route.path}", ())
 
 
 def _given(status: int, body: type[ResponseModel], asks: bool) -> dict[str, Any]:

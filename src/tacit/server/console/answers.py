@@ -113,7 +113,9 @@ def drawing_of(answer: Answer) -> Drawing | None:
             point = _point(label, cells[i][0], *cells[i][1])
             if point is not None:
                 series.setdefault(name, []).append(replace(point, place=place, marked=mark[i]))
-        lines = tuple(Series(name, tuple(_in_order(points))) for name, points in series.items())
+        lines = tuple(
+            Series(name, tuple(sorted(points, key=lambda point: point.place or 0.0))) for name, points in series.items()
+        )
         panels.append(Panel(answer.columns[i].name, lines))
     if not any(panel.points for panel in panels):
         return None
@@ -153,11 +155,6 @@ def _place(value: Value | None) -> float | None:
     return place if abs(place) < _LARGEST else None
 
 
-def _in_order(points: Sequence[Point]) -> list[Point]:
-    """Sorted by place; categories stay in the order of the answer."""
-    return sorted(points, key=lambda point: 0.0 if point.place is None else point.place)
-
-
 def level_of(answer: Answer) -> str:
     """Confidence as text, such as ``95%``."""
     return answer.confidence_text().split(" ")[0]
@@ -177,13 +174,11 @@ def _cell(value: Value | None, ends: tuple[Value | None, Value | None], kind: Sq
     text = format_value(value, kind, widest)
     if abs(above - below) <= widest / 20:
         # The spread itself is a number of the same type, written with the same digits.
-        return PageCell(text, f"± {_spread(widest, kind)}", words)
+        return PageCell(
+            text, f"± {format_value(int(widest) if widest.denominator == 1 else widest, kind, widest)}", words
+        )
     shown = [format_value(end, kind, widest) for end in (low, high)]
     return PageCell(text, f"{shown[0]} to {shown[1]}", f"between {shown[0]} and {shown[1]}")
-
-
-def _spread(widest: Fraction, kind: SqlType) -> str:
-    return format_value(int(widest) if widest.denominator == 1 else widest, kind, widest)
 
 
 def _label(cells: Sequence[tuple[Value | None, Ends]], answer: Answer, labels: list[int]) -> str:

@@ -152,9 +152,14 @@ def _stairs(heights: list[float], cap: float, letter: str, words: str, width: in
     corners = [(x, y) for n, y in enumerate(heights[:-1]) for x in (n, n + 1)]
     path = " L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in corners)
     base = frame.y(0)
+    charges = [float(n) for n in range(0, len(heights), max(-(-(len(heights) - 1) // 6), 1))]
     area = f"M{frame.x(0):.1f} {base:.1f} L{path} L{frame.x(len(heights) - 1):.1f} {base:.1f} Z"
     marks = [
-        *frame.axes("charges, in order", _whole_ticks(len(heights) - 1, 6), "{:g}".format),
+        *frame.axes(
+            "charges, in order",
+            charges,
+            "{:g}".format,
+        ),
         _tag("path", d=area, class_="band s0"),
         _tag("path", d=f"M{path}", class_="line s0"),
     ]
@@ -165,10 +170,11 @@ def draw_curve(points: Sequence[tuple[float, float]], now: float | None, letter:
     """The error of a column against the price, both in powers of ten; ``now`` is marked, ``words`` are read out."""
     prices, errors = [math.log10(price) for price, _ in points], [math.log10(error) for _, error in points]
     ticks = _decade_ticks(min(errors), max(errors))
+    decades = [n for n in _decade_ticks(prices[0], prices[-1]) if prices[0] - 1e-9 <= n <= prices[-1] + 1e-9]
     frame = _Frame(_NARROW, 170, title, ticks, (min(prices), max(prices)), text=_power_text)
     path = " L".join(f"{frame.x(x):.1f} {frame.y(y):.1f}" for x, y in zip(prices, errors, strict=True))
     marks = [
-        *frame.axes(f"price, in {letter}", _within(_decade_ticks(prices[0], prices[-1]), prices), _power_text),
+        *frame.axes(f"price, in {letter}", decades, _power_text),
         _tag("path", d=f"M{path}", class_="line s0"),
         *(_tag("circle", cx=f"{frame.x(x):.1f}", cy=f"{frame.y(y):.1f}", r="2.5", class_="dot s0")
           for x, y in zip(prices, errors, strict=True)),
@@ -473,10 +479,6 @@ def _round_step(step: float) -> float:
     return next(power * each for each in (1, 2, 2.5, 5, 10) if step <= power * each * (1 + 1e-9))
 
 
-def _whole_ticks(end: int, most: int) -> list[float]:
-    return [float(n) for n in range(0, end + 1, max(-(-end // most), 1))]
-
-
 def _decade_ticks(low: float, high: float) -> list[float]:
     """Logarithms of 1, 2 and 5 times powers of ten around a span; of the powers alone where those are many."""
     powers = range(math.floor(low), math.ceil(high) + 1)
@@ -486,10 +488,6 @@ def _decade_ticks(low: float, high: float) -> list[float]:
     last = min((tick for tick in found if tick >= high - 1e-9), default=high)
     chosen = [tick for tick in found if first <= tick <= last]
     return chosen if len(chosen) > 1 else [low, high + 1e-6]
-
-
-def _within(ticks: list[float], places: list[float]) -> list[float]:
-    return [tick for tick in ticks if places[0] - 1e-9 <= tick <= places[-1] + 1e-9]
 
 
 def _power_text(power: float) -> str:

@@ -194,7 +194,7 @@ def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
     """A failure for a page, of a question if there is one; of one whose words might quote data, an id."""
     failure = describe(raised)
     code, rule = failure.code, CODES.get(failure.code.removeprefix("query."), "")
-    title, advice = _words(code)
+    title, advice = _WORDS.get(code) or _WORDS.get(code.split(".")[0]) or ("This did not work", "Nothing was charged.")
     message = "" if code == "auth" else failure.message
     # The console lets people in by a form, not by a token.
     headers = tuple((name.decode(), text.decode()) for name, text in failure.headers if name != b"www-authenticate")
@@ -202,11 +202,6 @@ def problem_of(raised: BaseException, sql: str = "") -> PageProblem:
     if isinstance(raised, Refusal):
         message, proposal, span = raised.sentence, raised.proposal, place_of(raised, sql)
     return PageProblem(title, message, advice, rule, code, failure.status, failure.id, headers, proposal, span)
-
-
-def _words(code: str) -> tuple[str, str]:
-    kind = code.split(".")[0]
-    return _WORDS.get(code) or _WORDS.get(kind) or ("This did not work", "Nothing was charged.")
 
 
 Words = ParamSpec("Words")

@@ -175,9 +175,10 @@ def view_quote(
     main = {name: amount for name, amount in charge.items() if name != "delta" and amount}
     shown = gauges(budget, charge=charge, analyst=analyst)
     typed = quote.typed.replace("epsilon", "ε")
+    delta = f"and δ {up(charge['delta'])}" if charge.get("delta") else ""
     return QuoteView(
         price="Free" if free else typed or amounts_text(main) or "Nothing",
-        side="" if free else f"({amounts_text(charge)})" if typed else _delta(charge),
+        side="" if free else f"({amounts_text(charge)})" if typed else delta,
         alone="" if it.alone is None or free else it.alone.replace("epsilon", "ε").replace("delta", "δ"),
         after=_after(shown, budget.questions, free=free),
         confidence=f"{float_nearest(100 * Fraction(it.confidence)):.6g}%",
@@ -226,11 +227,6 @@ def _after(shown: tuple[Gauge, ...], questions: int | None, *, free: bool) -> st
         return ""
     more = "this one is the last that fits" if questions == 1 else f"{questions:,} like this still fit"
     return f"Of what is left, {more}."
-
-
-def _delta(charge: Mapping[str, Fraction]) -> str:
-    delta = charge.get("delta")
-    return f"and δ {up(delta)}" if delta else ""
 
 
 def _error(error: ExplainedError) -> ErrorView:

@@ -52,7 +52,7 @@ class JobStore:
 
     def find(self, job_id: object, analyst: str) -> Job | None:
         """A job of this analyst; those of others are not there."""
-        if not _is_id(job_id):
+        if not (isinstance(job_id, str) and len(job_id) <= _ID and job_id.isascii() and job_id.isalnum()):
             return None
         rows = self._context.tables.read(
             _JOB_COLUMNS + "WHERE id = ? AND analyst = ?", (job_id, spelled(analyst, "analyst"))
@@ -117,10 +117,6 @@ class JobStore:
         with self._context.tables.write() as run:
             old = "DELETE FROM people_jobs WHERE finished < ? RETURNING id"
             return len(run(old, (stamp(before, "before"),)))
-
-
-def _is_id(job_id: object) -> bool:
-    return isinstance(job_id, str) and len(job_id) <= _ID and job_id.isascii() and job_id.isalnum()
 
 
 def _job(row: tuple[Any, ...]) -> Job:

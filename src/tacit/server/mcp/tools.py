@@ -208,7 +208,8 @@ class AssistantTools:
         content["charged_now"] = told.get("charge", {})
         content["cut"] = cut
         left, words = await self._left(answer.charge.population)
-        lines = _lines(content)
+        lines = [" | ".join(column["name"] for column in content["columns"])]
+        lines += [" | ".join(map(_cell, row)) for row in content["rows"]]
         if len(lines) > _MOST_LINES:
             lines = [*lines[:_MOST_LINES], "… (more rows are in the structured content)"]
         text = [*lines, answer.note, *cut, words]
@@ -284,12 +285,6 @@ class AssistantTools:
                 raise BudgetError("it does not fit")
 
         return await affordable_request(problem, refused, tables, budgets, accepted)
-
-
-def _lines(content: Mapping[str, Any]) -> list[str]:
-    """The table of an answer: numbers with their intervals."""
-    rows = [" | ".join(column["name"] for column in content["columns"])]
-    return rows + [" | ".join(map(_cell, row)) for row in content["rows"]]
 
 
 def _cell(cell: Any) -> str:

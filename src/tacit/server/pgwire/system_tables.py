@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tacit.query.catalog import Catalog, Column, Table
-from tacit.query.contribution import ContributionNumber
 from tacit.releases.notebook_tables import known_of, owner_of
 from tacit.server.pgwire.types import ARRAYS, OID, TEXT_OID, TYPES, column_of, oid_of
 
@@ -490,11 +489,6 @@ def _information_row(database: str, table: Table, place: int, column: Column) ->
     )  # fmt: skip
 
 
-def _number(declared: ContributionNumber) -> int | None:
-    """A declared limit; NULL for AUTO, which has none until a question finds it."""
-    return None if isinstance(declared, str) else declared
-
-
 def _tacit(catalog: Catalog) -> Iterator[SystemTable]:
     yield SystemTable(
         "tacit",
@@ -506,7 +500,8 @@ def _tacit(catalog: Catalog) -> Iterator[SystemTable]:
                 t.public,
                 t.population,
                 t.unit,
-                *(None if t.public else _number(n) for n in (t.max_groups, t.max_rows)),
+                # AUTO has none until a query finds it.
+                *(None if t.public or isinstance(n, str) else n for n in (t.max_groups, t.max_rows)),
             )
             for t in catalog.tables
         ],
