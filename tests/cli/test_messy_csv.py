@@ -279,3 +279,12 @@ def test_a_column_called_as_a_word_of_sql_can_be_named(gaps: Path, run: Run) -> 
     refusal = run("explain", "SELECT AVG(Alter) FROM k WHERE Alter > 30", "--epsilon", "1").stderr
     assert 'ALTER is a word of SQL: as the name of a column, write "Alter" with its quotes.' in refusal
     assert "word of SQL" not in run("explain", "SELECT COUNT(* FROM k", "--epsilon", "1").stderr
+
+
+def test_a_table_with_more_rows_than_declared_is_said(gaps: Path, run: Run) -> None:
+    """Response times follow from what is declared; nothing else would tell the owner why answers are late."""
+    project = gaps / "tacit.toml"
+    assert "table_rows" not in run("doctor", "--look").stdout
+    project.write_text(project.read_text().replace('thousands_mark = "."', 'table_rows = 599\nthousands_mark = "."'))
+    assert "more than table_rows = 599" in run("doctor", "--look").stdout
+    assert "table_rows" not in run("doctor", "--no-look").stdout

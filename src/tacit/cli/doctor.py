@@ -194,6 +194,8 @@ def _kept(loaded: Project) -> list[str]:
     for view in owner_views(loaded):
         lines += map(visible, view.lines())
         table = loaded.catalog.table(view.table)
+        if table is not None and view.rows > table.table_rows:
+            lines.append(f"  more than table_rows = {table.table_rows:,}: on a server answers will be late; state more")
         name = "" if table is None else table.population or ""
         if view.people and name in loaded.populations:
             guarantee = filter_of(name, loaded.populations[name]).guarantee
