@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -73,6 +74,14 @@ def test_psql_asks_and_is_told_the_charge(pg: PgServed) -> None:
     assert "more such questions fit" in told
     assert "population" in told
     assert "ERROR" not in told
+
+
+def test_psql_summarizes_a_table(pg: PgServed) -> None:
+    said = psql(pg, "SET tacit.epsilon = '50'", "SUMMARIZE visits", "SUMMARIZE visits")
+    assert "column_name" in said
+    assert "null_share" in said
+    assert re.search(r"cost\s+\|\s+DECIMAL", said)
+    assert "only queries of the catalogue" not in said
 
 
 def test_psql_describes_tables_people_and_schemas(pg: PgServed) -> None:

@@ -433,7 +433,7 @@ def _lines(curator: Curator, answer: Answer) -> list[str]:
         return [answer.note]
     return [
         f"{answer.note} {answer.zeros_note}".rstrip(),
-        f"{curator.budget(answer)}.",
+        f"{str(curator.budget(answer)).removesuffix('.')}.",
         f"Receipt {number}: tacit receipt show {number}",
     ]
 
@@ -604,7 +604,8 @@ class Prompt:
         if quote.is_public:
             return f"It costs {quote.charge}."
         errors = "; ".join(f"{error.label}: {error.meaning}" for error in quote.explanation.errors)
-        return f"It costs {quote.charge}, or nothing if it was asked before. {errors}\n{self._curator.budget(quote)}."
+        left = str(self._curator.budget(quote)).removesuffix(".")
+        return f"It costs {quote.charge}, or nothing if it was asked before. {errors}\n{left}."
 
     def _say(self, text: str, style: str = "") -> None:
         self._screen.print(visible(text), style=style, markup=False, soft_wrap=True)

@@ -178,7 +178,8 @@ class Budget:
         )
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
         said = "; ".join([f"{self.population}: {whole}", *shares, *more]) + kept
-        return " ".join([said, *self.notes, *(f"Caution: {sentence}" for sentence in self.cautions)])
+        more = [*self.notes, *(f"Caution: {sentence}" for sentence in self.cautions)]
+        return f"{said}. {' '.join(more)}" if self.notes else " ".join([said, *more])
 
     def _repr_html_(self) -> str:
         return budget_html(self)

@@ -289,7 +289,7 @@ def _is_system(words: Sequence[Word], names: Collection[str]) -> bool:
             return True
         if name == "current_schemas" and follows == "(":
             return True
-        reads += word.kind == "FROM"
+        reads += word.kind == "FROM" or (i == 0 and word.upper == "SUMMARIZE")
     return not reads
 
 
