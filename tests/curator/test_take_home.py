@@ -70,8 +70,11 @@ def test_its_receipt_holds_where_tacit_is_installed(answer: Answer, capsys: pyte
 def test_its_plot_is_drawn_by_the_cell(answer: Answer) -> None:
     altair = pytest.importorskip("altair")
     drawn: list[Any] = []
-    code = [cell["source"] for cell in cells(answer.to_notebook(), "code")]
-    exec("\n".join(code[:-1]), {"display": drawn.append})
+    names: dict[str, Any] = {}
+    for cell in [each["source"] for each in cells(answer.to_notebook(), "code")][:-1]:
+        exec(cell, names)
+        # Jupyter shows the value of a last line.
+        drawn += [names["chart"]] if cell.endswith("\nchart\n") else []
     assert [type(chart) for chart in drawn] == [altair.LayerChart] * 2
     assert "svg" in str(cells(answer.to_notebook(), "code")[1]["outputs"][0]["data"])
 

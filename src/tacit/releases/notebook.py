@@ -28,15 +28,16 @@ _PLOT: Final = """\
 try:
     import altair as alt
 except ImportError:
-    print("pip install altair draws these numbers")
+    chart = "pip install altair draws these numbers"
 else:
     at = [{name}_COLUMNS.index(c) for c in ({value!r}, {low!r}, {high!r})]
     points = [{{"group": ", ".join(str(row[i]) for i in {labels!r}) or "all",
                "value": row[at[0]], "low": row[at[1]], "high": row[at[2]]}} for row in {name}_ROWS]
     base = alt.Chart(alt.Data(values=points)).encode(x=alt.X("group:N", sort=None, title=None))
-    display_of = base.mark_rule().encode(y=alt.Y("low:{kind}", title={value!r}), y2="high") + base.mark_point(
+    chart = base.mark_rule().encode(y=alt.Y("low:{kind}", title={value!r}), y2="high") + base.mark_point(
         filled=True).encode(y=alt.Y("value:{kind}", scale=alt.Scale(zero=False)))
-    globals().get("display", print)(display_of.properties(width=alt.Step(40)))
+    chart = chart.properties(width=alt.Step(40))
+chart
 """
 _CHECK: Final = """\
 RECEIPT = {receipt!r}
