@@ -110,7 +110,7 @@ def test_streamable_http_of_both_eras_and_reconnecting(server: Server, tokens: d
     words = shown(tokens["alice"], conversation=mode)
 
     async def work(client: Client) -> Any:
-        assert len((await client.list_tools()).tools) == 5
+        assert len((await client.list_tools()).tools) == 6
         return await client.call_tool("ask", {"sql": f"{COUNT} -- {mode}", "epsilon": 0.6})
 
     told = over_http(server, work, mode, **words)
@@ -132,7 +132,7 @@ def test_a_bridge_has_the_share_at_the_server(server: Server, tokens: dict[str, 
     begin = streams(server.address, "--epsilon", "0.5", "--conversation", "bridge", token=tokens["bob"])
 
     async def work(client: Client) -> Any:
-        assert len((await client.list_tools()).tools) == 5
+        assert len((await client.list_tools()).tools) == 6
         return [await client.call_tool("ask", fresh(number)) for number in (801, 802, 803)]
 
     told = talk(begin, work)
@@ -164,7 +164,7 @@ def test_tokens_origins_names_and_sessions(server: Server, tokens: dict[str, str
     status, headers, body = post(server, listing, tokens["alice"])
     assert (status, headers["cache-control"], headers["x-content-type-options"]) == (200, "no-store", "nosniff")
     assert "mcp-session-id" not in headers
-    assert len(json.loads(body)["result"]["tools"]) == 5
+    assert len(json.loads(body)["result"]["tools"]) == 6
     # A page in a browser, and a name that was made to point here.
     for origin in ("https://evil.example", "null", f"http://127.0.0.1:{server.port + 1}", "file://", "http://"):
         assert post(server, listing, tokens["alice"], Origin=origin)[0] == 403, origin
