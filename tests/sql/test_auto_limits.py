@@ -316,6 +316,12 @@ def test_another_ceiling_is_another_release() -> None:
     assert len(texts) == 3
 
 
+def test_a_total_may_be_stated_as_auto() -> None:
+    assert planned(BY_LETTER, max_rows_total="auto").priced == planned(BY_LETTER).priced
+    with pytest.raises(Refusal, match="max_rows_total = AUTO has nothing to find"):
+        planned(BY_LETTER, catalog(max_rows=3), max_rows_total="auto")
+
+
 def test_the_search_may_be_weighed() -> None:
     shares = []
     for weight in (1, 3):

@@ -314,8 +314,12 @@ def _with_groups(final: FinalAggregation, terms: Terms, *, has_totals: bool) -> 
         return with_stated_total(final, terms.max_rows_total, limits)
     if terms.account == "pure" and not has_totals:
         final = auto_limits.seeking_total(final)
-    if terms.max_rows_total == AUTO and not final.seeks_limits:
-        raise Refusal("option", "max_rows_total = AUTO bounds nothing that is not bounded; state max_rows = AUTO.")
+    if terms.max_rows_total == AUTO and not (final.auto_total or final.auto_rows):
+        raise Refusal(
+            "option",
+            "max_rows_total = AUTO has nothing to find, because max_rows is stated or declared: state a number, or "
+            "max_rows = AUTO beside it.",
+        )
     if terms.currency == "within" and final.seeks_limits:
         # A promise that is made beforehand: noise of a public default.
         return auto_limits.stated(final, auto_limits.default_limits(final))
