@@ -74,7 +74,7 @@ slowest: $(DEEP)/.installed ## processor time of test modules; writes tests/seco
 oldest: $(OLDEST)/.installed ## tests of arithmetic, learning and the curator with the lowest versions that pyproject.toml allows
 newest: $(NEWEST)/.installed ## the same tests with the newest Python that the machine has
 oldest newest:
-	@PYTHONPATH=tests .venvs/$@/bin/python $(PYTEST) -m 'not deep' tests/unit tests/learn tests/curator
+	@PYTHONPATH=tests .venvs/$@/bin/python $(PYTEST) -m 'not deep' $(addprefix tests/,core noise mechanisms accounting lab learn curator releases)
 
 superset: .superset/.installed ## Apache Superset in an environment of its own, for the tests of dashboards
 

@@ -5,7 +5,7 @@
 
 Processor time of one thread, the best of some repeats in turns. *Tacit* is the engine's part of a question, all that
 grows with the data: bounding each person and adding up exact integers. *Raw* is the text as plain DuckDB reads it
-(``tests/sql/plain_sql.py``). Planning, prices, the ledger, noise and intervals are the same whatever the number of rows
+(``tests/query/plain_sql.py``). Planning, costs, the ledger, noise and intervals are the same for any number of rows
 and are left out; ``query.py --small`` measures them. A raw question of less than a millisecond counts as one of a
 millisecond: below, DuckDB's own fixed cost and the clock are what is compared. Questions that are several releases
 are left out, since their later parts depend on numbers released before. Prints Markdown: how the ratios are spread,
@@ -25,12 +25,12 @@ sys.path[:0] = [str(Path(__file__).parent.parent / "tests")]
 
 import duckdb
 
-from sql.corpus.accepted import ACCEPTED
-from sql.corpus.analysts import ASKED
-from sql.corpus.bounded import arrow, database
-from sql.corpus.by_value import BY_VALUE, STRUCTURES
-from sql.corpus.clinic import CATALOG
-from sql.plain_sql import plain_connection, plain_sql
+from query.corpus.accepted import ACCEPTED
+from query.corpus.analysts import ASKED
+from query.corpus.bounded import arrow, database
+from query.corpus.by_value import BY_VALUE, STRUCTURES
+from query.corpus.clinic import CATALOG
+from query.plain_sql import plain_connection, plain_sql
 from tacit.core.errors import TacitError
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.protocol import MeasurementTask

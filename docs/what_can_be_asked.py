@@ -25,7 +25,7 @@ from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, d
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "what-can-be-asked.md"
 #: Questions of the tests, for functions that none of the arguments below fits.
-CORPUS = ROOT / "tests" / "sql" / "corpus"
+CORPUS = ROOT / "tests" / "query" / "corpus"
 
 WARDS = ("cardiology", "oncology", "surgery")
 CATALOG = Catalog(
@@ -200,7 +200,7 @@ def from_corpus(name: str) -> str:
         for line in (CORPUS / file).read_text(encoding="utf-8").splitlines():
             if called.search(line) and "`" not in line:
                 return code(line)
-    raise LookupError(f"no example of {name}: add one to tests/sql/corpus/expressions.txt")
+    raise LookupError(f"no example of {name}: add one to tests/query/corpus/expressions.txt")
 
 
 def aggregates() -> Iterator[str]:

@@ -3,8 +3,8 @@
 from lecture.row import Chapter, Row
 
 PAGE = "composition.md"
-ADAPTIVE = "tests/unit/test_lab_adaptive.py"
-VECTORS = "tests/reference/test_accounting_vectors.py"
+ADAPTIVE = "tests/lab/test_lab_adaptive.py"
+VECTORS = "tests/accounting/test_accounting_vectors.py"
 HUNDRED = '[(tacit.PureDP("0.1"), 100)], delta="1e-6"'
 
 CHAPTER = Chapter(
@@ -19,7 +19,7 @@ CHAPTER = Chapter(
             'tacit.compose([tacit.PureDP("0.1"), tacit.PureDP("0.2"), tacit.PureDP("0.3")]).epsilon',
             "Fraction(3, 5)",
             PAGE,
-            "tests/unit/test_compose.py::test_pure_releases_need_no_delta",
+            "tests/accounting/test_compose.py::test_pure_releases_need_no_delta",
         ),
         Row(
             "Basic composition with δ",
@@ -29,7 +29,7 @@ CHAPTER = Chapter(
             'tacit.compose([(tacit.ApproxDP("0.1", "1e-7"), 10)], method="basic").delta',
             "Fraction(1, 1000000)",
             PAGE,
-            "tests/unit/test_compose.py::test_the_answer_is_a_guarantee",
+            "tests/accounting/test_compose.py::test_the_answer_is_a_guarantee",
         ),
         Row(
             "Parallel composition",
@@ -41,7 +41,7 @@ from tacit.core.events import ParallelEvent, PureEvent
 float(tacit.compose([ParallelEvent((PureEvent("0.5"), PureEvent("0.2")))]).epsilon)""",
             "0.5",
             PAGE,
-            "tests/unit/test_compose.py::test_parts_of_a_partition",
+            "tests/accounting/test_compose.py::test_parts_of_a_partition",
         ),
         Row(
             "The composition experiment (k-fold, adaptive)",
@@ -68,7 +68,7 @@ fixed, changing = (float(tacit.compose(plan, delta="1e-6", neighbours=n).epsilon
 round(changing / fixed, 2)""",
             "1.28",
             "composition.md",
-            "tests/privacy/test_composed_claims.py::test_changing_sides_really_costs_more_than_any_fixed_one",
+            "tests/accounting/test_composed_claims.py::test_changing_sides_really_costs_more_than_any_fixed_one",
             ">=",
         ),
         Row(
@@ -105,7 +105,7 @@ lab.CompositionExperiment(lab.Repeat(both), rounds=1).exact().ratio().value""",
             "round(lab.randomized_response(ratio=3).kl().up, 9)",
             "0.549306144",
             PAGE,
-            "tests/unit/test_divergences.py::test_kl_of_randomized_response_meets_the_tight_lemma",
+            "tests/core/test_divergences.py::test_kl_of_randomized_response_meets_the_tight_lemma",
             "<=",
         ),
         Row(
@@ -116,7 +116,7 @@ lab.CompositionExperiment(lab.Repeat(both), rounds=1).exact().ratio().value""",
             "round(divergences.kl_bound(ratio=3).up, 9)",
             "0.549306144",
             PAGE,
-            "tests/property/test_divergence_properties.py::test_kl_lemma_is_attained_by_randomized_response",
+            "tests/core/test_divergence_properties.py::test_kl_lemma_is_attained_by_randomized_response",
         ),
         Row(
             "Azuma's inequality",
@@ -136,7 +136,7 @@ lab.CompositionExperiment(lab.Repeat(both), rounds=1).exact().ratio().value""",
             "print(lab.azuma(ranges=[2] * 100, above=20))",
             "0.1353352832",
             "composition.md",
-            "tests/unit/test_lab_adaptive.py::test_azuma_numbers",
+            "tests/lab/test_lab_adaptive.py::test_azuma_numbers",
         ),
         Row(
             "The set of bad views",
@@ -205,7 +205,7 @@ from tacit.accounting.filters import GDPFilter
 GDPFilter(mu=1).how_many(tacit.GDP("0.1"))""",
             "100",
             "composition.md",
-            "tests/unit/test_filters.py::test_how_many_charges_fit",
+            "tests/accounting/test_filters.py::test_how_many_charges_fit",
         ),
         Row(
             "k queries in advance, or one by one",
@@ -218,7 +218,7 @@ planned = tacit.compose([(tacit.PureDP("0.1"), 100)], delta="1e-6", method="opti
 ZCDPFilter.for_target(epsilon=planned, delta="1e-6").how_many(tacit.PureDP("0.1"))""",
             "85",
             "composition.md",
-            "tests/unit/test_filters.py::test_how_many_charges_fit",
+            "tests/accounting/test_filters.py::test_how_many_charges_fit",
             "<=",
         ),
         Row(

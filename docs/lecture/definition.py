@@ -3,9 +3,9 @@
 from lecture.row import Chapter, Row
 
 PAGE = "composition.md"
-DATA = "tests/unit/test_databases.py"
-FINITE = "tests/unit/test_lab_finite.py"
-DIVERGENCES = "tests/unit/test_divergences.py"
+DATA = "tests/core/test_databases.py"
+FINITE = "tests/lab/test_lab_finite.py"
+DIVERGENCES = "tests/core/test_divergences.py"
 U = 'U = databases.Universe(["flu", "cold", "none"])\n'
 
 DATABASES = Chapter(
@@ -102,7 +102,7 @@ DATABASES = Chapter(
             'tacit.l1_distance("aab", "abb"), tacit.is_neighbour("aab", "abb", "replace_one")',
             "(2, True)",
             "mechanisms.md",
-            "tests/unit/test_relations.py::test_distances_by_hand",
+            "tests/core/test_relations.py::test_distances_by_hand",
         ),
     ),
 )
@@ -140,7 +140,7 @@ DEFINITION = Chapter(
             '[round(float(lab.randomized_response(ratio=r).distribution(1)[1].value), 3) for r in ("1.000001", 10**6)]',
             "[0.5, 1.0]",
             "composition.md",
-            "tests/unit/test_lab_finite.py::test_randomized_response_is_exactly_ln_3",
+            "tests/lab/test_lab_finite.py::test_randomized_response_is_exactly_ln_3",
         ),
         Row(
             "The definition is symmetric",
@@ -152,7 +152,7 @@ half, most = ["1/2", "1/2"], ["3/4", "1/4"]
 [round(divergences.max_divergence(*pair).up, 9) for pair in ((half, most), (most, half))]""",
             "[0.693147181, 0.405465108]",
             "composition.md",
-            "tests/unit/test_divergences.py::test_max_divergence_is_the_log_of_the_worst_ratio",
+            "tests/core/test_divergences.py::test_max_divergence_is_the_log_of_the_worst_ratio",
         ),
         Row(
             "The figure: a law between two bounds",
@@ -165,7 +165,7 @@ picture = lab.definition(law, 0, 1, epsilon=1)
 round(law.density(2).up / law.density(1).up, 9)""",
             "0.367879441",
             "composition.md",
-            "tests/unit/test_lab_definition.py::test_charts_hold_the_numbers_and_render",
+            "tests/lab/test_lab_definition.py::test_charts_hold_the_numbers_and_render",
         ),
         Row(
             "(ε, δ)-differential privacy",
@@ -185,7 +185,7 @@ round(law.density(2).up / law.density(1).up, 9)""",
             "lab.definition(laws.GaussianLaw(sigma=1), 0, 1, epsilon=1).words",
             "'x < -0.5'",
             PAGE,
-            "tests/unit/test_lab_definition.py::test_noise_agrees_with_the_closed_forms",
+            "tests/lab/test_lab_definition.py::test_noise_agrees_with_the_closed_forms",
         ),
         Row(
             "Privacy loss",
@@ -269,7 +269,7 @@ p / (p + q)""",
             "round(float(planning.guess_probability(1)), 9)",
             "0.731058579",
             "course/09-why-not-just.md",
-            "tests/attacks/test_statistics_attack.py::test_the_limit_of_all_attacks",
+            "tests/audit/test_statistics_attack.py::test_the_limit_of_all_attacks",
         ),
         Row(
             "δ must be far below 1/n",
@@ -299,7 +299,7 @@ p / (p + q)""",
             'len(planning.cautions(epsilon=1000, delta="0.1", people=50))',
             "2",
             "mechanisms.md",
-            "tests/unit/test_cautions.py::test_when_a_sentence_is_due",
+            "tests/core/test_cautions.py::test_when_a_sentence_is_due",
         ),
         Row(
             "Post-processing",
@@ -332,7 +332,7 @@ counts.postprocess(lambda noisy: "many" if noisy >= 3 else "few").ratio().value"
             'round(float(tacit.ApproxDP("0.1", "1e-6").group(5).delta), 12)',
             "6.168257e-06",
             PAGE,
-            "tests/unit/test_guarantees.py::test_group_privacy_of_approximate_dp",
+            "tests/core/test_guarantees.py::test_group_privacy_of_approximate_dp",
             "<=",
         ),
         Row(
@@ -343,7 +343,7 @@ counts.postprocess(lambda noisy: "many" if noisy >= 3 else "few").ratio().value"
             'tacit.PureDP("0.001").group(1000).epsilon',
             "Fraction(1, 1)",
             PAGE,
-            "tests/unit/test_guarantees.py::test_groups_of_three",
+            "tests/core/test_guarantees.py::test_groups_of_three",
         ),
     ),
 )

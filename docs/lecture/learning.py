@@ -66,7 +66,7 @@ round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""
             'learn.rows_by_theorem(excess="0.05", epsilon=1, delta="1e-6", dimensions=20)',
             "6650",
             PAGE,
-            "tests/unit/test_cli_plan.py::test_learning_shows_the_theorem_beside_the_measured_planner",
+            "tests/cli/test_cli_plan.py::test_learning_shows_the_theorem_beside_the_measured_planner",
         ),
         Row(
             "How many rows: as measured",
@@ -87,7 +87,7 @@ round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""
             "tacit.PureDP(1).group(3).epsilon",
             "Fraction(3, 1)",
             PAGE,
-            "tests/unit/test_guarantees.py::test_groups_of_three",
+            "tests/core/test_guarantees.py::test_groups_of_three",
         ),
     ),
 )

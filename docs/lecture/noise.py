@@ -3,11 +3,11 @@
 from lecture.row import Chapter, Row
 
 PAGE = "mechanisms.md"
-RR = "tests/unit/test_randomized_response.py"
-SURVEY = "tests/unit/test_survey_bounds.py"
-LAWS = "tests/unit/test_laws.py"
-SENSITIVITY = "tests/unit/test_sensitivity.py"
-VECTORS = "tests/reference/test_selection_vectors.py"
+RR = "tests/mechanisms/test_randomized_response.py"
+SURVEY = "tests/mechanisms/test_survey_bounds.py"
+LAWS = "tests/lab/test_laws.py"
+SENSITIVITY = "tests/core/test_sensitivity.py"
+VECTORS = "tests/mechanisms/test_selection_vectors.py"
 POLL = 'poll = tacit.RandomizedResponse(gamma="0.25")\n'
 
 RESPONSE = Chapter(
@@ -116,7 +116,7 @@ RESPONSE = Chapter(
             'planning.survey_size(gamma="0.25", within="0.05")',
             "6400",
             PAGE,
-            "tests/unit/test_planning.py::test_the_polling_rule_is_one_over_gamma_alpha_squared",
+            "tests/mechanisms/test_planning.py::test_the_polling_rule_is_one_over_gamma_alpha_squared",
         ),
         Row(
             "Randomized response of k answers",
@@ -200,7 +200,7 @@ LAPLACE = Chapter(
             "print(laws.DiscreteLaplaceLaw(scale=1).mass(0))",
             "0.4621171573",
             PAGE,
-            "tests/reference/test_noise_enumeration.py::test_published_values_of_the_discrete_laplace",
+            "tests/noise/test_noise_enumeration.py::test_published_values_of_the_discrete_laplace",
         ),
         Row(
             "How far it is from the textbook's",
@@ -273,7 +273,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
 (names.sensitivity.l1, tacit.CountingQueries(epsilon=1, k=200).sensitivity.l1)""",
             "(Fraction(1, 1), Fraction(200, 1))",
             "course/06-selection.md",
-            "tests/unit/test_sensitivity.py::test_counting_queries",
+            "tests/core/test_sensitivity.py::test_counting_queries",
         ),
         Row(
             "A person with no property becomes one with all",
@@ -283,7 +283,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'tacit.CountingQueries(epsilon=1, k=100, relation="replace_one").sensitivity.l1',
             "Fraction(100, 1)",
             "mechanisms.md",
-            "tests/unit/test_counting_queries.py::test_noise_grows_with_the_number_of_questions",
+            "tests/mechanisms/test_counting_queries.py::test_noise_grows_with_the_number_of_questions",
         ),
         Row(
             "The Laplace mechanism",
@@ -293,7 +293,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'tacit.Laplace(epsilon="0.5", l1_sensitivity=1).scale',
             "Fraction(2, 1)",
             PAGE,
-            "tests/unit/test_laplace_mechanism.py::test_parameters_are_exact",
+            "tests/mechanisms/test_laplace_mechanism.py::test_parameters_are_exact",
         ),
         Row(
             "The Laplace mechanism is ε-DP",
@@ -303,7 +303,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             "lab.definition(tacit.Laplace(epsilon=1, l1_sensitivity=1), 10, 11, epsilon=1).delta.value",
             "Fraction(0, 1)",
             PAGE,
-            "tests/privacy/test_additive_noise_exact.py::test_laplace_integers_lose_exactly_epsilon",
+            "tests/mechanisms/test_additive_noise_exact.py::test_laplace_integers_lose_exactly_epsilon",
         ),
         Row(
             "And no better: its profile",
@@ -313,7 +313,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'print(lab.definition(laws.LaplaceLaw(scale=1), 0, 1, epsilon="0.5").delta)',
             "0.2211992169",
             PAGE,
-            "tests/reference/test_accounting_vectors.py::test_laplace_profile",
+            "tests/accounting/test_accounting_vectors.py::test_laplace_profile",
         ),
         Row(
             "Accuracy of one count",
@@ -323,7 +323,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'tacit.Laplace(epsilon=1, l1_sensitivity=1).error("0.05")',
             "3",
             PAGE,
-            "tests/unit/test_laplace_mechanism.py::test_error_is_the_exact_quantile",
+            "tests/mechanisms/test_laplace_mechanism.py::test_error_is_the_exact_quantile",
         ),
         Row(
             "How often people have each name",
@@ -333,7 +333,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'tacit.Histogram(epsilon=1, bins=range(10_000)).error("0.05")',
             "12",
             PAGE,
-            "tests/unit/test_histogram.py::test_the_error_is_the_exact_simultaneous_one",
+            "tests/mechanisms/test_histogram.py::test_the_error_is_the_exact_simultaneous_one",
             "<=",
         ),
         Row(
@@ -344,7 +344,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'round(float(tacit.Laplace.for_error(within=10, beta="0.05", l1_sensitivity=1).epsilon), 6)',
             "0.284349",
             PAGE,
-            "tests/unit/test_laplace_mechanism.py::test_for_error_keeps_its_word_and_wastes_nothing",
+            "tests/mechanisms/test_laplace_mechanism.py::test_for_error_keeps_its_word_and_wastes_nothing",
             "<=",
         ),
         Row(
@@ -355,7 +355,7 @@ names = tacit.Histogram(epsilon=1, bins=["Anna", "Ben"])
             'planning.counting_rule(within="0.01", epsilon="0.1").people',
             "2000",
             PAGE,
-            "tests/unit/test_planning.py::test_the_counting_rule_is_two_over_alpha_epsilon",
+            "tests/mechanisms/test_planning.py::test_the_counting_rule_is_two_over_alpha_epsilon",
         ),
     ),
 )
@@ -372,7 +372,7 @@ GAUSSIAN = Chapter(
             'round(tacit.Gaussian(epsilon="0.5", delta="1e-5", l2_sensitivity=1).sigma, 4)',
             "7.031",
             PAGE,
-            "tests/reference/test_gaussian_calibration.py::test_classic_sigma_and_what_it_really_gives",
+            "tests/mechanisms/test_gaussian_calibration.py::test_classic_sigma_and_what_it_really_gives",
             "<=",
         ),
         Row(
@@ -383,7 +383,7 @@ GAUSSIAN = Chapter(
             'round(lab.definition(laws.GaussianLaw(sigma="0.484480526261"), 0, 1, epsilon=10).delta.up, 9)',
             "2.2654e-05",
             PAGE,
-            "tests/reference/test_gaussian_calibration.py::test_classic_sigma_and_what_it_really_gives",
+            "tests/mechanisms/test_gaussian_calibration.py::test_classic_sigma_and_what_it_really_gives",
             ">=",
         ),
         Row(
@@ -394,7 +394,7 @@ GAUSSIAN = Chapter(
             "print(lab.definition(laws.GaussianLaw(sigma=1), 0, 1, epsilon=1).delta)",
             "0.1269367375",
             PAGE,
-            "tests/unit/test_lab_definition.py::test_noise_agrees_with_the_closed_forms",
+            "tests/lab/test_lab_definition.py::test_noise_agrees_with_the_closed_forms",
         ),
         Row(
             "Gaussian noise for many queries",
@@ -404,7 +404,7 @@ GAUSSIAN = Chapter(
             'round(tacit.Gaussian(epsilon=1, delta="1e-6", l2_squared=100, dimension=100).sigma, 3)',
             "42.608",
             PAGE,
-            "tests/unit/test_counting_queries.py::test_gaussian_noise_takes_over_when_there_are_many_questions",
+            "tests/mechanisms/test_counting_queries.py::test_gaussian_noise_takes_over_when_there_are_many_questions",
             "<=",
         ),
     ),

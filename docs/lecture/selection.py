@@ -3,8 +3,8 @@
 from lecture.row import Chapter, Row
 
 PAGE = "mechanisms.md"
-VECTORS = "tests/reference/test_selection_vectors.py"
-EXACT = "tests/privacy/test_selection_exact.py"
+VECTORS = "tests/mechanisms/test_selection_vectors.py"
+EXACT = "tests/mechanisms/test_selection_exact.py"
 
 CHAPTER = Chapter(
     "Choosing",
@@ -28,7 +28,7 @@ CHAPTER = Chapter(
             'tacit.NoisyMax(epsilon="0.5", sensitivity=1, monotone=True).error("0.05", candidates=200)',
             "19.0",
             "course/06-selection.md",
-            "tests/unit/test_selection.py::test_the_bound_of_noisy_max_counts_all_rivals",
+            "tests/mechanisms/test_selection.py::test_the_bound_of_noisy_max_counts_all_rivals",
             "<=",
         ),
         Row(
@@ -49,7 +49,7 @@ CHAPTER = Chapter(
             "round(float(tacit.Exponential(epsilon=2, sensitivity=1).probabilities([0, 1, 2])[2]), 9)",
             "0.665240956",
             "course/06-selection.md",
-            "tests/privacy/test_selection_exact.py::test_selection_is_private",
+            "tests/mechanisms/test_selection_exact.py::test_selection_is_private",
         ),
         Row(
             "The exponential mechanism is ε-DP",
@@ -99,7 +99,7 @@ beta = Fraction(math.exp(-3)).limit_denominator(10**12)
 round(tacit.Exponential(epsilon=1, sensitivity=1).error(beta, candidates=100, optimal=50), 4)""",
             "7.3863",
             PAGE,
-            "tests/unit/test_selection.py::test_error_shrinks_with_epsilon_ties_and_monotone",
+            "tests/mechanisms/test_selection.py::test_error_shrinks_with_epsilon_ties_and_monotone",
             "=",
             1e-4,
         ),
@@ -139,7 +139,7 @@ answers = alarm.release([0] * 1000)
 alarm.guarantee.epsilon""",
             "Fraction(1, 1)",
             PAGE,
-            "tests/privacy/test_sparse_vector_exact.py::test_short_streams_are_private",
+            "tests/mechanisms/test_sparse_vector_exact.py::test_short_streams_are_private",
         ),
         Row(
             "Accuracy of AboveThreshold",

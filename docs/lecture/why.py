@@ -3,9 +3,9 @@
 from lecture.row import Chapter, Row
 
 WHY = "course/09-why-not-just.md"
-LINK = "tests/attacks/test_linkage_attack.py"
-STAT = "tests/attacks/test_statistics_attack.py"
-INEXACT = "tests/attacks/test_inexact_attacks.py"
+LINK = "tests/audit/test_linkage_attack.py"
+STAT = "tests/audit/test_statistics_attack.py"
+INEXACT = "tests/audit/test_inexact_attacks.py"
 
 CHAPTER = Chapter(
     "Why a definition is needed",
@@ -34,7 +34,7 @@ from tacit.accounting.filters import PureFilter
 PureFilter(epsilon=1).how_many(tacit.PureDP("0.1"))""",
             "10",
             "composition.md",
-            "tests/unit/test_filters.py::test_how_many_charges_fit",
+            "tests/accounting/test_filters.py::test_how_many_charges_fit",
         ),
         Row(
             "Non-interactive setting",
@@ -44,7 +44,7 @@ PureFilter(epsilon=1).how_many(tacit.PureDP("0.1"))""",
             "tacit.Histogram(epsilon=1, bins=range(100)).guarantee.epsilon",
             "Fraction(1, 1)",
             "tutorials/share-a-project.md",
-            "tests/unit/test_sensitivity.py::test_a_histogram_by_hand",
+            "tests/core/test_sensitivity.py::test_a_histogram_by_hand",
         ),
         Row(
             "Auxiliary information",
@@ -57,7 +57,7 @@ p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
 9 * p / (9 * p + q)""",
             "Fraction(27, 28)",
             "course/09-why-not-just.md",
-            "tests/unit/test_lab_finite.py::test_randomized_response_is_exactly_ln_3",
+            "tests/lab/test_lab_finite.py::test_randomized_response_is_exactly_ln_3",
         ),
         Row(
             "The single HIV case",
@@ -67,7 +67,7 @@ p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
             "lab.geometric(ratio=2, rows=1).ratio().value",
             "Fraction(2, 1)",
             "course/09-why-not-just.md",
-            "tests/unit/test_lab_finite.py::test_folded_geometric_counts_are_tight",
+            "tests/lab/test_lab_finite.py::test_folded_geometric_counts_are_tight",
         ),
         Row(
             "Linkage attack",
@@ -181,7 +181,7 @@ puzzle = attacks.Reconstruction(secrets, tuple(attacks.modular_subsets(range(60)
 puzzle.run(lambda subset: float((subset.mask & secrets).sum())).hits""",
             "40",
             WHY,
-            "tests/attacks/test_reconstruction_attack.py::"
+            "tests/audit/test_reconstruction_attack.py::"
             "test_two_thousand_people_from_exact_totals_and_not_through_a_budget",
         ),
         Row(
@@ -196,7 +196,7 @@ told = attacks.ModelMembership(rows[:20], labels[:20], rows[20:], labels[20:])
 told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
             "40",
             WHY,
-            "tests/attacks/test_membership_attack.py::test_overfitted_models_know_their_rows",
+            "tests/audit/test_membership_attack.py::test_overfitted_models_know_their_rows",
         ),
         Row(
             "Sampling rows",
@@ -216,7 +216,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
             'lab.sample_rows(universe="ab", size=4, sample=1).delta(epsilon=50).value',
             "Fraction(1, 4)",
             "composition.md",
-            "tests/unit/test_lab_finite.py::test_sampling_rows_is_not_private_for_any_epsilon",
+            "tests/lab/test_lab_finite.py::test_sampling_rows_is_not_private_for_any_epsilon",
         ),
         Row(
             "Semantic security (perfect privacy) cannot be had: smoking and cancer",
@@ -248,7 +248,7 @@ exact_count = lab.FiniteMechanism({(): {0: 1}, ("x",): {1: 1}}, relation="add_re
 str(exact_count.epsilon())""",
             "'infinite'",
             "composition.md",
-            "tests/unit/test_divergences.py::test_a_support_mismatch_is_infinite_until_delta_covers_it",
+            "tests/core/test_divergences.py::test_a_support_mismatch_is_infinite_until_delta_covers_it",
         ),
     ),
 )

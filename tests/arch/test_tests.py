@@ -53,8 +53,8 @@ def test_tests_of_a_change_are_those_that_import_it_and_those_of_its_room() -> N
     assert module_name("tests/support/bits.py") == "support.bits"
     assert module_name("src/tacit/ledger/__init__.py") == "tacit.ledger"
     assert folders_of("src/tacit/ledger/sqlite.py") == ("ledger",)
-    assert folders_of("src/tacit/query/resolve/tables.py") == ("sql",)
-    assert folders_of("src/tacit/noise/laplace.py") == ("unit", "reference")
+    assert folders_of("src/tacit/query/resolve/tables.py") == ("query",)
+    assert folders_of("src/tacit/noise/laplace.py") == ("noise",)
     assert folders_of("docs/threats.md") == ("docs",)
     assert folders_of("Makefile") == ()
 

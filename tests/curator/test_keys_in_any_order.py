@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql.corpus.clinic import CATALOG as CLINIC
+from query.corpus.clinic import CATALOG as CLINIC
 from support.toy_curators import toy_curator
 from support.toy_engine import ToyEngine
 from tacit.query.catalog import Catalog, Column, Population, Table

@@ -68,7 +68,7 @@ def in_order(rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
 
 
 #: Questions of a later walk, of forms that the tutorial does not have: the schema, then the question.
-WALKED = (ROOT / "tests" / "sql" / "corpus" / "walked.sql").read_text(encoding="utf-8").splitlines()
+WALKED = (ROOT / "tests" / "query" / "corpus" / "walked.sql").read_text(encoding="utf-8").splitlines()
 
 
 def rows_of(curator: Any, sql: str) -> list[Sequence[Any]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 
 from engines import clinic
-from sql.corpus.accepted import ACCEPTED
-from sql.corpus.clinic import CATALOG
-from sql.corpus.data import DATABASE, without
+from query.corpus.accepted import ACCEPTED
+from query.corpus.clinic import CATALOG
+from query.corpus.data import DATABASE, without
 from support.engine_comparison import check_close, corpus_frames, final_of, opened
 from tacit.engines.protocol import MeasurementTask
 

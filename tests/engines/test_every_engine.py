@@ -9,10 +9,10 @@ import pytest
 
 from engines import clinic, slow_engine
 from engines.makers import MAKERS, OTHERS
-from sql.corpus.accepted import ACCEPTED
-from sql.corpus.by_value import BY_VALUE, STRUCTURES, TIES
-from sql.corpus.clinic import CATALOG
-from sql.corpus.data import DATABASE, without
+from query.corpus.accepted import ACCEPTED
+from query.corpus.by_value import BY_VALUE, STRUCTURES, TIES
+from query.corpus.clinic import CATALOG
+from query.corpus.data import DATABASE, without
 from support.engine_comparison import (
     NOT_DONE,
     SECRET,

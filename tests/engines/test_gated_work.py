@@ -1,6 +1,6 @@
 """A search for questions whose work depends on one person by more than their plans state.
 
-Questions are made to be much work if a person is there (``sql/corpus/gated.py``). Those that are accepted run on a
+Questions are made to be much work if a person is there (``query/corpus/gated.py``). Those that are accepted run on a
 database with a person of twenty times the declared number of rows, and on one without; the rows that the databases
 report for all operators, pairs that were tried and dropped among them where they tell, must not differ by more than
 twenty times the stated bound. Rows are counted, and no clock is read.
@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.makers import database, load
-from sql.corpus.clinic import CATALOG
-from sql.corpus.data import DATABASE
-from sql.corpus.gated import PERSON, gated
+from query.corpus.clinic import CATALOG
+from query.corpus.data import DATABASE
+from query.corpus.gated import PERSON, gated
 from support.engine_comparison import corpus_frames, opened
 from tacit.engines.duckdb import DataSource, DuckDBEngine
 from tacit.engines.duckdb.dialect import DUCKDB

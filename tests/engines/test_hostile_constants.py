@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from engines.makers import MAKERS
-from sql.corpus.hostile_texts import HOSTILE_TEXTS, quoted
+from query.corpus.hostile_texts import HOSTILE_TEXTS, quoted
 from support.engine_comparison import SECRET, final_of
 from support.spark import spark_engine
 from tacit.engines.protocol import Engine, MeasurementTask

@@ -14,9 +14,9 @@ import pytest
 from engines import clinic, slow_engine
 from engines.forms_of_spark import HOSTILE, METHODS, NODES, SMOKE, STRUCTURAL, called, nodes
 from engines.makers import MAKERS
-from sql.corpus.by_value import TIES
-from sql.corpus.clinic import CATALOG
-from sql.corpus.data import DATABASE
+from query.corpus.by_value import TIES
+from query.corpus.clinic import CATALOG
+from query.corpus.data import DATABASE
 from support.engine_comparison import corpus_frames, final_of, plain, shown
 from support.spark import spark_engine
 from support.spark_comparison import SECRET, compare, measured

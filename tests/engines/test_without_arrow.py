@@ -13,10 +13,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from sql.corpus.accepted import ACCEPTED
-from sql.corpus.by_value import BY_VALUE
-from sql.corpus.clinic import CATALOG
-from sql.corpus.data import DATABASE
+from query.corpus.accepted import ACCEPTED
+from query.corpus.by_value import BY_VALUE
+from query.corpus.clinic import CATALOG
+from query.corpus.data import DATABASE
 from support.engine_comparison import corpus_frames
 from support.file_measurements import measure_files
 from tacit.core.errors import InputError

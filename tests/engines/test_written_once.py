@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engines import clinic
-from sql.corpus.accepted import ACCEPTED
-from sql.corpus.clinic import CATALOG as CORPUS
+from query.corpus.accepted import ACCEPTED
+from query.corpus.clinic import CATALOG as CORPUS
 from support.engine_comparison import final_of
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.duckdb.engine import DuckDBWriter

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import TypeVar
 
-from sql.corpus.hostile_texts import HOSTILE_TEXTS, quoted
+from query.corpus.hostile_texts import HOSTILE_TEXTS, quoted
 from support.bits import SeededBits
 
 __all__ = ["composed"]

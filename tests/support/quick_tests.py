@@ -19,19 +19,6 @@ TESTS = SECONDS.parent
 ROOT = TESTS.parent
 #: Seconds of tests on one core, how long a module takes that was never measured, and when a second process pays.
 TIME, UNMEASURED, SHARED = 30.0, 0.4, 12.0
-#: The folders that test a room; a room that is not named here has a folder of its own name, or is tested in unit.
-FOLDERS = {
-    "audit": ("audit", "attacks", "cli"),
-    "client": ("server",),
-    "engines": ("engines",),
-    "mechanisms": ("unit", "property"),
-    "noise": ("unit", "reference"),
-    "project": ("curator",),
-    "query": ("sql",),
-    "receipts": ("curator",),
-    "releases": ("curator", "cli"),
-    "wire": ("server", "curator"),
-}
 
 
 def git(*arguments: str) -> list[str]:
@@ -69,7 +56,7 @@ def folders_of(path: str) -> tuple[str, ...]:
         return ("docs",)
     if parts[:2] != ("src", "tacit") or len(parts) < 4:
         return ()
-    return FOLDERS.get(parts[2], (parts[2],) if (TESTS / parts[2]).is_dir() else ("unit",))
+    return (parts[2],)
 
 
 def wanted(changed: list[str]) -> list[str]:

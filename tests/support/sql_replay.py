@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sql.corpus import hostile
-from sql.corpus.bounded import arrow
-from sql.corpus.clinic import CATALOG
+from query.corpus import hostile
+from query.corpus.bounded import arrow
+from query.corpus.clinic import CATALOG
 from support.replay import Finding, Report, record, replay
 from tacit.curator import opening
 from tacit.curator.curator import Curator

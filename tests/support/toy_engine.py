@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sql.interpreter import rows_of
+from query.interpreter import rows_of
 from support.noiseless import true_places
 from tacit.core.errors import EngineError
 from tacit.engines.protocol import Engine, Measurements, MeasurementTask

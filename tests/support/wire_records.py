@@ -22,7 +22,7 @@ from tacit.noise import entropy
 from tacit.query.catalog import Catalog, Column, Population, Table
 from tacit.query.types import BOOLEAN, DATE, DOUBLE, INTEGER, TEXT, TIMESTAMP, decimal
 
-GOLDEN: Final = Path(__file__).parents[1] / "wire" / "golden"
+GOLDEN: Final = Path(__file__).parents[1] / "client" / "golden"
 #: Made anew in every run: keys, ids, hashes and times.
 _FRESH: Final = (
     *("signature", "public_key", "hash", "previous", "key", "time", "token", "id", "issued", "expires", "used"),

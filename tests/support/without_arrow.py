@@ -66,7 +66,7 @@ def first_steps(folder: Path) -> dict[str, Any]:
 def main(folder: Path, sample: Sequence[str]) -> None:
     """Measure a sample of the corpus from files of each kind, and take the first steps."""
     sys.meta_path.insert(0, NoArrow())
-    from sql.corpus.clinic import CATALOG
+    from query.corpus.clinic import CATALOG
     from support.file_measurements import measure_files
 
     measured = measure_files(CATALOG, folder / "files", sample)

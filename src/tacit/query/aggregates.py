@@ -26,8 +26,8 @@ bool_and, bool_or           not released                                       n
 
 :class:`~tacit.query.aggregate_family.Family` is the interface of a family.
 
-*To add an aggregate* on new measurements, edit these five files at most; ``tests/sql/test_aggregate_table.py`` asks
-every consumer about every entry, and wants a line of ``tests/sql/corpus/accepted.sql``:
+*To add an aggregate* on new measurements, edit these five files at most; ``tests/query/test_aggregate_table.py`` asks
+every consumer about every entry, and wants a line of ``tests/query/corpus/accepted.sql``:
 
 1. this one: the entry, with a family where none fits;
 2. ``query/planning/measures.py``: its ``AggregateKind``, and the kind of measurement with its traits and clamp;

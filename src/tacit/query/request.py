@@ -22,7 +22,7 @@ its kind, bounds, help text, accounts and name in OPTIONS in the table :data:`OP
 ``Curator.sql`` and ``RemoteCurator.sql``, the body of ``POST /v1/query`` and its OpenAPI schema, the console's form,
 the options of the command line and of its prompt, and the OPTIONS clause. A new option further needs the code that
 heeds it: :class:`Terms`, and :class:`~tacit.query.parsing.query_options.Options` if it may be stated in OPTIONS.
-``tests/wire/test_options.py`` fails where a door does not know it.
+``tests/client/test_options.py`` fails where a door does not know it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Fitting, sampling and queries are post-processing of released numbers, with numpy alone. A fit is mirror descent on the
 weighted squared distance, with momentum and a line search: at a thousand iterations it is closer to the optimum than
-the library ``mbi`` (``tests/reference/test_synth_rivals.py``), which spends most of its time on compiling.
+the library ``mbi`` (``tests/synth/test_synth_rivals.py``), which spends most of its time on compiling.
 """
 
 from __future__ import annotations
