@@ -1,22 +1,19 @@
-"""Sixty questions to three made-up databases, as analysts ask them; the page made of them, and the data.
+"""Sixty questions to three made-up databases, as analysts ask them, and the data.
 
-``python docs/forty_questions.py`` writes the page. ``write_project(schema, folder)`` writes the tables of a schema as
+Those to the hospital are shown in *What can be asked*. ``write_project(schema, folder)`` writes the tables of a schema as
 Parquet with a project file. ``tests/docs/test_forty_questions.py`` asks every question, without noise and with it.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-HERE = Path(__file__).parent
-PAGE = HERE / "tutorials" / "queries-by-example.md"
 
 Rows = list[dict[str, Any]]
 
@@ -551,25 +548,3 @@ def write_project(schema: Schema, folder: Path, project: str | None = None) -> P
     path = folder / "tacit.toml"
     path.write_text(schema.project if project is None else project, encoding="utf-8")
     return path
-
-
-def page() -> Iterator[str]:
-    """Text of the page: the questions of one schema, which show every form of the others."""
-    yield "# Queries by example\n"
-    yield (
-        "Twenty questions to a made-up hospital, and the SQL that answers them. Each runs in the tests: with so much budget "
-        "that noise vanishes it gives what plain SQL gives, and at ε = 1 it is answered with intervals. Forty more, to a "
-        "shop and an app, are in `docs/forty_questions.py` with all data and project files; "
-        "[what can be asked](../what-can-be-asked.md) lists all clauses and functions.\n"
-    )
-    yield f'??? note "The project file"\n\n    ```toml\n{_indented(HOSPITAL.project)}\n    ```\n'
-    for asked in HOSPITAL.questions:
-        yield f"**{asked.words}**\n\n```sql\n{asked.sql}\n```\n"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" if line else "" for line in text.strip().splitlines())
-
-
-if __name__ == "__main__":
-    PAGE.write_text("\n".join(page()), encoding="utf-8")

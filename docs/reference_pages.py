@@ -374,6 +374,7 @@ def errors() -> Iterator[str]:
     """The tree of errors, and the codes that each door makes of them."""
     from tacit.cli.terminal import EXIT_CODES
     from tacit.core import errors as tree
+    from tacit.query.refusal import CODES
     from tacit.server.api.errors import STATUS
     from tacit.server.pgwire.sqlstates import STATES
 
@@ -385,6 +386,9 @@ def errors() -> Iterator[str]:
     for code in sorted({*STATUS, *STATES, *EXIT_CODES}):
         cells = (table.get(code, "") for table in (STATUS, STATES, EXIT_CODES))
         yield f"| `{code}` | {' | '.join(map(str, cells))} |"
+    yield "\n## Refused queries\n\n| code | stands for |\n|---|---|"
+    for reason, meaning in CODES.items():
+        yield f"| `query.{reason}` | {meaning.replace('|', '&#124;')} |"
 
 
 def _proofs() -> list[Path]:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from forty_questions import HOSPITAL
+
 from tacit.query.aggregates import AGGREGATES
 from tacit.query.catalog import Catalog, Column, ForeignKey, Population, PublicSize, Table
-from tacit.query.refusal import CODES
 from tacit.query.relational.functions import REGISTRY
 from tacit.query.resolve import is_accepted, resolve_any
 from tacit.query.resolve.sql_functions import PICKS, function_meanings
@@ -212,10 +216,12 @@ def aggregates() -> Iterator[str]:
         sql = f"SELECT {name}(DISTINCT nights) FROM visits"
         yield f"|{name}(DISTINCT x)|released|no|{code(checked(sql))}|"
     for entry in AGGREGATES.values():
-        for name in entry.names:
-            released = "released" if entry.family is not None else "no"
-            exact = "exact" if entry.unit is not None else "no"
-            yield f"|{name.upper()}|{released}|{exact}|{example_of(name)}|"
+        released = "released" if entry.family is not None else "no"
+        exact = "exact" if entry.unit is not None else "no"
+        examples = [example_of(name) for name in entry.names]
+        if examples:
+            yield f"|{', '.join(entry.names).upper()}|{released}|{exact}|{examples[0]}|"
+    picks: dict[str, list[str]] = {}
     for name in PICKS:
         given = (
             "(cost ORDER BY seen)"
@@ -224,57 +230,67 @@ def aggregates() -> Iterator[str]:
             if PICKS[name] == "least"
             else "(cost, seen)"
         )
-        sql = f"SELECT AVG(x) FROM (SELECT patient_id, {name.upper()}{given} AS x FROM visits GROUP BY patient_id)"
-        yield f"|{name.upper()}|no|exact|{code(checked(sql))}|"
+        checked(f"SELECT AVG(x) FROM (SELECT patient_id, {name.upper()}{given} AS x FROM visits GROUP BY patient_id)")
+        picks.setdefault(given, []).append(name.upper())
+    for given, names in picks.items():
+        sql = f"SELECT AVG(x) FROM (SELECT patient_id, {names[0]}{given} AS x FROM visits GROUP BY patient_id)"
+        yield f"|{', '.join(names)}|no|exact|{code(sql)}|"
 
 
 def functions() -> Iterator[str]:
     """The functions of row values."""
     yield from ("|function|meaning|for example|", "|---|---|---|")
+    synonyms: dict[str, dict[str, str]] = {}
     for name, meaning in function_meanings().items():
-        summary = REGISTRY[meaning].summary if meaning in REGISTRY else ""
         shown = next(
             (code(sql) for given in ARGUMENTS if accepted(sql := f"SELECT COUNT({name.upper()}({given})) FROM visits")),
             None,
         )
-        yield f"|{name.upper()}|{cell(summary)}|{shown or from_corpus(name)}|"
+        synonyms.setdefault(meaning, {})[name.upper()] = shown or from_corpus(name)
+    for meaning, examples in synonyms.items():
+        summary = REGISTRY[meaning].summary if meaning in REGISTRY else ""
+        yield f"|{', '.join(examples)}|{cell(summary)}|{next(iter(examples.values()))}|"
 
 
-def windows() -> Iterator[str]:
-    """The windows."""
-    yield from ("|window|for example|", "|---|---|")
-    for call in WINDOWS:
-        inner = f"SELECT {call} OVER (PARTITION BY patient_id ORDER BY seen) AS x FROM visits"
-        yield f"|{call.split('(')[0]}|{code(checked(f'SELECT AVG(CLAMP(x, 0, 60)) FROM ({inner})'))}|"
+def windows() -> str:
+    """The windows, with one example: the others are asked in the same way."""
+    questions = [
+        checked(
+            f"SELECT AVG(CLAMP(x, 0, 60)) FROM (SELECT {call} OVER (PARTITION BY patient_id ORDER BY seen) AS x FROM visits)"
+        )
+        for call in WINDOWS
+    ]
+    return f"{', '.join(call.split('(')[0] for call in WINDOWS)}; for example `{questions[3]}`."
 
 
-def refusals() -> Iterator[str]:
-    """The reasons of refusals."""
-    yield from ("|code|stands for|", "|---|---|")
-    for reason, meaning in CODES.items():
-        yield f"|`query.{reason}`|{cell(meaning)}|"
+def questions() -> Iterator[str]:
+    """Questions in words, which the tests ask with noise and without."""
+    yield from ("|question|query|", "|---|---|")
+    for asked in HOSPITAL.questions:
+        yield f"|{asked.words}|`{cell(asked.sql)}`|"
 
 
 def page() -> str:
     """The whole page."""
     parts = [
         "# What can be asked",
-        "Every clause, aggregate and function that a query may have, each with an example that is accepted; a call on its own is an expression over `visits`. "
+        "Every clause, aggregate and function that a query may have, with an example that is accepted; a call on its own is an expression over `visits`, and a comma stands between synonyms. "
         "The page is made from the code by `docs/what_can_be_asked.py`; the meaning and the proof of each rule are in [what a protected query means](semantics.md). The tables of the examples: protected "
         "`patients`, `visits` and `prescriptions` (which lead to the patient), public `wards`.",
-        "A query that is not accepted is refused, at no cost. The refusal names the part of the text and the reason, and shows a query near it that is accepted.",
+        "A query that is not accepted is refused, at no cost. The refusal names the part of the text and the reason (*Errors* lists the codes), and shows a query near it that is accepted.",
+        "## By example",
+        "Twenty questions to a made-up hospital, with the query that answers each. `docs/forty_questions.py` has its data, its project file, and forty more questions to a shop and an app.",
+        "\n".join(questions()),
         "## Clauses",
         "\n".join(clauses()),
         "## Aggregates",
         "*Released* ones get noise and pay; inside one person's rows aggregates are *exact* and cost nothing.",
         "\n".join(aggregates()),
         "## Windows inside a person",
-        "\n".join(windows()),
+        windows(),
         "## Functions of a row",
         "All of them are total: where there is no result, it is NULL. Operators: `+ - * / // % ^ ||`, comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, ILIKE, IS NULL, IS DISTINCT FROM, CASE, CAST.",
         "\n".join(functions()),
-        "## Reasons of refusals",
-        "\n".join(refusals()),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -69,6 +69,13 @@ def shape(text: str) -> str:
     return "\n".join(re.sub(r" +", " ", line).strip() for line in text.strip().splitlines())
 
 
+def shows(page: str, printed: str) -> bool:
+    """Whether a page shows what was printed, apart from :func:`shape`; a line with … stands for any lines."""
+    parts = re.split(r"^…\n", shape(page) + "\n", flags=re.MULTILINE)
+    lines = r"(?:.*\n)*".join(re.escape(part) for part in parts)
+    return re.fullmatch(lines, shape(printed) + "\n") is not None
+
+
 def _halves(part: str) -> tuple[str, str]:
     line, _, output = part.partition("\n")
     return line, output.strip("\n")

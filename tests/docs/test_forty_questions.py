@@ -107,7 +107,3 @@ def test_every_question_has_a_price_and_an_expected_error(asked: tuple[Any, Any,
     for question in schema.questions:
         quote = curator.explain(question.sql, epsilon="1")
         assert str(quote)
-
-
-def test_the_page_is_current() -> None:
-    assert FORTY.PAGE.read_text() == "\n".join(FORTY.page()), "run python docs/forty_questions.py"

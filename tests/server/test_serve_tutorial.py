@@ -14,7 +14,7 @@ from cli.console_page import Command, File, read_page, shape
 from support.command_line import run_command
 from support.serving import Server
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "share-with-colleagues.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def run(folder: Path, *words: str, **more: str) -> str:
@@ -40,7 +40,10 @@ def alike(text: str) -> str:
 def test_two_colleagues_follow_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TACIT_STATE", str(tmp_path / "state"))
-    steps = read_page(PAGE.read_text())
+    share = read_page((DOCS / "tutorials" / "share-a-project.md").read_text())
+    hospital = [step for step in share if isinstance(step, File)]
+    assert [step.name for step in hospital[:2]] == ["make_visits.py", "tacit.toml"]
+    steps = hospital[:2] + read_page((DOCS / "server.md").read_text())
     key, tokens = "", {}
     printed: dict[str, str] = {}
     server: Server | None = None
