@@ -194,7 +194,12 @@ def api() -> dict[str, str]:
         rooms.setdefault(room, {}).update({f"tacit.{room}.{name}": getattr(module, name) for name in module.__all__})
     index = [
         "# Python API\n",
-        'Every public name, by room. Privacy parameters are keyword-only; `"0.1"` is exactly one tenth.\n',
+        (
+            "Every public name, by room. Privacy parameters are keyword-only and exact: the text `0.1`, "
+            "`Fraction(1, 10)` and the float 0.1 all mean one tenth. There is no default epsilon. A mechanism "
+            "states its `guarantee`, its `event` (what it did, for accountants) and its `error`; `for_error` makes the "
+            "mechanism that has the error wanted.\n"
+        ),
         "| name | |\n|---|---|",
     ]
     made = {}

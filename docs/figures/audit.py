@@ -1,4 +1,4 @@
-"""Draw the figures of docs/audit-tacit-yourself.md: python docs/figures/audit.py [folder]."""
+"""Draw the figure of docs/audit-tacit-yourself.md: python docs/figures/audit.py [folder]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tacit import Laplace
 from tacit.audit import lower_bound
 from tacit.noise import entropy
 
@@ -21,9 +20,7 @@ def float_laplace(values: Sequence[float]) -> float:
 
 
 def main(folder: Path) -> None:
-    """Two audits of the same claim: the mechanism that keeps it, and the one in floats that does not."""
-    noise = Laplace(epsilon=1, l1_sensitivity=1)
-    lower_bound(noise, 0, 1, samples=20_000).plot(folder / "audit-laplace.svg")
+    """An audit of a claim that noise in floats does not keep."""
     lower_bound(float_laplace, [], [1.0], claimed=1, samples=20_000).plot(folder / "audit-float-laplace.svg")
 
 

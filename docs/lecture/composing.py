@@ -45,7 +45,7 @@ float(tacit.compose([ParallelEvent((PureEvent("0.5"), PureEvent("0.2")))]).epsil
         ),
         Row(
             "The composition experiment (k-fold, adaptive)",
-            "An adversary picks neighbours and a mechanism of a family M each round; b decides which database it sees.",
+            "Each round an adversary picks neighbours and a mechanism; b decides which database answers.",
             "e^(10·ln 2) = 1024 for ten rounds of ln 2",
             "2**10",
             """\
@@ -59,7 +59,7 @@ game.exact().ratio().value""",
         Row(
             "Which game `compose` prices",
             "Neighbours stay fixed; where they may change in each round, sampled releases cost more.",
-            "at least as much; here 28 % more",
+            "the price with fixed neighbours; here 28 % more",
             "1",
             """\
 from tacit.core.events import PoissonSampledEvent, PureEvent
@@ -73,7 +73,7 @@ round(changing / fixed, 2)""",
         ),
         Row(
             "The adversary's coins are part of its view",
-            "R has one law in both worlds; the loss is that of the coins' average.",
+            "R has one law in both worlds; the loss is averaged over it.",
             "(1/4)·(9/16 - 4·1/16) = 5/64",
             "Fraction(1, 4) * (Fraction(9, 16) - 4 * Fraction(1, 16))",
             """\
@@ -100,7 +100,7 @@ lab.CompositionExperiment(lab.Repeat(both), rounds=1).exact().ratio().value""",
         Row(
             "Expected loss (KL divergence)",
             "The expected loss of ε-close laws is at most ε(e^ε - 1).",
-            "at most ln 3·2 = 2.197",
+            "ln 3·2 = 2.197",
             "math.log(3) * 2",
             "round(lab.randomized_response(ratio=3).kl().up, 9)",
             "0.549306144",
@@ -140,7 +140,7 @@ lab.CompositionExperiment(lab.Repeat(both), rounds=1).exact().ratio().value""",
         ),
         Row(
             "The set of bad views",
-            "Views with a loss above ε′; outside of it no event gains more than e^ε′.",
+            "Views with a loss above ε′.",
             "(2/3)³ = 8/27 for a loss above 1 in three rounds of ln 2",
             "Fraction(2, 3) ** 3",
             """\
@@ -172,7 +172,7 @@ lab.CompositionExperiment(lab.Repeat(move), rounds=3).exact().bad_views(epsilon=
         ),
         Row(
             "The price of one of ten thousand databases",
-            "A total of 1 except with probability e⁻³² asks for about 1/801 from each of 10,000.",
+            "A total of 1 except with probability e⁻³² leaves each about 1/801.",
             "√(20000·32)/801 + 10000/801² = 1.0143",
             "math.sqrt(20_000 * 32) / 801 + 10_000 / 801**2",
             """\
@@ -186,8 +186,8 @@ round(float(tacit.compose([(tacit.PureDP("1/801"), 10_000)], delta=delta, method
         ),
         Row(
             "Optimal composition",
-            "No smaller ε holds for every such mechanism; never above the theorems before it.",
-            "at most 6.2565, the simple form",
+            "No smaller ε holds for every such mechanism.",
+            "6.2565, the simple form",
             "0.1 * math.sqrt(200 * math.log(1e6)) + 100 * 0.01",
             f'round(float(tacit.compose({HUNDRED}, method="optimal").epsilon), 9)',
             "4.774567588",
@@ -209,8 +209,8 @@ GDPFilter(mu=1).how_many(tacit.GDP("0.1"))""",
         ),
         Row(
             "k queries in advance, or one by one",
-            "A planned batch is composed as a whole; one by one a filter has to admit each.",
-            "at most the 100 of the plan",
+            "A plan is composed as a whole; one by one a filter admits each.",
+            "the 100 of the plan",
             "100",
             """\
 from tacit.accounting.filters import ZCDPFilter

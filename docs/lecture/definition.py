@@ -2,11 +2,10 @@
 
 from lecture.row import Chapter, Row
 
-PAGE = "composition.md"
+PAGE = "course/02-the-definition.md"
 DATA = "tests/core/test_databases.py"
 FINITE = "tests/lab/test_lab_finite.py"
 DIVERGENCES = "tests/core/test_divergences.py"
-U = 'U = databases.Universe(["flu", "cold", "none"])\n'
 
 DATABASES = Chapter(
     "Databases and neighbours",
@@ -14,22 +13,22 @@ DATABASES = Chapter(
     (
         Row(
             "Universe of d bits",
-            "d yes-or-no attributes make a universe of 2^d records.",
+            "d yes-or-no attributes make 2^d records.",
             "2³ = 8",
             "2**3",
             "len(databases.Universe.bits(3))",
             "8",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_universes",
         ),
         Row(
             "Product universe",
-            "Attributes with a and b values make a universe of a·b records.",
+            "Attributes with a and b values make a·b records.",
             "3·2 = 6",
             "3 * 2",
-            U + "len(databases.Universe.product(U, databases.Universe.bits(1)))",
+            "len(databases.Universe.product(U, databases.Universe.bits(1)))",
             "6",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_universes",
         ),
         Row(
@@ -37,19 +36,19 @@ DATABASES = Chapter(
             "x in N^|X| counts how often each record of the universe occurs.",
             "(2, 0, 1)",
             "(2, 0, 1)",
-            U + 'databases.rows(["flu", "none", "flu"], universe=U).to_histogram().vector',
+            'databases.rows(["flu", "none", "flu"], universe=U).to_histogram().vector',
             "(2, 0, 1)",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_both_forms_say_the_same",
         ),
         Row(
             "How many databases there are",
-            "Of n rows over a universe of size m there are C(m + n - 1, n).",
+            "C(m + n - 1, n) of n rows over a universe of size m.",
             "C(5, 3) = 10",
             "math.comb(5, 3)",
-            U + "U.count_databases(3)",
+            "U.count_databases(3)",
             "10",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_universes",
         ),
         Row(
@@ -57,9 +56,9 @@ DATABASES = Chapter(
             "‖x‖₁ = Σ x_i is the number of rows.",
             "2 + 0 + 1 = 3",
             "3",
-            U + "databases.histogram([2, 0, 1], universe=U).l1_norm",
+            "databases.histogram([2, 0, 1], universe=U).l1_norm",
             "3",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_both_forms_say_the_same",
         ),
         Row(
@@ -67,11 +66,10 @@ DATABASES = Chapter(
             "‖x - y‖₁ counts the records in which two databases differ.",
             "|2-1| + |0-0| + |1-1| = 1",
             "1",
-            U
-            + "x, y = (databases.histogram(counts, universe=U) for counts in ([2, 0, 1], [1, 0, 1]))\n"
-            + "tacit.l1_distance(x, y)",
+            "x, y = (databases.histogram(counts, universe=U) for counts in ([2, 0, 1], [1, 0, 1]))\n"
+            "tacit.l1_distance(x, y)",
             "1",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_a_histogram_vector_is_no_longer_read_as_rows",
         ),
         Row(
@@ -81,17 +79,17 @@ DATABASES = Chapter(
             "False",
             'tacit.is_neighbour("aab", "aab", "add_remove")',
             "False",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_exactly_one_and_at_most_one",
         ),
         Row(
             "Neighbours: at most one",
-            "x ~ y if ‖x - y‖₁ <= 1; equal databases have equal laws, so nothing changes.",
+            "x ~ y if ‖x - y‖₁ <= 1; the guarantee is the same.",
             "equal databases: yes",
             "True",
             'tacit.is_neighbour("aab", "aab", "add_remove", distance="at most one")',
             "True",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             f"{DATA}::test_exactly_one_and_at_most_one",
         ),
         Row(
@@ -101,7 +99,7 @@ DATABASES = Chapter(
             "(2, True)",
             'tacit.l1_distance("aab", "abb"), tacit.is_neighbour("aab", "abb", "replace_one")',
             "(2, True)",
-            "mechanisms.md",
+            "course/01-databases-and-neighbours.md",
             "tests/core/test_relations.py::test_distances_by_hand",
         ),
     ),
@@ -134,7 +132,7 @@ DEFINITION = Chapter(
         ),
         Row(
             "ε = 0 and ε → ∞",
-            "At ε = 0 the output says nothing about the data; as ε grows it becomes the exact answer.",
+            "At 0 the output says nothing about the data; as ε grows it becomes exact.",
             "truth with probability 1/2, and 1",
             "[0.5, 1.0]",
             '[round(float(lab.randomized_response(ratio=r).distribution(1)[1].value), 3) for r in ("1.000001", 10**6)]',
@@ -144,7 +142,7 @@ DEFINITION = Chapter(
         ),
         Row(
             "The definition is symmetric",
-            "Neighbours come in both orders, so P <= e^ε·Q and Q <= e^ε·P; the larger of the two counts.",
+            "P <= e^ε·Q and Q <= e^ε·P; the larger loss counts.",
             "ln 2 and ln 1.5",
             "[round(math.log(2), 9), round(math.log(1.5), 9)]",
             """\
@@ -179,7 +177,7 @@ round(law.density(2).up / law.density(1).up, 9)""",
         ),
         Row(
             "The worst event",
-            "The event that needs the largest δ holds the outputs where P exceeds e^ε·Q.",
+            "It holds the outputs where P exceeds e^ε·Q.",
             "x < 1/2 - εσ² = -0.5",
             "'x < -0.5'",
             "lab.definition(laws.GaussianLaw(sigma=1), 0, 1, epsilon=1).words",
@@ -229,8 +227,8 @@ round(law.density(2).up / law.density(1).up, 9)""",
         ),
         Row(
             "ε-DP bounds the statistical distance",
-            "ε-DP laws are at most e^ε - 1 apart; for ε = ln 3 that says nothing, and the truth is 1/2.",
-            "at most 3 - 1 = 2",
+            "ε-DP laws are at most e^ε - 1 apart; at ε = ln 3 the truth is 1/2.",
+            "3 - 1 = 2",
             "2",
             "lab.randomized_response(ratio=3).delta(ratio=1).value",
             "Fraction(1, 2)",
@@ -240,7 +238,7 @@ round(law.density(2).up / law.density(1).up, 9)""",
         ),
         Row(
             "Small ε: e^ε is about 1 + ε",
-            "For small ε no event becomes more than about ε likelier in proportion.",
+            "No event becomes more than about ε likelier in proportion.",
             "e^0.1 = 1.105",
             "math.exp(0.1)",
             'round(divergences.ratio_bounds(epsilon="0.1").up, 9)',
@@ -254,7 +252,6 @@ round(law.density(2).up / law.density(1).up, 9)""",
             "1:1 becomes 3:1, so 3/4",
             "Fraction(3, 4)",
             """\
-coin = lab.randomized_response(ratio=3)
 p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
 p / (p + q)""",
             "Fraction(3, 4)",
@@ -263,7 +260,7 @@ p / (p + q)""",
         ),
         Row(
             "The best guess of any attacker",
-            "One of two equally likely secrets is guessed right with probability at most e^ε/(1 + e^ε).",
+            "At even odds it is right with probability at most e^ε/(1 + e^ε).",
             "73.1% at ε = 1",
             "math.e / (1 + math.e)",
             "round(float(planning.guess_probability(1)), 9)",
@@ -273,7 +270,7 @@ p / (p + q)""",
         ),
         Row(
             "δ must be far below 1/n",
-            "Publishing a random row is (0, 1/n)-DP, and one person is exposed for certain.",
+            "Publishing a random row is (0, 1/n)-DP and exposes one person.",
             "1/4 for four people",
             "Fraction(1, 4)",
             'lab.release_random_row(universe="ab", size=4).delta(epsilon=0).value',
@@ -293,18 +290,18 @@ p / (p + q)""",
         ),
         Row(
             "Numbers that protect little",
-            "ε = 1000, or δ = 0.1 for 50 people, is a true statement that promises next to nothing.",
+            "ε = 1000, or δ = 0.1 for 50 people, promises next to nothing.",
             "two cautions, no refusal",
             "2",
             'len(planning.cautions(epsilon=1000, delta="0.1", people=50))',
             "2",
-            "mechanisms.md",
+            "choosing-epsilon.md",
             "tests/core/test_cautions.py::test_when_a_sentence_is_due",
         ),
         Row(
             "Post-processing",
             "Anything computed from the output alone is at least as private.",
-            "e^ε = 2 stays at most 2",
+            "e^ε = 2",
             "2",
             """\
 counts = lab.geometric(ratio=2, rows=4)
@@ -337,7 +334,7 @@ counts.postprocess(lambda noisy: "many" if noisy >= 3 else "few").ratio().value"
         ),
         Row(
             "No privacy for a property of the whole group",
-            "For a group of n = 1/ε people the loss is 1: what holds for all can be learned.",
+            "For n = 1/ε people the loss is 1: what holds for all can be learned.",
             "1000·0.001 = 1",
             "1",
             'tacit.PureDP("0.001").group(1000).epsilon',

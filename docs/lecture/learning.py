@@ -5,7 +5,6 @@ from lecture.row import Chapter, Row
 PAGE = "learning.md"
 MINIMISERS = "tests/learn/test_learn_minimisers.py"
 MODEL = """\
-X, y = [[-1.0], [-0.8], [0.9], [1.0]] * 50, [0, 0, 1, 1] * 50
 model = learn.LogisticRegression(epsilon=1, delta="1e-6", bounds=(-1, 1), classes=[0, 1], method="{}")
 model.fit(X, y).guarantee_.epsilon <= 1"""
 
@@ -15,7 +14,7 @@ CHAPTER = Chapter(
     (
         Row(
             "Output perturbation: sensitivity",
-            "The minimiser of a sum of L-Lipschitz losses and (Λ/2)‖w‖² moves by at most L/Λ for one row more or less.",
+            "One row moves the minimiser of L-Lipschitz losses and (Λ/2)‖w‖² by at most L/Λ.",
             "1/10, and a little for the solver",
             "0.1",
             """\
@@ -60,7 +59,7 @@ round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""
         ),
         Row(
             "How many rows: the theorem",
-            "n > √(d·ln(1/δ))/(ε·α²) rows give an excess loss of α; the constant is left out, so it is 1.",
+            "n > √(d·ln(1/δ))/(ε·α²) rows give an excess loss of α, with the constant taken as 1.",
             "√(20·ln 10⁶)/0.05² = 6649.1",
             "math.floor(math.sqrt(20 * math.log(1e6)) / 0.05**2) + 1",
             'learn.rows_by_theorem(excess="0.05", epsilon=1, delta="1e-6", dimensions=20)',
@@ -71,7 +70,7 @@ round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""
         Row(
             "How many rows: as measured",
             "On well-behaved data, for an excess error rate, far fewer do.",
-            "at most the theorem's 6650",
+            "the theorem's 6650",
             "6650",
             'learn.rows_needed(excess="0.05", epsilon=1, delta="1e-6", dimensions=20)',
             "612",
@@ -81,7 +80,7 @@ round(float(OutputRelease(SmoothLogistic(1), Fraction(10)).l2_sensitivity), 6)""
         ),
         Row(
             "A person with several rows",
-            "Group privacy: k rows of one person cost k times as much.",
+            "k rows of one person cost k times as much.",
             "3·1 = 3",
             "3",
             "tacit.PureDP(1).group(3).epsilon",

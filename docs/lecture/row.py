@@ -11,7 +11,11 @@ from fractions import Fraction
 import tacit
 from tacit import attacks, lab, laws, learn
 from tacit.core import databases, divergences, sensitivity
-from tacit.mechanisms import planning"""
+from tacit.mechanisms import planning
+U = databases.Universe(["flu", "cold", "none"])
+poll = tacit.RandomizedResponse(gamma="0.25")
+coin = lab.randomized_response(ratio=3)
+X, y = [[-1.0], [-0.8], [0.9], [1.0]] * 50, [0, 0, 1, 1] * 50"""
 
 
 @dataclass(frozen=True)

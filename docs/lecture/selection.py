@@ -2,7 +2,7 @@
 
 from lecture.row import Chapter, Row
 
-PAGE = "mechanisms.md"
+PAGE = "course/06-selection.md"
 VECTORS = "tests/mechanisms/test_selection_vectors.py"
 EXACT = "tests/mechanisms/test_selection_exact.py"
 
@@ -12,7 +12,7 @@ CHAPTER = Chapter(
     (
         Row(
             "Report noisy max",
-            "Add Lap(1/ε) to every count and name the largest: ε-DP, however many counts there are.",
+            "Add Lap(1/ε) to every count and name the largest: ε-DP.",
             "scale 1/0.5 = 2",
             "2",
             'tacit.NoisyMax(epsilon="0.5", sensitivity=1, monotone=True).scale',
@@ -22,8 +22,8 @@ CHAPTER = Chapter(
         ),
         Row(
             "The most common disease",
-            "Of 200 diseases, the one named has at most 2·ln(|R|/β)/ε patients fewer than the most common.",
-            "at most 2·ln(200/0.05)/0.5 = 33",
+            "The one named has at most 2·ln(|R|/β)/ε patients fewer.",
+            "2·ln(200/0.05)/0.5 = 33",
             "2 * math.log(200 / 0.05) / 0.5",
             'tacit.NoisyMax(epsilon="0.5", sensitivity=1, monotone=True).error("0.05", candidates=200)',
             "19.0",
@@ -54,7 +54,7 @@ CHAPTER = Chapter(
         Row(
             "The exponential mechanism is ε-DP",
             "Scores that move by Δu change no probability by more than e^ε.",
-            "at most 1",
+            "1",
             "1",
             """\
 choose = tacit.Exponential(epsilon=1, sensitivity=1)
@@ -105,7 +105,7 @@ round(tacit.Exponential(epsilon=1, sensitivity=1).error(beta, candidates=100, op
         ),
         Row(
             "A posted price",
-            "Bids of 1, 1, 1 and 3.01: a price of 1 earns 4, and 1.01 earns 1.01; noise on the price would be ruinous.",
+            "Bids of 1, 1, 1 and 3.01: a price of 1 earns 4, and 1.01 earns 1.01.",
             "1.00 is the likeliest of six prices",
             "1.0",
             """\
@@ -119,8 +119,8 @@ print(prices[chances.index(max(chances))])""",
         ),
         Row(
             "Permute-and-flip is never worse",
-            "The best candidate is chosen at least as often as by the exponential mechanism.",
-            "at least 0.50648",
+            "It chooses the best at least as often as the exponential mechanism.",
+            "0.50648",
             "math.e / (1 + math.exp(0.5) + math.e)",
             "round(tacit.PermuteAndFlip(epsilon=1, sensitivity=1).probabilities([0, 1, 2])[2], 9)",
             "0.58717167",
@@ -130,7 +130,7 @@ print(prices[chances.index(max(chances))])""",
         ),
         Row(
             "AboveThreshold: one price for the whole stream",
-            "Any number of questions below the threshold, and one above it, cost ε together.",
+            "Any number of queries below it, and one above, cost ε together.",
             "ε = 1 after 1000 questions",
             "1",
             """\

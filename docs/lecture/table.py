@@ -28,16 +28,14 @@ _SIGNS = {"=": "", "<=": "at most", ">=": "at least"}
 
 
 INTRODUCTION = f"""\
-What a first course on differential privacy names, from top to bottom: {len(ROWS)} definitions, mechanisms, theorems,
-bounds and examples, each with the call, the value that it gives and the textbook's number. The tests run every call and
-compare its value with the number, which they compute without Tacit. *At most* and *at least* mean that the number is a
-bound. The link leads to the page that has more. The table is written in `docs/lecture/`.
+What a first course on differential privacy names: {len(ROWS)} definitions, mechanisms, theorems, bounds and examples,
+each with the call, its value and the textbook's number, which the tests compute without Tacit. *At most* and *at least*
+mean that the number is a bound.
 
 Every call below can be typed after these lines:"""
 REFERENCES = """\
-References: Dwork and Roth, *The Algorithmic Foundations of Differential Privacy* (2014); Vadhan, *The Complexity of
-Differential Privacy* (2017); Chaudhuri, Monteleoni, Sarwate (2011) and Bassily, Smith, Thakurta (2014) for learning;
-Narayanan, Shmatikov (2008) and Dinur, Nissim (2003) for attacks."""
+Textbooks: Dwork and Roth, *The Algorithmic Foundations of Differential Privacy* (2014); Vadhan, *The Complexity of
+Differential Privacy* (2017)."""
 
 
 def page() -> str:

@@ -13,7 +13,7 @@ CHAPTER = Chapter(
     (
         Row(
             "Trusted curator",
-            "One party holds the complete data and answers with noise; analysts see answers only.",
+            "One party holds the data and answers with noise; analysts see answers only.",
             "charged 0.5 of 1",
             "'Charged epsilon 0.5 to people'",
             """\
@@ -26,7 +26,7 @@ curator.sql("SELECT COUNT(*) AS n FROM data", epsilon="0.5").charge.text""",
         ),
         Row(
             "Interactive setting",
-            "Queries come one by one and may depend on earlier answers, until the budget is spent.",
+            "Queries may depend on earlier answers, until the budget is spent.",
             "1/0.1 = 10 queries",
             "10",
             """\
@@ -52,7 +52,6 @@ PureFilter(epsilon=1).how_many(tacit.PureDP("0.1"))""",
             "9:1 becomes 27:1, so 27/28",
             "Fraction(27, 28)",
             """\
-coin = lab.randomized_response(ratio=3)
 p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
 9 * p / (9 * p + q)""",
             "Fraction(27, 28)",
@@ -61,7 +60,7 @@ p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
         ),
         Row(
             "The single HIV case",
-            "An exact count of one names the person; a noisy one is at most e^ε times as likely with the case.",
+            "An exact count of one names the person; a noisy one is at most e^ε times as likely.",
             "e^(ln 2) = 2",
             "2",
             "lab.geometric(ratio=2, rows=1).ratio().value",
@@ -71,7 +70,7 @@ p, q = coin.distribution(0)[0].value, coin.distribution(1)[0].value
         ),
         Row(
             "Linkage attack",
-            "A table without names is joined with a list of people on what both contain; a row that is alone is found.",
+            "A table without names is joined with a list of people; a row that is alone is found.",
             "3 of 5 rows are alone",
             "3",
             """\
@@ -83,7 +82,7 @@ attacks.link(nameless, nameless, owners=range(5)).linked.hits""",
         ),
         Row(
             "k-anonymity",
-            "A table is k-anonymous if every row shares its quasi-identifiers with at least k - 1 others.",
+            "Every row shares its quasi-identifiers with at least k - 1 others.",
             "k = 2 once the ages are coarse",
             "2",
             """\
@@ -95,7 +94,7 @@ attacks.link(coarse, coarse, owners=range(4)).k""",
         ),
         Row(
             "Quasi-identifiers add up",
-            "Columns that are harmless one by one single people out together.",
+            "Harmless columns single people out together.",
             "2, then 4 of 6 people found",
             "[2, 4]",
             """\
@@ -107,7 +106,7 @@ people = [(40, "f"), (41, "f"), (41, "m"), (50, "m"), (50, "m"), (60, "f")]
         ),
         Row(
             "Linkage by inexact knowledge (Netflix)",
-            "Ratings off by one and dates off by days are enough: rows are scored, and one that stands out is named.",
+            "Ratings off by one and dates off by days are enough: the row that stands out is named.",
             "row 0 is named",
             "0",
             """\
@@ -120,7 +119,7 @@ attacks.score_rows({1: R(4, 12), 2: R(1, 35)}, films).named""",
         ),
         Row(
             "The rule that keeps it honest",
-            "If the best row does not lead by 1.5 standard deviations of all scores, no person is named.",
+            "A best row that leads by less than 1.5 standard deviations is not named.",
             "no one, for two equal rows",
             "None",
             """\
@@ -132,7 +131,7 @@ print(attacks.score_rows({1: R(4, 9)}, [{1: R(4, 10)}, {1: R(4, 10)}, {2: R(1, 1
         ),
         Row(
             "Just statistics: differencing",
-            "Two large totals with one person between them are that person's row.",
+            "Two totals with one person between them are that person's row.",
             "4 of 4 secrets",
             "4",
             """\
@@ -145,7 +144,7 @@ attack.run(lambda without, wording: float(len(ill - {without}))).hits""",
         ),
         Row(
             "Hiding small counts does not help",
-            "The two totals are large, so a rule that hides counts below ten never applies.",
+            "Both totals are large, so hiding counts below ten changes nothing.",
             "4 of 4 secrets again",
             "4",
             """\
@@ -200,7 +199,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
         ),
         Row(
             "Sampling rows",
-            "Publishing k of n rows exposes k·u/n people on average, where u are alone with their values.",
+            "k of n rows expose k·u/n people on average, if u are alone with their values.",
             "10·89/100 = 8.9 people",
             "Fraction(89, 10)",
             "attacks.exposure([(age,) for age in range(90)] + [(30,)] * 10, [10]).sizes[0].expected",
@@ -220,7 +219,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
         ),
         Row(
             "Semantic security (perfect privacy) cannot be had: smoking and cancer",
-            "A study teaches something about people who are not in it; no useful release can prevent that.",
+            "A useful study teaches something about people who are not in it.",
             "from 5.9% to 15%: 9.1 points learned",
             "0.091",
             "float(attacks.Study(smokers=(45, 300), others=(14, 700)).learned(epsilon=1).learned)",
@@ -230,7 +229,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
         ),
         Row(
             "What the own row adds",
-            "Differential privacy hides what a person's own row adds to the conclusion.",
+            "This is what differential privacy hides.",
             "46/301 - 45/300 = 0.28 points",
             "Fraction(46, 301) - Fraction(45, 300)",
             "attacks.Study(smokers=(45, 300), others=(14, 700)).learned(epsilon=1).own_share",
@@ -240,7 +239,7 @@ told.run(attacks.ridge(rows[:20], labels[:20])).hits""",
         ),
         Row(
             "A useful mechanism must be random",
-            "A deterministic function that is not constant differs on some two neighbours; then no ε holds.",
+            "A deterministic function that is not constant has no ε.",
             "ε is infinite",
             "'infinite'",
             """\

@@ -1,4 +1,4 @@
-"""The promise of docs/stability.md: what is recorded here stays within 1.x, and is added to on purpose.
+"""The promise of docs/install.md: what is recorded here stays within 1.x, and is added to on purpose.
 
 ``TACIT_RECORD=1`` writes the record anew, which a release does, so that what was added is promised from then on; a line
 that goes away or changes breaks the promise.
@@ -112,6 +112,6 @@ def test_what_is_lost_is_seen() -> None:
 
 
 def test_the_page_names_every_format() -> None:
-    page = (ROOT / "docs/stability.md").read_text()
+    page = (ROOT / "docs/install.md").read_text()
     assert [each for each in surface()["formats"] if f"`{each}`" not in page] == []
     assert tacit.__version__.startswith("0.") == ("From 1.0 on" in page)
