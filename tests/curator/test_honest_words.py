@@ -50,8 +50,8 @@ def test_a_quote_does_not_tell_how_large_the_data_is(tmp_path: Path, monkeypatch
             "g": [i % 200 for i in numbers],
         }
         pq.write_table(pa.table(content), tmp_path / "data.parquet")
-        for large in (1, 10**12):
-            monkeypatch.setattr(engine, "_LARGE", large)
+        for most in (1, engine.MOST_ROWS):
+            monkeypatch.setattr(engine, "MOST_ROWS", most)
             words = {"unit": "id", "epsilon": "1", "max_groups": 2, "max_rows": 3, "columns": columns}
             with tacit.open(tmp_path / "data.parquet", **words) as curator:
                 quote = curator.explain("SELECT g, MEDIAN(a) AS d FROM data GROUP BY g", epsilon="1")
