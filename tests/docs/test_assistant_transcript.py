@@ -33,15 +33,12 @@ _WIDE = 118
 
 TALK: list[str | tuple[str, dict[str, Any]]] = [
     "person: Which ward is the dearest, and does it cost as much for women as for men?",
-    ("quote", {"sql": "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward", "epsilon": 0.4}),
-    ("ask", {"sql": "SELECT ward, COUNT(*) AS visits, AVG(cost) AS cost FROM visits GROUP BY ward", "epsilon": 0.4}),
+    ("quote", {"sql": "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward", "epsilon": 0.4}),
+    ("ask", {"sql": "SELECT ward, AVG(cost) AS cost FROM visits GROUP BY ward", "epsilon": 0.4}),
     ("ask", {"sql": "SELECT sex, cost FROM visits JOIN patients USING (patient_id) WHERE ward = 'oncology'",
              "epsilon": 0.3}),
     ("ask", {"sql": "SELECT sex, AVG(cost) AS cost FROM visits JOIN patients USING (patient_id) "
                     "WHERE ward = 'oncology' GROUP BY sex", "epsilon": 0.6}),
-    "person: And by district?",
-    ("ask", {"sql": "SELECT district, AVG(nights) AS nights FROM visits JOIN patients USING (patient_id) "
-                    "WHERE ward = 'oncology' GROUP BY district", "epsilon": 0.2}),
 ]  # fmt: skip
 
 
