@@ -16,9 +16,7 @@ EPSILONS = [Fraction(epsilon) for epsilon in ("0.1", "0.3", "1", "3", "10")]
 #: Which result of which attack goes into which file.
 FIGURES = {
     "attack-linkage-profile": ("linkage", 0),
-    "attack-small-cells": ("small-cells", 0),
     "attack-differencing": ("differencing", 0),
-    "attack-reconstruction": ("reconstruction", 0),
     "attack-reconstruction-noise": ("reconstruction", 1),
     "attack-membership": ("membership", 0),
     "attack-collusion": ("collusion", 0),
