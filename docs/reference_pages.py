@@ -10,6 +10,7 @@ reference/http.md          the OpenAPI description that a server sends
 reference/errors.md        the tree of errors with HTTP status, SQLSTATE and exit code
 proofs/                    every ``*.proof.md`` beside the code
 changelog.md               CHANGELOG.md
+course/                    chapters have their exercises from ``tacit.course``
 ========================== ==========================================================================================
 """
 
@@ -162,7 +163,18 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     page.meta.setdefault("search", {"boost": boost})
     if path in WIDE:
         page.meta.setdefault("hide", ["navigation", "toc"])
-    return re.sub(r"  # doctest: [+A-Z_, ]+$", "", markdown, flags=re.MULTILINE)
+    return re.sub(r"  # doctest: [+A-Z_, ]+$", "", markdown, flags=re.MULTILINE) + "\n".join(exercises(path))
+
+
+def exercises(path: str) -> Iterator[str]:
+    """The exercises of a chapter of the course, which stand at the end of its page."""
+    from tacit.course import CHAPTERS, exercises_of
+
+    for chapter, (_, name) in enumerate(CHAPTERS, 1):
+        for exercise in exercises_of(chapter) if path == f"course/{name}" else ():
+            question, *options = exercise.question.splitlines()
+            yield f"\n* **{exercise.number}** {question}\n"
+            yield from (f"    * {option}" for option in options)
 
 
 def pages() -> dict[str, str]:
