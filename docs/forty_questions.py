@@ -259,7 +259,7 @@ public = true
             "AND v.ward = 'oncology')",
         ),
         Asked(
-            "Visits per bed, with the building from a public table?",
+            "Visits in each building, which a public table knows?",
             "SELECT w.building, COUNT(*) AS visits FROM visits v JOIN wards w ON v.ward = w.ward GROUP BY w.building",
         ),
         Asked(

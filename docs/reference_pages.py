@@ -338,7 +338,9 @@ def _default(field: Any) -> str:
 
 
 def http() -> Iterator[str]:
-    """Endpoints with parameters, bodies and statuses, from the OpenAPI description."""
+    """Endpoints with parameters, bodies and statuses, from the OpenAPI description; settings with their defaults."""
+    from tacit.server.settings import Settings
+
     document = openapi()
     yield "# HTTP API\n"
     yield "A server sends this description as OpenAPI at `/v1/openapi.json`, and as a page at `/v1/docs`.\n"
@@ -355,7 +357,11 @@ def http() -> Iterator[str]:
             for status, response in sorted(operation["responses"].items()):
                 yield f"    * {status}: {response['description']} {' '.join(_shapes(response))}"
             yield ""
-    yield "## Shapes\n"
+    yield "## Settings\n\nState them with `tacit serve --set NAME=VALUE`.\n\n| name | default | |\n|---|---|---|"
+    meanings = re.findall(r"^    (\w+): (.+(?:\n     +.+)*)", inspect.getdoc(Settings) or "", flags=re.MULTILINE)
+    for name, meaning in meanings:
+        yield f"| `{name}` | {getattr(Settings(), name)} | {' '.join(meaning.split())} |"
+    yield "\n## Shapes\n"
     for name, schema in sorted(document["components"]["schemas"].items()):
         yield f"### {name}\n\n{schema.get('description', '')}\n"
         yield '??? note "Fields"\n\n    | field | type | |\n    |---|---|---|'

@@ -131,6 +131,8 @@ CLAUSES: tuple[tuple[str, str, str], ...] = (
     ("DP_INTERVAL_LOW, DP_INTERVAL_HIGH", "ends of an interval", "SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low FROM visits GROUP BY ward"),
 )  # fmt: skip
 
+#: Letters of a query that shows one clause alone, as the table of clauses does.
+SHORT = 80
 #: Windows inside a person, with their arguments.
 WINDOWS = (
     "ROW_NUMBER()", "RANK()", "DENSE_RANK()", "LAG(nights, 1, 0)", "LEAD(nights, 2)", "FIRST_VALUE(nights)",
@@ -267,7 +269,8 @@ def questions() -> Iterator[str]:
     """Questions in words, which the tests ask with noise and without."""
     yield from ("|question|query|", "|---|---|")
     for asked in HOSPITAL.questions:
-        yield f"|{asked.words}|`{cell(asked.sql)}`|"
+        if len(asked.sql) > SHORT:
+            yield f"|{asked.words}|`{cell(asked.sql)}`|"
 
 
 def page() -> str:
@@ -279,7 +282,7 @@ def page() -> str:
         "`patients`, `visits` and `prescriptions` (which lead to the patient), public `wards`.",
         "A query that is not accepted is refused, at no cost. The refusal names the part of the text and the reason (*Errors* lists the codes), and shows a query near it that is accepted.",
         "## By example",
-        "Twenty questions to a made-up hospital, with the query that answers each. `docs/forty_questions.py` has its data, its project file, and forty more questions to a shop and an app.",
+        "Questions to a made-up hospital, with the query that answers each; `docs/forty_questions.py` has its data, its project file and more queries.",
         "\n".join(questions()),
         "## Clauses",
         "\n".join(clauses()),

@@ -9,7 +9,7 @@ DIVERGENCES = "tests/core/test_divergences.py"
 
 DATABASES = Chapter(
     "Databases and neighbours",
-    "A database is a multiset of records from a universe: as rows, or as the histogram of how often each occurs.",
+    "A database is a multiset of records, as rows or as a histogram.",
     (
         Row(
             "Universe of d bits",
@@ -107,8 +107,7 @@ DATABASES = Chapter(
 
 DEFINITION = Chapter(
     "The definition",
-    "A mechanism maps a database to a law of outputs. It is (ε, δ)-DP if P(S) <= e^ε·Q(S) + δ for every event S "
-    "and all neighbours. `lab.definition(...).chart()` draws it, `.interactive()` with a slider for ε.",
+    "`lab.definition(...).chart()` draws it, `.interactive()` with a slider for ε.",
     (
         Row(
             "Randomized algorithm",

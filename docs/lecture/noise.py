@@ -146,8 +146,7 @@ round(10_000 * math.sqrt(survey.variance), 6)""",
 
 LAPLACE = Chapter(
     "Sensitivity and Laplace noise",
-    "A number is released with noise in proportion to how far one person can move it. Textbooks draw the continuous "
-    "Laplace law; Tacit draws the discrete one, exactly, and `tacit.lab.distributions` has both.",
+    "Textbooks draw the continuous Laplace law, Tacit the discrete one, exactly; `tacit.lab.distributions` has both.",
     (
         Row(
             "Laplace density",

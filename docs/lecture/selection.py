@@ -8,7 +8,7 @@ EXACT = "tests/mechanisms/test_selection_exact.py"
 
 CHAPTER = Chapter(
     "Choosing",
-    "When the answer is a name and not a number, noise on the name makes no sense. Choose by a score instead.",
+    "When the answer is a name and not a number, choose by a noisy score.",
     (
         Row(
             "Report noisy max",

@@ -9,7 +9,7 @@ INEXACT = "tests/audit/test_inexact_attacks.py"
 
 CHAPTER = Chapter(
     "Why a definition is needed",
-    "Names off, only totals, a little noise, a few rows: each was relied on, and each is broken by a short program.",
+    "Each of these ways was relied on, and each is broken by a short program.",
     (
         Row(
             "Trusted curator",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,7 @@ from typer.main import get_command
 
 import tacit
 from tacit.cli.app import app
+from tacit.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,6 +70,13 @@ def test_every_endpoint_is_documented(pages: dict[str, str], reference: ModuleTy
     for path, methods in document["paths"].items():
         for method in methods:
             assert f"## `{method.upper()} {path}`" in pages["reference/http.md"]
+
+
+def test_every_setting_of_a_server_has_a_meaning(pages: dict[str, str]) -> None:
+    for field in fields(Settings):
+        row = re.search(rf"^\| `{field.name}` \| (.+?) \| (.+) \|$", pages["reference/http.md"], flags=re.MULTILINE)
+        assert row is not None, field.name
+        assert row[1] == str(field.default)
 
 
 def test_every_error_has_its_codes(pages: dict[str, str]) -> None:
