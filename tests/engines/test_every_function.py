@@ -74,7 +74,7 @@ def test_every_function_has_exactly_one_lowering(bench: Bench) -> None:
 
 
 #: These take constants beside their column; see below.
-WITH_CONSTANTS = {"substring", "left", "right", "lpad", "rpad", "split_part", "replace"}
+WITH_CONSTANTS = {"substring", "left", "right", "lpad", "rpad", "split_part", "list_part", "replace"}
 
 
 def calls(bench: Bench, columns: int) -> set[str]:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
 
@@ -41,6 +41,16 @@ from tacit.query.types import TEXT
 if TYPE_CHECKING:
     import duckdb
 
+#: Joins run in the order of the plan, whose intermediate rows are bounded, and read what it says: the first four decide
+#: by what tables and row groups hold. The last takes a filter below a join above it, and the condition of an inner join
+#: with it, which only the fourth would bring back: a product of both sides would remain.
+_OPTIMIZERS_OFF: Final = (
+    "join_order",
+    "join_filter_pushdown",
+    "statistics_propagation",
+    "filter_pushdown",
+    "filter_pullup",
+)
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -98,9 +108,7 @@ def _lock(connection: duckdb.DuckDBPyConnection, files: list[str], limits: Limit
     _set(connection, "temp_directory", DUCKDB.text(limits.spill or ""))
     # The order of rows decides nothing, and keeping it costs memory.
     _set(connection, "preserve_insertion_order", "false")
-    # Joins run in the order of the plan, whose intermediate rows are bounded, and read what it says: both of these
-    # decide by what the tables hold, the second by the smallest and largest key of the other side.
-    _set(connection, "disabled_optimizers", "'join_order,join_filter_pushdown,statistics_propagation,filter_pushdown'")
+    _set(connection, "disabled_optimizers", DUCKDB.text(",".join(_OPTIMIZERS_OFF)))
     _set(connection, "ieee_floating_point_ops", "true")
     _set(connection, "allow_community_extensions", "false")
     _set(connection, "allow_persistent_secrets", "false")
