@@ -278,7 +278,7 @@ def page() -> str:
     parts = [
         "# What can be asked",
         "Every clause, aggregate and function that a query may have, with an example that is accepted; a call on its own is an expression over `visits`, and a comma stands between synonyms. "
-        "The page is made from the code by `docs/what_can_be_asked.py`; the meaning and the proof of each rule are in [what a protected query means](semantics.md). The tables of the examples: protected "
+        "Meaning and proof of each rule are in [what a protected query means](semantics.md). The tables of the examples: protected "
         "`patients`, `visits` and `prescriptions` (which lead to the patient), public `wards`.",
         "A query that is not accepted is refused, at no cost. The refusal names the part of the text and the reason (*Errors* lists the codes), and shows a query near it that is accepted.",
         "## By example",
