@@ -124,6 +124,7 @@ rows = st.builds(
 ALONE = ["bias", "totals", "spreads", "columns", "table_cache"]
 
 
+@pytest.mark.deep
 @settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=rows, max_groups=st.sampled_from([1, 2, 5, 300]))
 def test_equals_the_plain_path(
@@ -149,12 +150,13 @@ def test_equals_the_plain_path(
             assert asked(file, declared, QUESTIONS, 2 if name == "table_cache" else 1)[-1:] == slow, name
 
 
-def test_equals_the_plain_path_on_hostile_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+def test_equals_the_plain_path_on_hostile_rows(tmp_path: Path, every: int) -> None:
     sources = {}
     for table, frame in clinic.arrow(clinic.random_rows(5, 30, 200)).items():
         pq.write_table(frame, tmp_path / f"{table}.parquet")
         sources[table] = DataSource("parquet", str(tmp_path / f"{table}.parquet"))
-    works = [task(sql, clinic.CATALOG) for sql in clinic.QUESTIONS]
+    works = [task(sql, clinic.CATALOG) for sql in clinic.QUESTIONS[::every]]
     with only(None), DuckDBEngine(clinic.CATALOG, sources) as engine:
         slow = [shown(engine.measure(work)) for work in works]
     for name in ALONE:

@@ -44,6 +44,7 @@ def mortal() -> Iterator[Any]:
         started.cleanup()
 
 
+@pytest.mark.deep
 def test_a_server_that_crashes_loses_no_answer(mortal: Any, tmp_path: Path) -> None:
     """8 times: four clients at work, and the server is gone at once, without a word to its log."""
     place = Place(mortal.get_uri(), tmp_path / "anchor", lambda _: None)
