@@ -93,6 +93,7 @@ population = "patients"
 unit = "patient"
 max_groups = 3
 max_rows = 2
+table_rows = 10000
 
 [tables.visits.columns]
 ward = {{ categories = ["cardiology", "oncology", "surgery"] }}
