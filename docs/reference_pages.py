@@ -360,7 +360,7 @@ def http() -> Iterator[str]:
     yield "## Settings\n\nState them with `tacit serve --set NAME=VALUE`.\n\n| name | default | |\n|---|---|---|"
     meanings = re.findall(r"^    (\w+): (.+(?:\n     +.+)*)", inspect.getdoc(Settings) or "", flags=re.MULTILINE)
     for name, meaning in meanings:
-        yield f"| `{name}` | {getattr(Settings(), name)} | {' '.join(meaning.split())} |"
+        yield f"| `{name}` | {getattr(Settings(), name)} | {' '.join(meaning.split()).replace('``', '`')} |"
     yield "\n## Shapes\n"
     for name, schema in sorted(document["components"]["schemas"].items()):
         yield f"### {name}\n\n{schema.get('description', '')}\n"

@@ -77,7 +77,7 @@ def without_noise(text: str) -> str:
     text = " ".join(text.split())
     text = re.sub(r"that aggregates, with .*? It may have", "that aggregates. It may have", text)
     text = re.sub(r"-?[\d.e+-]+ \(-?[\d.e+-]+ to -?[\d.e+-]+\)", "N", text)
-    return re.sub(r"intervals over the noise\. .*? Left:", "intervals over the noise. Left:", text)
+    return re.sub(r"intervals over the noise\..*? Left:", "intervals over the noise. Left:", text)
 
 
 def test_the_transcript_is_what_happens(tmp_path: Path) -> None:
