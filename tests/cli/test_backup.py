@@ -27,7 +27,7 @@ def put_back(copy: Path, clinic: Path) -> None:
 
 
 def test_a_copy_made_while_charges_are_written_is_whole(clinic: Path, run_json: Json, tmp_path: Path) -> None:
-    stop = threading.Event()
+    stop, written = threading.Event(), threading.Event()
     with tacit.open(clinic / "tacit.toml") as curator:
         curator.sql(COUNT.format(1), epsilon="0.001")
 
@@ -35,12 +35,17 @@ def test_a_copy_made_while_charges_are_written_is_whole(clinic: Path, run_json: 
             number = 2
             while not stop.is_set():
                 curator.sql(COUNT.format(number), epsilon="0.001")
+                written.set()
                 number += 1
 
         asking = threading.Thread(target=ask)
         asking.start()
         try:
-            told = [run_json("ledger", "backup", str(tmp_path / f"copy{i}")) for i in range(4)]
+            told = []
+            for i in range(4):
+                told.append(run_json("ledger", "backup", str(tmp_path / f"copy{i}")))
+                written.clear()
+                assert written.wait(60), "the ledger is in use"
         finally:
             stop.set()
             asking.join()
