@@ -12,7 +12,13 @@ from tacit.core.errors import InputError
 from tacit.core.events import ApproxEvent, ZCDPEvent
 from tacit.core.guarantees import ZCDP, ApproxDP
 from tacit.core.relations import ADD_REMOVE, REPLACE_ONE
-from tacit.mechanisms.partition_selection import RULES, PartitionSelection, TruncatedGeometric
+from tacit.mechanisms.partition_selection import (
+    RULES,
+    PartitionSelection,
+    Threshold,
+    TruncatedGeometric,
+    laplace_threshold,
+)
 from tacit.noise import entropy
 
 
@@ -147,3 +153,13 @@ def test_frequencies_follow_the_table(seeded: SeededBits) -> None:
             chance = float(keys.probability_bounds(other)[0])
             far = abs(kept - 20_000 * chance) > 5 * (20_000 * chance * (1 - chance)) ** 0.5
             assert far == (other != units)
+
+
+def test_a_threshold_keeps_what_reaches_it_with_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The running rule, for each of many draws: n + X >= T, and never a group of nobody."""
+    rule = laplace_threshold(Fraction(1), Fraction(1, 1000))
+    drawn = np.arange(-rule.threshold - 3, rule.threshold + 4)
+    monkeypatch.setattr(Threshold, "_draw", lambda _, size: drawn[:size])
+    for units in range(rule.threshold + 3):
+        kept = rule.keep(np.full(len(drawn), units, dtype=np.int64))
+        assert kept.tolist() == [units >= 1 and units + int(noise) >= rule.threshold for noise in drawn]
