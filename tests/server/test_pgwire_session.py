@@ -262,7 +262,7 @@ def test_the_notice_says_the_charge_the_meaning_of_intervals_and_the_rest(pg: Pg
         assert told == [(f"Charged epsilon 0.5 to patients; {words}", None, None)]
         lines = [row[0] for row in connection.execute("SHOW tacit.note")]
         assert max(map(len, lines)) <= 100
-        assert "raise max_groups" in " ".join(lines)
+        assert "95% intervals over the noise" in " ".join(lines)
         assert "9.5 left" in " ".join(lines)
         connection.execute("SET client_min_messages = warning")
         connection.execute(COUNT)
