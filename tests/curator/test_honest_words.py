@@ -57,3 +57,8 @@ def test_a_quote_does_not_tell_how_large_the_data_is(tmp_path: Path, monkeypatch
                 quote = curator.explain("SELECT g, MEDIAN(a) AS d FROM data GROUP BY g", epsilon="1")
                 texts.add(str(quote) + quote.to_json())
     assert len(texts) == 1
+
+
+def test_a_caution_is_a_sentence_of_its_own() -> None:
+    with tacit.open(table(3), unit="id", epsilon="100", columns=COLUMNS) as curator:
+        assert "100 left (kept in memory: it ends with this process). Caution: epsilon 100" in str(curator.budget())

@@ -179,7 +179,7 @@ class Budget:
         kept = "" if self.durable else " (kept in memory: it ends with this process)"
         said = "; ".join([f"{self.population}: {whole}", *shares, *more]) + kept
         more = [*self.notes, *(f"Caution: {sentence}" for sentence in self.cautions)]
-        return f"{said}. {' '.join(more)}" if self.notes else " ".join([said, *more])
+        return f"{said}. {' '.join(more)}" if more else said
 
     def _repr_html_(self) -> str:
         return budget_html(self)
