@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.edges import ref
+from engines.fast_paths import only
 from tacit.engines.duckdb import DataSource, DuckDBEngine, Limits
 from tacit.engines.duckdb.dialect import DUCKDB
 from tacit.engines.protocol import MeasurementTask
@@ -146,3 +147,36 @@ def test_what_is_not_finite_is_not_counted() -> None:
             MeasurementTask(resolve("SELECT COUNT(*), COUNT(x), SUM(x) FROM r", catalog).final, b"k")
         )
     assert [array.tolist() for array in found.raw] == [[6], [2], [2**20]]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("path", [None, "spreads"])
+@pytest.mark.parametrize("group", ["", "k"])
+def test_a_person_adds_as_many_distinct_values_as_rows_count(rows: int, path: str | None, group: str) -> None:
+    """The values of one person are powers of two, or these below 511, so that a sum has as many bits as values."""
+    values = [2**i for i in range(9)]
+    table = Table(
+        "t",
+        (Column("id", INTEGER), Column("k", INTEGER, bounds=(0, 1)), Column("n", INTEGER, bounds=(0, 2**16))),
+        population="p",
+        unit="id",
+        max_groups=2,
+        max_rows=rows,
+    )
+    declared = Catalog((table,), (Population("p"),))
+    frame = pa.table({"id": [7] * 18, "k": [0] * 9 + [1] * 9, "n": [*values, *(2**9 - 1 - v for v in values)]})
+    source = {"t": DataSource("frame", None, frame.slice(0, 18 if group else 9))}
+    sql = f"SELECT {group + ', ' if group else ''}COUNT(DISTINCT n), SUM(DISTINCT n), AVG(DISTINCT n) FROM t"
+    final = resolve(f"{sql} GROUP BY {group}" if group else sql, declared).final
+    with only(path), DuckDBEngine(declared, source) as engine:
+        found = engine.measure(MeasurementTask(final, b"k")).raw
+    measured = dict(zip(final.measures, (array.tolist() for array in found), strict=True))
+    counts = next(cells for measure, cells in measured.items() if measure.kind is MeasureKind.DISTINCT)
+    assert counts == [rows] * (2 if group else 1)
+    sums = [(measure, cells) for measure, cells in measured.items() if measure.kind is MeasureKind.DISTINCT_SUM]
+    assert len(sums) == 2
+    for measure, cells in sums:
+        total = cells[0] + rows * measure.centre
+        assert total.bit_count() == rows
+        if group:
+            assert (rows * (2**9 - 1) - cells[1] - rows * measure.centre).bit_count() == rows
